@@ -1,0 +1,1 @@
+"""tensorlake: a tensor lake for deep learning."""

@@ -1,0 +1,277 @@
+"""The error tree: every failure tensorlake reports, grouped by what a caller would do about it.
+
+    TensorlakeError
+    ├── NotFoundError (LookupError)        look elsewhere
+    │   ├── DatasetNotFoundError (FileNotFoundError) · VersionNotFoundError
+    │   ├── TensorNotFoundError (KeyError) · RowNotFoundError (IndexError)
+    │   └── ViewNotFoundError (KeyError)
+    ├── InvalidInputError (ValueError)     change the input
+    │   ├── DTypeMismatchError (TypeError) · ShapeMismatchError · UnknownClassError
+    │   └── MissingTensorError (KeyError) · SchemaError · RaggedBatchError
+    ├── InvalidStateError (RuntimeError)   change the order of calls
+    │   └── StaleViewError · StateMismatchError · UncommittedChangesError · ReadOnlyError
+    ├── ConflictError                      refresh, then commit again
+    ├── ExpiredError                       open a newer version, or start over
+    │   └── TransactionExpiredError · SnapshotExpiredError
+    ├── CorruptionError                    restore from a copy; run check
+    │   └── CorruptSampleError (ValueError)
+    ├── UnsupportedError                   use another store or a newer tensorlake
+    │   └── UnsupportedFeatureError (NotImplementedError) · UnsupportedStoreError
+    ├── AccessError (PermissionError)      ask for permission
+    ├── StorageError (OSError)             try again
+    │   └── StorageTimeoutError (TimeoutError) · CommitOutcomeUnknownError
+    ├── QueryError (ValueError)            mend the query text
+    │   └── QuerySyntaxError · QueryTypeError · QueryNameError · QueryLimitError
+    └── MissingExtraError (ImportError)    install the extra it names
+
+The first line of a message says what, where and with which value; the last says what to do.
+Facts are attributes too (``error.expected``); ``code`` is a stable name for HTTP and the viewer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+__all__ = [
+    "AccessError",
+    "CommitOutcomeUnknownError",
+    "ConflictError",
+    "CorruptSampleError",
+    "CorruptionError",
+    "DTypeMismatchError",
+    "DatasetNotFoundError",
+    "ExpiredError",
+    "InvalidInputError",
+    "InvalidStateError",
+    "MissingExtraError",
+    "MissingTensorError",
+    "NotFoundError",
+    "QueryError",
+    "QueryLimitError",
+    "QueryNameError",
+    "QuerySyntaxError",
+    "QueryTypeError",
+    "RaggedBatchError",
+    "ReadOnlyError",
+    "RowNotFoundError",
+    "SchemaError",
+    "ShapeMismatchError",
+    "SnapshotExpiredError",
+    "StaleViewError",
+    "StateMismatchError",
+    "StorageError",
+    "StorageTimeoutError",
+    "TensorNotFoundError",
+    "TensorlakeError",
+    "TransactionExpiredError",
+    "UncommittedChangesError",
+    "UnknownClassError",
+    "UnsupportedError",
+    "UnsupportedFeatureError",
+    "UnsupportedStoreError",
+    "VersionNotFoundError",
+    "ViewNotFoundError",
+    "missing_extra",
+]
+
+
+def _kebab_case(class_name: str) -> str:
+    name = class_name.removesuffix("Error").replace("DType", "Dtype")
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+class TensorlakeError(Exception):
+    """Any failure reported by tensorlake.
+
+    Attributes:
+        code: Stable name of the kind of error, in kebab-case, as HTTP and the viewer use it.
+        facts: What the message speaks of, by name; each is an attribute of the error as well.
+    """
+
+    code: ClassVar[str] = "tensorlake"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.code = _kebab_case(cls.__name__)
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        facts: dict[str, Any] = self.__dict__.get("facts", {})
+        try:
+            return facts[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.message, self.facts))
+
+
+def _rebuild(kind: type[TensorlakeError], message: str, facts: dict[str, Any]) -> TensorlakeError:
+    return kind(message, **facts)
+
+
+class NotFoundError(TensorlakeError, LookupError):
+    """Something named does not exist."""
+
+
+class DatasetNotFoundError(NotFoundError, FileNotFoundError):
+    """There is no dataset at this URL."""
+
+
+class VersionNotFoundError(NotFoundError):
+    """The dataset has no such branch, tag or commit."""
+
+
+class TensorNotFoundError(NotFoundError, KeyError):
+    """The schema has no such tensor."""
+
+
+class RowNotFoundError(NotFoundError, IndexError):
+    """The version has no such row."""
+
+
+class ViewNotFoundError(NotFoundError, KeyError):
+    """No view was saved under this name."""
+
+
+class InvalidInputError(TensorlakeError, ValueError):
+    """A value cannot be accepted; nothing was staged or written."""
+
+
+class DTypeMismatchError(InvalidInputError, TypeError):
+    """A value has a dtype that the tensor cannot take without loss."""
+
+
+class ShapeMismatchError(InvalidInputError):
+    """A value has a shape that the tensor does not allow, or lengths differ."""
+
+
+class UnknownClassError(InvalidInputError):
+    """A class name or code is not among the tensor's class names."""
+
+
+class MissingTensorError(InvalidInputError, KeyError):
+    """Rows were given without a tensor that has no default."""
+
+
+class SchemaError(InvalidInputError):
+    """A schema, or a change of one, is not possible."""
+
+
+class RaggedBatchError(InvalidInputError):
+    """Samples of different shapes cannot be stacked into one batch."""
+
+
+class InvalidStateError(TensorlakeError, RuntimeError):
+    """The call does not fit what came before it."""
+
+
+class StaleViewError(InvalidStateError):
+    """The staged changes that the view was made from are gone."""
+
+
+class StateMismatchError(InvalidStateError):
+    """A loader's state belongs to another selection, seed or order."""
+
+
+class UncommittedChangesError(InvalidStateError):
+    """The call needs a handle without staged changes."""
+
+
+class ReadOnlyError(InvalidStateError):
+    """The handle cannot write."""
+
+
+class ConflictError(TensorlakeError):
+    """Another commit changed what this transaction changes; the staged changes are kept."""
+
+
+class ExpiredError(TensorlakeError):
+    """Something was given up by the dataset's retention."""
+
+
+class TransactionExpiredError(ExpiredError):
+    """The transaction was open for longer than the dataset's grace time."""
+
+
+class SnapshotExpiredError(ExpiredError):
+    """The version's data were given up and collected."""
+
+
+class CorruptionError(TensorlakeError):
+    """Stored bytes are damaged or missing."""
+
+
+class CorruptSampleError(CorruptionError, ValueError):
+    """A sample's stored bytes are whole, but cannot be decoded."""
+
+
+class UnsupportedError(TensorlakeError):
+    """This cannot be done here."""
+
+
+class UnsupportedFeatureError(UnsupportedError, NotImplementedError):
+    """The dataset or the call needs a feature that this version does not have."""
+
+
+class UnsupportedStoreError(UnsupportedError):
+    """The store lacks something that commits rest on."""
+
+
+class AccessError(TensorlakeError, PermissionError):
+    """The store or the server refused access."""
+
+
+class StorageError(TensorlakeError, OSError):
+    """The store failed."""
+
+
+class StorageTimeoutError(StorageError, TimeoutError):
+    """The store did not answer in time."""
+
+
+class CommitOutcomeUnknownError(StorageError):
+    """Whether the commit was published could not be found out; committing again is safe."""
+
+
+class QueryError(TensorlakeError, ValueError):
+    """A query cannot be run."""
+
+
+class QuerySyntaxError(QueryError):
+    """The query text is not TQL."""
+
+
+class QueryTypeError(QueryError):
+    """An expression of the query does not fit the types of its parts."""
+
+
+class QueryNameError(QueryError):
+    """The query names a tensor, function or parameter that does not exist."""
+
+
+class QueryLimitError(QueryError):
+    """The query exceeded a limit of time, bytes or depth."""
+
+
+class MissingExtraError(TensorlakeError, ImportError):
+    """An optional dependency is not installed."""
+
+
+def missing_extra(what: str, extra: str) -> MissingExtraError:
+    """Build the one error for a missing optional dependency.
+
+    >>> str(missing_extra("reading 'video'", "media"))
+    "reading 'video' needs the extra 'media': pip install 'tensorlake-dl[media]'"
+    """
+    return MissingExtraError(
+        f"{what} needs the extra {extra!r}: pip install 'tensorlake-dl[{extra}]'", extra=extra
+    )
