@@ -1,0 +1,101 @@
+# The same commands on a desk and in .ci/run; `make` alone lists them.
+# Variables: PYTHON (what makes the environment), TORCH (what pip is asked for, first), ARGS (passed on to the program).
+#   make setup PYTHON=python3.12 TORCH="torch --index-url URL_OF_YOUR_WHEELS"
+#   make test ARGS="tests/unit/format -x"
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV ?= .venv
+LAKE ?= .demo
+ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ok
+STATIC := server/tensorlake_server/static/index.html
+NPM := $(shell command -v npm 2>/dev/null)
+VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
+
+.PHONY: help setup demo serve check test test-extras soak bench docs viewer clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything that the other commands need
+
+# torch comes first and by pip: pip also looks where its user told it to, and what it finds is kept by what follows.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: tensorlake needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1);" \
+	       "name another: make setup PYTHON=python3.12" >&2; exit 1; }
+	@if command -v uv >/dev/null; then \
+	  test -x $(BIN)/python || uv venv --quiet --seed --python "$(PYTHON)" $(VENV); \
+	else \
+	  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "make: '$(PYTHON)' comes without venv or ensurepip;" \
+	         "on Debian and Ubuntu: apt-get install python3-venv (or install uv), then run make again" >&2; exit 1; }; \
+	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(TORCH)
+	@if command -v uv >/dev/null; then \
+	  echo "uv pip install -e .[dev]"; \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'; \
+	else \
+	  echo "pip install -e .[dev]"; \
+	  $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'; \
+	fi
+	@touch $@
+
+demo: setup ## from files to a trained model, on data in this repository, in about a minute
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+serve: setup ## open the viewer on what the demo made (LAKE=… for another lake)
+	@test -e $(LAKE) || { echo "make: there is no lake at '$(LAKE)' yet; run: make demo" >&2; exit 1; }
+	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer; \
+	elif ! test -e $(STATIC); then \
+	  echo "make: the viewer is not built and npm is not here: only the HTTP API will answer" >&2; fi
+	@$(BIN)/tensorlake serve $(LAKE) $(ARGS)
+
+check: setup ## formatting, lint, types, import directions, viewer
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent check; \
+	else echo "viewer: not checked, npm is not here"; fi
+
+test: setup ## every test but the minutes-long ones
+	$(BIN)/python -m pytest $(ARGS)
+	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
+	else echo "viewer: not tested, npm is not here"; fi
+
+test-extras: setup ## the tests that need a heavy extra
+	$(BIN)/python -m pytest -m extras $(ARGS)
+
+soak: setup ## the tests that take minutes: kill -9 in a loop, long random histories
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+bench: setup ## the figures of docs/benchmarks.md, side by side with what they are compared to
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: setup ## the documentation as a site, in docs/site
+	$(BIN)/zensical build --clean --config-file docs/zensical.toml
+
+viewer: $(STATIC) ## build the browser viewer into the server's package (needs npm)
+
+viewer/node_modules/.ok: viewer/package.json viewer/package-lock.json
+	@test -n "$(NPM)" || { echo "make: building the viewer needs Node.js with npm" >&2; exit 1; }
+	cd viewer && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(STATIC): viewer/node_modules/.ok $(VIEWER_SOURCES)
+	cd viewer && npm run --silent build
+	@touch $@
+
+clean: ## remove what these commands made, but not .venv
+	rm -rf .demo .benchmarks dist build docs/site .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf viewer/node_modules server/tensorlake_server/static
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,120 @@
+"""Every snippet of the README and of docs/ runs, as a reader would run it.
+
+A page is one session: its ```python and ```console blocks run from top to bottom in one namespace
+and one fresh folder, in which lie small real data:
+
+    photos/CLASS/NAME.jpg     19 pictures of COCO, by the class of the largest thing on them
+    coco/instances.json       their boxes; coco/images/ the pictures
+    mnist/*.gz                the 10,000 digits of MNIST's test set
+
+In a console block a line ``$ tensorlake …`` runs through the command line program, and the first
+words of each line printed under it in the page, up to ``…``, must appear in what it prints; lines
+with other commands are for the reader. ```python no-run does not run: its first line says why.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "examples" / "data"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(python|console)([^\n]*)\n(.*?)^```[ ]*$", flags=re.MULTILINE | re.DOTALL)
+NO_RUN_REASON = re.compile(r"#\s+not run: \S.{7,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One fenced block of a page."""
+
+    language: str
+    options: str
+    text: str
+    line: int
+
+
+def snippets(page: Path) -> list[Snippet]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Snippet(
+            language=found[1],
+            options=found[2].strip(),
+            text=found[3],
+            line=text.count("\n", 0, found.start()) + 2,
+        )
+        for found in FENCE.finditer(text)
+    ]
+
+
+def shown(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def lay_out_data(folder: Path) -> None:
+    shutil.copytree(DATA / "mnist", folder / "mnist")
+    shutil.copytree(DATA / "coco", folder / "coco")
+    listing = json.loads((DATA / "coco" / "instances.json").read_text(encoding="utf-8"))
+    names = {category["id"]: category["name"] for category in listing["categories"]}
+    largest: dict[int, dict[str, float]] = {}
+    for annotation in listing["annotations"]:
+        best = largest.get(annotation["image_id"])
+        if best is None or annotation["area"] > best["area"]:
+            largest[annotation["image_id"]] = annotation
+    for image in listing["images"]:
+        category = names[int(largest[image["id"]]["category_id"])]
+        target = folder / "photos" / category / image["file_name"]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(DATA / "coco" / "images" / image["file_name"], target)
+
+
+def run_console(snippet: Snippet, folder: Path) -> None:
+    for session in re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = session.partition("\n")
+        if not command.startswith("tensorlake "):
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command, comments=True)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        printed = done.stdout + done.stderr
+        assert done.returncode in {0, 1}, f"$ {command}\n{printed}"
+        for line in expected.splitlines():
+            wanted = line.split("…")[0].split()
+            assert " ".join(wanted) in " ".join(printed.split()), f"$ {command}\n{printed}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=shown)
+def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
+    lay_out_data(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+
+    exec("import tensorlake as tl", namespace)  # a page need not repeat the first line of all
+    for snippet in snippets(page):
+        if snippet.options == "no-run":
+            continue
+        if snippet.language == "console":
+            run_console(snippet, tmp_path)
+            continue
+        source = "\n" * (snippet.line - 1) + snippet.text  # line numbers of the page itself
+        exec(compile(source, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_a_snippet_that_does_not_run_says_why(page):
+    for snippet in snippets(page):
+        assert snippet.options in {"", "no-run"}, f"{shown(page)}:{snippet.line}"
+        if snippet.options == "no-run":
+            first = snippet.text.splitlines()[0]
+            assert NO_RUN_REASON.match(first), f"{shown(page)}:{snippet.line} {first}"

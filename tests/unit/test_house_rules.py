@@ -1,0 +1,247 @@
+"""The rules of the house that ruff, pyright and import-linter cannot check.
+
+Each test reads the files that git knows (or would: untracked ones that it does not ignore), so a
+build folder or an environment beside the sources changes nothing.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import tensorlake
+
+ROOT = Path(__file__).resolve().parents[2]
+MAX_LINES = 500
+MAX_COMPONENT_LINES = 250
+SOURCE_SUFFIXES = {".py", ".ts", ".svelte", ".css", ".lark"}
+TEXT_SUFFIXES = SOURCE_SUFFIXES | {".md", ".toml", ".txt", ".json", ".yaml", ".yml", ".html", ""}
+PACKAGES = ("tensorlake", "query/tensorlake_query", "server/tensorlake_server")
+HEAVY = (  # noqa: SIM905 a list literal would be one word a line
+    "torch jax tensorflow pyarrow fastapi uvicorn rich typer PIL simplejpeg zarr s3fs fsspec httpx "
+    "pandas moto boto3 av cv2"
+).split()
+# The words of the style page: one word per idea, defined in the glossary before it is used.
+WORDS = (  # noqa: SIM905 a list literal would be one word a line
+    "Dataset View Tensor Sample Chunk ChunkIndex Codec Store Commit Branch Tag Snapshot Selection "
+    "Pack Extent Entry Row RowId Predicate Transaction Query Expr LogicalPlan AccessPlan Loader"
+).split()
+
+
+@cache
+def house_files() -> tuple[Path, ...]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout: there is no list of the house's files")
+    names = listed.stdout.decode().split("\0")
+    return tuple(path for name in names if name and (path := ROOT / name).is_file())
+
+
+def sources(*suffixes: str, under: str = "") -> list[Path]:
+    return [
+        path
+        for path in house_files()
+        if path.suffix in suffixes and path.relative_to(ROOT).as_posix().startswith(under)
+    ]
+
+
+def package_sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sources(".py", under=f"{package}/")]
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_no_source_file_is_longer_than_the_house_allows():
+    lengths = {
+        shown(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in sources(*SOURCE_SUFFIXES)
+    }
+
+    assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
+    assert {
+        name: n
+        for name, n in lengths.items()
+        if name.endswith(".svelte") and n > MAX_COMPONENT_LINES
+    } == {}
+
+
+def test_no_file_is_named_after_nothing():
+    nameless = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+    assert [shown(path) for path in sources(*SOURCE_SUFFIXES) if path.stem in nameless] == []
+
+
+def test_folders_that_hold_packages_are_none_themselves():
+    for folder in ("query", "server", "tests", "docker"):
+        assert not (ROOT / folder / "__init__.py").exists(), folder
+    assert [shown(path) for path in sources(".py", under="tests/") if path.stem == "__init__"] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_says_that_it_is_typed(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_importing_tensorlake_loads_no_heavy_module():
+    code = "import sys, tensorlake; print(*{name.split('.')[0] for name in sys.modules})"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert set(HEAVY) & set(loaded.stdout.split()) == set()
+
+
+def test_importing_tensorlake_starts_no_thread():
+    code = "import threading, tensorlake; print(threading.active_count())"
+
+    counted = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert counted.stdout.strip() == "1"
+
+
+def test_every_public_name_exists_and_has_a_docstring():
+    missing = [name for name in tensorlake.__all__ if not hasattr(tensorlake, name)]
+    undocumented = [
+        name
+        for name in tensorlake.__all__
+        if name not in missing and not (getattr(tensorlake, name).__doc__ or "").strip()
+    ]
+
+    assert missing == []
+    assert undocumented == []
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [
+        shown(path)
+        for path in package_sources()
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    assert silent == []
+
+
+def test_a_package_is_imported_from_outside_as_a_whole():
+    rooms = {path.parent.name for path in sources(".py", under="tensorlake/")} - {"tensorlake"}
+    strays: list[str] = []
+    for path in package_sources():
+        home = path.relative_to(ROOT).parts[1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            parts = node.module.split(".")
+            inside = parts[0] == "tensorlake" and len(parts) > 2 and parts[1] in rooms
+            engine = parts[0] == "tensorlake_query" and len(parts) > 1
+            if (inside and parts[1] != home) or (engine and home != "tensorlake_query"):
+                strays.append(f"{shown(path)}:{node.lineno} from {node.module}")
+
+    assert strays == []
+
+
+def test_no_private_name_crosses_a_file():
+    crossings = [
+        f"{shown(path)}:{node.lineno} {alias.name}"
+        for path in package_sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__"
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+
+    assert crossings == []
+
+
+def test_a_silenced_warning_names_its_rule_and_its_reason():
+    marker = re.compile(r"#\s*(noqa|pyright:\s*ignore|type:\s*ignore)(.*)")
+    noqa = re.compile(r":\s*[A-Z]+[0-9]+(,\s*[A-Z]+[0-9]+)*\s+\S.{6,}")
+    pyright = re.compile(r"\[\w+(,\s*\w+)*\]\s+\S.{6,}")
+    unexplained: list[str] = []
+    for path in sources(".py"):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            found = marker.search(line)
+            if not found or path == Path(__file__):
+                continue
+            kind, rest = found.groups()
+            fits = noqa.match(rest) if kind == "noqa" else pyright.match(rest)
+            if kind.startswith("type") or not fits:
+                unexplained.append(f"{shown(path)}:{number} {line.strip()}")
+
+    assert unexplained == []
+
+
+def test_an_open_end_names_its_issue():
+    bare = re.compile(r"\b(TODO(?!\(#\d+\):)|FIXME|XXX)\b")
+    found = [
+        f"{shown(path)}:{number}"
+        for path in sources(*SOURCE_SUFFIXES)
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if bare.search(line)
+    ]
+
+    assert found == []
+
+
+def test_no_file_names_a_folder_of_one_machine():
+    machine = re.compile(r"(?<![\w.\-])/(root|work|home|Users|opt)/\w")
+    named = [
+        f"{shown(path)}:{number} {line.strip()[:80]}"
+        for path in house_files()
+        if path.suffix in TEXT_SUFFIXES and path != Path(__file__)
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
+        )
+        if machine.search(line)
+    ]
+
+    assert named == []
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_glossary_defines_each_word_of_the_house(word):
+    glossary = (ROOT / "docs/explanation/glossary.md").read_text(encoding="utf-8")
+
+    assert re.search(rf"^\*\*{word}\*\*", glossary, flags=re.MULTILINE), word
+
+
+def test_every_dependency_says_why_it_is_here():
+    page = (ROOT / "docs/explanation/dependencies.md").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = project[project.index("dependencies = [") : project.index("[project.scripts]")]
+    names = set(re.findall(r'"([a-z0-9][a-z0-9\-]*)(?:\[[^\]]*\])?(?:[><=]=?[^"]*)?"', block))
+
+    unexplained = {name for name in names if f"`{name}`" not in page} - {"tensorlake-dl"}
+
+    assert unexplained == set()
+
+
+def test_make_check_runs_every_referee():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile[makefile.index("\ncheck:") : makefile.index("\ntest:")]
+
+    for tool in ("ruff format --check", "ruff check", "pyright", "lint-imports", "npm run"):
+        assert tool in recipe, tool
+
+
+def test_ci_runs_the_commands_that_the_readme_names():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+    for command in ("make test", "make check"):
+        assert command in readme, command
+        assert command in script, command
+    assert "make demo" in readme
