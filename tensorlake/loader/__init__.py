@@ -1,0 +1,1 @@
+"""The loader: from a selection to batches on a device."""

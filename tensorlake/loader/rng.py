@@ -1,0 +1,37 @@
+"""Random numbers of a sample: NumPy's Philox, addressed by (seed, epoch, place, stream).
+
+    key      [seed, epoch]                  two 64-bit words
+    counter  [0, 0, place, stream]          four; the generator itself counts the first two up
+
+A place names a sample of the epoch's order, not a row, so a repeated row draws anew, and a
+resumed epoch draws what the uninterrupted one would have drawn. Stream 0 is the user's transform;
+step i of the decode spec of a tensor has stream ``step_stream(tensor, i)``.
+No global generator is read or advanced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+__all__ = ["TRANSFORM_STREAM", "sample_generator", "step_stream"]
+
+TRANSFORM_STREAM = 0
+
+
+def sample_generator(*, seed: int, epoch: int, place: int, stream: int) -> np.random.Generator:
+    """Return the generator of one sample and stream; equal arguments give equal draws."""
+    return np.random.Generator(
+        np.random.Philox(key=seed | epoch << 64, counter=place << 128 | stream << 192)
+    )
+
+
+def step_stream(tensor: str, step: int) -> int:
+    """Return the stream of a decode step: blake2b-64 of the tensor's name and the step's number.
+
+    The name and not its place among the columns, so adding a column changes no other's draws.
+    """
+    name = tensor.encode() + b"\0" + str(step).encode()
+    digest = hashlib.blake2b(name, digest_size=8, person=b"tl-step-1").digest()
+    return max(1, int.from_bytes(digest, "little"))

@@ -1,0 +1,109 @@
+"""Who takes which part of the order: global batches, and each rank's share of them.
+
+    places of the epoch   start ┃ G ┃ G ┃ G ┃ … ┃ short ┃ num_rows
+    global batch k        places [start + kG, start + (k+1)G)
+    rank r of w           the contiguous [rg/w, (r+1)g/w) of a batch of g places
+
+Every rank yields the same number of batches. A short last batch is dropped or split evenly; when
+it is smaller than the world, ranks left empty repeat a row of it that is marked not valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["Sharding", "Share", "ShortBatchWarning", "global_batch_size_of"]
+
+
+class ShortBatchWarning(UserWarning):
+    """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One rank's part of a global batch: places [start, stop), and how many of them count."""
+
+    number: int
+    start: int
+    stop: int
+    valid: int  # 0 for a repeated row, else stop - start
+    next_place: int  # where the order continues after the whole global batch
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How places become batches, for one rank of a world."""
+
+    rank: int
+    world_size: int
+    global_batch_size: int
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
+            raise InvalidInputError(
+                f"rank {self.rank!r} is not one of world_size {self.world_size!r}"
+                "\ngive rank=0 … world_size - 1",
+                expected=self.world_size,
+                actual=self.rank,
+            )
+        if self.global_batch_size < self.world_size:
+            raise InvalidInputError(
+                f"a global batch of {self.global_batch_size!r} rows cannot give each of"
+                f" {self.world_size} ranks a row\nraise batch_size or global_batch_size",
+                expected=self.world_size,
+                actual=self.global_batch_size,
+            )
+
+    def num_batches(self, num_rows: int, start: int = 0) -> int:
+        """Return the number of batches from place ``start`` on, the same on every rank."""
+        rows = max(num_rows - start, 0)
+        whole, rest = divmod(rows, self.global_batch_size)
+        return whole + (1 if rest and not self.drop_last else 0)
+
+    def needs_padding(self, num_rows: int, start: int = 0) -> bool:
+        """Whether the last batch from ``start`` on has fewer rows than there are ranks."""
+        rest = max(num_rows - start, 0) % self.global_batch_size
+        return not self.drop_last and 0 < rest < self.world_size
+
+    def share(self, number: int, num_rows: int, start: int = 0) -> Share:
+        """Return this rank's part of batch ``number``, counted from place ``start``."""
+        batch_start = start + number * self.global_batch_size
+        batch_stop = min(batch_start + self.global_batch_size, num_rows)
+        rows = batch_stop - batch_start
+        first = batch_start + self.rank * rows // self.world_size
+        last = batch_start + (self.rank + 1) * rows // self.world_size
+        if first < last:
+            return Share(number, first, last, last - first, batch_stop)
+        repeated = batch_start + self.rank % rows
+        return Share(number, repeated, repeated + 1, 0, batch_stop)
+
+
+def global_batch_size_of(
+    batch_size: int | None, global_batch_size: int | None, world_size: int
+) -> int:
+    """Join the two ways to say how large a batch is.
+
+    Raises:
+        InvalidInputError: Neither is given, one is below 1, or the two disagree.
+    """
+    for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
+        if value is not None and value < 1:
+            raise InvalidInputError(f"{name} is at least 1, got {value!r}", actual=value)
+    if global_batch_size is None:
+        if batch_size is None:
+            raise InvalidInputError("no batch size is given\nadd batch_size= (rows a rank)")
+        return batch_size * world_size
+    if batch_size is not None and batch_size * world_size != global_batch_size:
+        raise InvalidInputError(
+            f"batch_size={batch_size} on {world_size} ranks is {batch_size * world_size} rows,"
+            f" but global_batch_size={global_batch_size}\ngive one of the two",
+            expected=global_batch_size,
+            actual=batch_size * world_size,
+        )
+    return global_batch_size

@@ -1,0 +1,114 @@
+"""A seeded permutation of 0 … n - 1 that is arithmetic: no table, any part of it at once.
+
+An alternating Feistel network permutes all numbers of ``bits`` bits, ``bits`` chosen so that they
+just hold n; a result of n or more is fed back until it is below n (cycle walking), which makes it
+a permutation of 0 … n - 1 and takes less than two turns on average.
+
+    value   │ left: bits // 2 │ right: bits - bits // 2 │
+    round i   even: left  ^= F(right, key i)     odd: right ^= F(left, key i)
+
+    F(v, key), to w bits:  z = (v + key) · C1;  z ^= z >> 32;  z = z · C2;  z >> (64 - w)
+                           all modulo 2⁶⁴
+
+Everything here is specified byte for byte in docs/reference/plan.md and has golden orders in the
+tests: it changes only together with the plan's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Permutation", "derive_words", "permutation_of"]
+
+UInt64Array: TypeAlias = NDArray[np.uint64]
+
+ROUNDS = 6
+MIN_BITS = 8  # below it the halves are too narrow to mix; walking from 256 values is still cheap
+MAX_SIZE = 1 << 62
+MULTIPLIER_1 = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio, odd
+MULTIPLIER_2 = np.uint64(0xD1B54A32D192ED03)  # an odd multiplier of good avalanche (R2 sequence)
+FOLD_BITS = np.uint64(32)
+PERSON = b"tl-plan-1"  # blake2b's personalisation: the plan's version is part of every key
+BLOCK = 1 << 15  # elements worked on at once, so that the scratch stays in the second-level cache
+
+Purpose = Literal["order", "blocks", "window", "rotation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """One permutation of 0 … size - 1, given by its six round keys."""
+
+    size: int
+    keys: tuple[int, ...]
+
+    def apply(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Map each value in 0 … size - 1 to its image."""
+        result = np.empty(len(values), dtype=np.uint64)
+        for start in range(0, len(values), BLOCK):
+            part = values[start : start + BLOCK].astype(np.uint64)
+            result[start : start + BLOCK] = self._walk(part)
+        return result.view(np.int64)
+
+    def _walk(self, values: UInt64Array) -> UInt64Array:
+        bits = max(MIN_BITS, (self.size - 1).bit_length())
+        size = np.uint64(self.size)
+        values = _feistel(values, bits, self.keys)
+        outside = np.flatnonzero(values >= size)
+        walking = values[outside]
+        while len(outside):
+            walking = _feistel(walking, bits, self.keys)
+            stays = walking >= size
+            arrived = ~stays
+            values[outside[arrived]] = walking[arrived]
+            outside, walking = outside[stays], walking[stays]
+        return values
+
+
+def permutation_of(
+    size: int, *, seed: int, epoch: int, purpose: Purpose, stream: int = 0
+) -> Permutation:
+    """Derive the permutation of ``size`` values that (seed, epoch, purpose, stream) name."""
+    if not 0 <= size <= MAX_SIZE:
+        msg = f"a permutation has 0 to 2⁶² values, got {size!r}"
+        raise ValueError(msg)
+    keys = derive_words(ROUNDS, seed=seed, epoch=epoch, purpose=purpose, stream=stream)
+    return Permutation(size, keys)
+
+
+def derive_words(
+    count: int, *, seed: int, epoch: int, purpose: Purpose, stream: int = 0
+) -> tuple[int, ...]:
+    """Derive up to eight 64-bit words: blake2b of the purpose and three little-endian u64."""
+    digest = hashlib.blake2b(
+        purpose.encode() + b"\0" + struct.pack("<QQQ", seed, epoch, stream),
+        digest_size=8 * count,
+        person=PERSON,
+    )
+    return struct.unpack(f"<{count}Q", digest.digest())
+
+
+def _feistel(values: UInt64Array, bits: int, keys: tuple[int, ...]) -> UInt64Array:
+    left_bits = bits // 2
+    right_bits = bits - left_bits
+    left = values >> np.uint64(right_bits)
+    right = values & np.uint64((1 << right_bits) - 1)
+    scratch, folded = np.empty_like(values), np.empty_like(values)
+    for number, key in enumerate(keys):
+        even = number % 2 == 0
+        source, target, width = (right, left, left_bits) if even else (left, right, right_bits)
+        np.add(source, np.uint64(key), out=scratch)
+        np.multiply(scratch, MULTIPLIER_1, out=scratch)
+        np.right_shift(scratch, FOLD_BITS, out=folded)
+        np.bitwise_xor(scratch, folded, out=scratch)
+        np.multiply(scratch, MULTIPLIER_2, out=scratch)
+        np.right_shift(scratch, np.uint64(64 - width), out=scratch)
+        np.bitwise_xor(target, scratch, out=target)
+    np.left_shift(left, np.uint64(right_bits), out=left)
+    np.bitwise_or(left, right, out=left)
+    return left

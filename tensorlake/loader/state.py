@@ -1,0 +1,174 @@
+"""The state of a loader: where it stands in which order, under 1 KB of JSON, the same on all ranks.
+
+A state names the version and the selection, the order's parameters with seed and epoch, and the
+place in the epoch that follows the last global batch handed out. Batch size, world, workers,
+cache and decode are not in it: any number of ranks continues the same order.
+
+    {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
+     "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
+     "skipped": 0}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
+from tensorlake.loader.plan import PLAN_VERSION, Order, Shuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LoaderState", "NewerVersionWarning", "check_state"]
+
+FORMAT = "tensorlake-loader"
+
+
+class NewerVersionWarning(UserWarning):
+    """A loader continues on the version its state recorded, though the branch has moved on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderState:
+    """What ``state_dict()`` gives and ``load_state_dict()`` takes, parsed."""
+
+    version: str
+    selection: str
+    num_rows: int
+    order: Order
+    seed: int
+    epoch: int
+    position: int
+    skipped: int = 0  # rows of this epoch passed over by skip()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "plan": PLAN_VERSION,
+            "version": self.version,
+            "selection": self.selection,
+            "num_rows": self.num_rows,
+            "order": self.order.to_json(),
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "skipped": self.skipped,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LoaderState:
+        """Parse a state dict.
+
+        Raises:
+            InvalidInputError: It is not a loader's state, or damaged.
+            UnsupportedFeatureError: Another version of the plan wrote it.
+        """
+        if value.get("format") != FORMAT:
+            raise InvalidInputError(
+                f"not a loader's state: 'format' is {value.get('format')!r}, expected {FORMAT!r}"
+                "\ngive what loader.state_dict() returned",
+                expected=FORMAT,
+                actual=value.get("format"),
+            )
+        if value.get("plan") != PLAN_VERSION:
+            raise UnsupportedFeatureError(
+                f"the state was written for plan version {value.get('plan')!r};"
+                f" this tensorlake orders by plan version {PLAN_VERSION}"
+                "\ncontinue with the tensorlake that wrote it, or start a new epoch",
+                expected=PLAN_VERSION,
+                actual=value.get("plan"),
+            )
+        state = cls(
+            version=_text(value, "version"),
+            selection=_text(value, "selection"),
+            num_rows=_count(value, "num_rows"),
+            order=Order.from_json(_members(value, "order")),
+            seed=_count(value, "seed"),
+            epoch=_count(value, "epoch"),
+            position=_count(value, "position"),
+            skipped=_count(value, "skipped"),
+        )
+        if state.position > state.num_rows:
+            raise InvalidInputError(
+                f"the state's position {state.position} is past its {state.num_rows} rows"
+                "\ngive what loader.state_dict() returned",
+                expected=state.num_rows,
+                actual=state.position,
+            )
+        return state
+
+
+def check_state(
+    recorded: LoaderState,
+    *,
+    version: str,
+    selection: str,
+    num_rows: int,
+    seed: int | None,
+    shuffle: Shuffle,
+) -> None:
+    """Refuse a state of another selection, seed or shuffle, listing recorded and given.
+
+    ``shuffle=True`` accepts whichever shuffled order was recorded: the state's is used.
+    ``seed=None`` accepts any seed.
+    """
+    given: dict[str, tuple[Any, Any]] = {}
+    if recorded.selection != selection:
+        given["version"] = (recorded.version, version)
+        given["selection"] = (recorded.selection, selection)
+    if recorded.num_rows != num_rows:
+        given["num_rows"] = (recorded.num_rows, num_rows)
+    if seed is not None and recorded.seed != seed:
+        given["seed"] = (recorded.seed, seed)
+    if not _order_fits(recorded.order, shuffle):
+        given["shuffle"] = (recorded.order.kind, shuffle)
+    if not given:
+        return
+    width = max(len(name) for name in given)
+    rows = "\n".join(
+        f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
+    )
+    raise StateMismatchError(
+        f"the state belongs to another order: {', '.join(given)} differ\n{rows}\n"
+        "make the loader with what was recorded, or start over without load_state_dict()",
+        expected={name: was for name, (was, _) in given.items()},
+        actual={name: now for name, (_, now) in given.items()},
+    )
+
+
+def _order_fits(recorded: Order, shuffle: Shuffle) -> bool:
+    if isinstance(shuffle, bool):
+        return shuffle is (recorded.kind != "none")
+    return recorded.kind == shuffle
+
+
+def _count(value: Mapping[str, Any], name: str) -> int:
+    member = value.get(name, 0 if name == "skipped" else None)
+    if not isinstance(member, int) or isinstance(member, bool) or member < 0:
+        raise _damaged(name, "a whole number from 0 on", member)
+    return member
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    member = value.get(name)
+    if not isinstance(member, str):
+        raise _damaged(name, "a string", member)
+    return member
+
+
+def _members(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    member = value.get(name)
+    if not isinstance(member, dict):
+        raise _damaged(name, "an object", member)
+    return cast("dict[str, Any]", member)
+
+
+def _damaged(name: str, expected: str, actual: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"the loader's state has {name} = {actual!r}, expected {expected}"
+        "\ngive what loader.state_dict() returned",
+        expected=expected,
+        actual=actual,
+    )
