@@ -1,0 +1,56 @@
+"""Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
+
+from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.flight import Flight
+from tensorlake.storage.local import Durability, LocalStore
+from tensorlake.storage.mappings import Mappings
+from tensorlake.storage.memory import MemoryStore
+from tensorlake.storage.object_store import ObjectStore
+from tensorlake.storage.open import open_store
+from tensorlake.storage.probe import probe
+from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
+from tensorlake.storage.runtime import gather_bounded, run
+from tensorlake.storage.store import (
+    Buffer,
+    Data,
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectMeta,
+    Store,
+    UnknownOutcomeError,
+    check_path,
+    nbytes_of,
+    pieces_of,
+)
+from tensorlake.storage.urls import join_url, public_url, split_url
+
+__all__ = [
+    "Buffer",
+    "Data",
+    "Durability",
+    "Flight",
+    "LocalStore",
+    "Mappings",
+    "MemoryStore",
+    "MergedRange",
+    "MissingObjectError",
+    "ObjectExistsError",
+    "ObjectMeta",
+    "ObjectStore",
+    "RetryPolicy",
+    "Store",
+    "Surroundings",
+    "UnknownOutcomeError",
+    "check_path",
+    "gather_bounded",
+    "join_url",
+    "merge_ranges",
+    "nbytes_of",
+    "open_store",
+    "pieces_of",
+    "probe",
+    "public_url",
+    "retry",
+    "run",
+    "split_url",
+]

@@ -1,0 +1,369 @@
+"""Objects as files of a local folder: durable, never half-written, memory-mapped for reading.
+
+    put_if_absent(path)                                    what a crash here leaves behind
+    1. write <root>/.tmp/<random>, fsync it                a scratch file, invisible to `list`
+    2. give it the name <root>/<path>, if that is free     the object, perhaps not yet durable
+    3. fsync the folder (and those above, when new)        the object
+    4. remove the scratch name
+
+Small requests run right where they are awaited, because handing them to a thread costs more than
+the I/O; large ones, and all that wait for fsync, run on the event loop's threads.
+"""
+
+# ruff: noqa: D102 - the Store protocol documents what its methods do
+# ruff: noqa: PTH100, PTH103, PTH108, PTH112, PTH116, PTH118, PTH120 - a Path costs more than these calls
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
+from tensorlake.storage.mappings import Mappings
+from tensorlake.storage.publish import publish_exclusive
+from tensorlake.storage.store import (
+    SCRATCH,
+    Buffer,
+    Data,
+    ObjectMeta,
+    UnknownOutcomeError,
+    check_path,
+    check_range,
+    exists,
+    missing,
+    nbytes_of,
+    pieces_of,
+    short,
+)
+
+T = TypeVar("T")
+Durability: TypeAlias = Literal["fsync", "none"]
+
+INLINE_NBYTES: Final = 256 * 1024
+"""Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
+MAX_PIECES: Final = 1024  # of one writev: IOV_MAX of Linux and macOS
+SCRATCH_LIFETIME_S: Final = 24 * 3600  # no write takes a day: what is older, a crash left behind
+ABSENT: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+class LocalStore:
+    """A folder of this machine as a store.
+
+    Args:
+        root: The folder; made by the first write.
+        durability: "none" skips every fsync: a power cut may lose what was acknowledged.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, durability: Durability = "fsync") -> None:
+        if durability not in ("fsync", "none"):
+            raise InvalidInputError(
+                f"durability {durability!r} is not known;\nuse 'fsync' or 'none'",
+                durability=durability,
+            )
+        self._root = os.path.abspath(os.fspath(root))
+        self._durability: Durability = durability
+        self._scratch = os.path.join(self._root, SCRATCH)
+        self._mappings = Mappings()
+        self._is_swept = False
+        # Folders whose own names are known to be on disk. A set only grows, one atomic step at a
+        # time, so threads need no lock here.
+        self._durable_folders: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return self._root
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    async def get(self, path: str) -> bytes | None:
+        file = self._file(path)
+        try:
+            nbytes = os.stat(file).st_size
+            return await _where_it_pays(nbytes, partial(_read_whole, file))
+        except ABSENT:
+            return None
+        except OSError as error:
+            raise self._translated(error, "read", path) from error
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        return (await self.get_ranges(path, [(start, stop)]))[0]
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        for start, stop in ranges:
+            check_range(path, start, stop)
+        file = self._file(path)
+        nbytes = sum(stop - start for start, stop in ranges)
+        try:
+            data = await _where_it_pays(nbytes, partial(_read_ranges, file, ranges))
+        except ABSENT as error:
+            raise missing(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "read", path) from error
+        for (start, stop), piece in zip(ranges, data, strict=True):
+            if len(piece) != stop - start:
+                raise short(path, self.url, start=start, stop=stop, received=len(piece))
+        return data
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        await self._put(path, data, durable=self._durability == "fsync", replace=False)
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        durable = durable and self._durability == "fsync"
+        await self._put(path, data, durable=durable, replace=True)
+
+    async def head(self, path: str) -> ObjectMeta | None:
+        file = self._file(path)
+        try:
+            found = os.stat(file)
+        except ABSENT:
+            return None
+        except OSError as error:
+            raise self._translated(error, "look up", path) from error
+        return None if stat.S_ISDIR(found.st_mode) else _meta(path, found)
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        folder, _, _ = prefix.rpartition("/")
+        if folder:
+            check_path(folder)
+        # One folder a step: a branch's log may be long, and the caller may stop early.
+        walk = _walk(os.path.join(self._root, folder), f"{folder}/" if folder else "", prefix)
+        loop = asyncio.get_running_loop()
+        try:
+            while batch := await loop.run_in_executor(None, next, walk, None):
+                for meta in batch:
+                    yield meta
+        except OSError as error:
+            raise self._translated(error, "list", prefix) from error
+
+    async def delete(self, path: str) -> None:
+        try:
+            os.unlink(self._file(path))
+        except ABSENT:
+            return
+        except OSError as error:
+            raise self._translated(error, "delete", path) from error
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        check_range(path, start, stop)
+        if start == stop:
+            return memoryview(b"")
+        try:
+            view = self._mappings.view(self._file(path))
+        except ABSENT as error:
+            raise missing(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "map", path) from error
+        if stop > view.nbytes:
+            received = max(0, view.nbytes - start)
+            raise short(path, self.url, start=start, stop=stop, received=received)
+        return view[start:stop]
+
+    def clone(self) -> LocalStore:
+        return LocalStore(self._root, durability=self._durability)
+
+    def _file(self, path: str) -> str:
+        return f"{self._root}{os.sep}{check_path(path)}"
+
+    async def _put(self, path: str, data: Data, *, durable: bool, replace: bool) -> None:
+        file = self._file(path)
+        write = partial(self._write, path, file, pieces_of(data), durable=durable, replace=replace)
+        if durable or nbytes_of(data) > INLINE_NBYTES:
+            await asyncio.get_running_loop().run_in_executor(None, write)
+        else:
+            write()
+
+    def _write(
+        self, path: str, file: str, pieces: list[Buffer], *, durable: bool, replace: bool
+    ) -> None:
+        scratch = os.path.join(self._scratch, secrets.token_hex(8))
+        publish = os.replace if replace else publish_exclusive
+        try:
+            self._write_scratch(scratch, pieces, durable=durable)
+            try:
+                publish(scratch, file)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(file), exist_ok=True)
+                publish(scratch, file)
+        except FileExistsError as error:
+            raise exists(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "write", path) from error
+        finally:
+            _remove(scratch)
+        if durable:
+            try:
+                self._sync_folders(os.path.dirname(file))
+            except OSError as error:
+                # Others can see the object already: taking it back would break their reads.
+                raise UnknownOutcomeError(
+                    f"object {path!r} of {self.url!r} was written, but may not outlive a power cut"
+                    f" ({error.strerror});\ncheck the disk, then read the object back",
+                    path=path,
+                    url=self.url,
+                ) from error
+
+    def _write_scratch(self, scratch: str, pieces: list[Buffer], *, durable: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        if not self._is_swept:
+            self._is_swept = True
+            _sweep(self._scratch)
+        try:
+            descriptor = os.open(scratch, flags, 0o666)
+        except FileNotFoundError:
+            self._make_root(durable=durable)
+            descriptor = os.open(scratch, flags, 0o666)
+        try:
+            _write_all(descriptor, pieces)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _make_root(self, *, durable: bool) -> None:
+        folder = self._root
+        new_folders: list[str] = []
+        while not os.path.isdir(folder):
+            new_folders.append(folder)
+            folder = os.path.dirname(folder)
+        os.makedirs(self._scratch, exist_ok=True)
+        if durable:
+            for new_folder in new_folders:
+                _sync_folder(os.path.dirname(new_folder))
+
+    def _sync_folders(self, folder: str) -> None:
+        """Bring a new name in `folder` to disk, and once the names of the folders down to it."""
+        _sync_folder(folder)
+        while folder != self._root and folder not in self._durable_folders:
+            parent = os.path.dirname(folder)
+            _sync_folder(parent)
+            self._durable_folders.add(folder)
+            folder = parent
+
+    def _translated(self, error: OSError, verb: str, path: str) -> TensorlakeError:
+        reason = error.strerror or str(error)
+        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            return AccessError(
+                f"may not {verb} object {path!r} of {self.url!r} ({reason});\n"
+                "ask its owner for permission, or use another folder",
+                path=path,
+                url=self.url,
+            )
+        advice = {
+            errno.ENOSPC: "free some space, then try again",
+            errno.EDQUOT: "free some space or ask for a larger quota, then try again",
+            errno.EIO: "check the disk, then try again",
+            errno.EMFILE: "raise the limit of open files (ulimit -n), then try again",
+        }.get(error.errno or 0, "try again")
+        return StorageError(
+            f"could not {verb} object {path!r} of {self.url!r} ({reason});\n{advice}",
+            path=path,
+            url=self.url,
+        )
+
+
+async def _where_it_pays(nbytes: int, read: Callable[[], T]) -> T:
+    if nbytes <= INLINE_NBYTES:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(None, read)
+
+
+def _read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return [_pread(descriptor, start, stop) for start, stop in ranges]
+    finally:
+        os.close(descriptor)
+
+
+def _pread(descriptor: int, start: int, stop: int) -> bytes:
+    """Read [start, stop), less only where the file ends: one pread returns at most 2 GiB."""
+    data = os.pread(descriptor, stop - start, start)
+    if len(data) == stop - start:
+        return data
+    parts = [data]
+    while parts[-1] and (start := start + len(parts[-1])) < stop:
+        parts.append(os.pread(descriptor, stop - start, start))
+    return b"".join(parts)
+
+
+def _read_whole(file: str) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _pread(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, pieces: list[Buffer]) -> None:
+    views = [view.cast("B") for piece in pieces if (view := memoryview(piece)).nbytes]
+    while views:
+        written = os.writev(descriptor, views[:MAX_PIECES])
+        done = 0
+        while done < len(views) and written >= views[done].nbytes:
+            written -= views[done].nbytes
+            done += 1
+        del views[:done]
+        if written:
+            views[0] = views[0][written:]
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
+    """Yield the objects below `folder` in the order of their paths, in batches never empty."""
+    try:
+        with os.scandir(folder) as scan:
+            # "a/b" sorts between "a.c" and "a0": a folder's place is that of its name and "/".
+            entries = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in scan)
+    except ABSENT:
+        return
+    batch: list[ObjectMeta] = []
+    for name, entry in entries:
+        path = base + name
+        if not path.startswith(prefix) or name == f"{SCRATCH}/":
+            continue
+        if not name.endswith("/"):
+            with suppress(FileNotFoundError):  # deleted since
+                batch.append(_meta(path, entry.stat()))
+            continue
+        if batch:
+            yield batch
+            batch = []
+        yield from _walk(entry.path, path, prefix)
+    if batch:
+        yield batch
+
+
+def _meta(path: str, found: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+
+
+def _sweep(scratch: str) -> None:
+    """Remove what crashed writers left behind; another's files or a race are not our failure."""
+    limit = time.time() - SCRATCH_LIFETIME_S
+    with suppress(OSError), os.scandir(scratch) as scan:
+        for entry in scan:
+            if entry.stat().st_mtime < limit:
+                _remove(entry.path)
+
+
+def _remove(scratch: str) -> None:
+    with suppress(OSError):  # gone already by a rename, or swept later
+        os.unlink(scratch)

@@ -1,0 +1,316 @@
+"""S3, GCS, Azure and plain HTTP (read only) through obstore.
+
+What obstore does not do by itself, or does in a way that commits cannot rest on:
+- it retries conditional PUTs and then reports our own success as another's: its clients never
+  retry here; `retry.py` repeats what may be repeated, and a publisher reads back;
+- a range past the end is short data without an error: every length is checked;
+- above 5 MiB a PUT becomes a multipart upload, three round trips and no condition: one PUT here;
+- its `get_ranges` keeps about ten requests in flight: ranges are coalesced and sent here, bounded
+  in number and bytes;
+- its runtime does not survive a fork: a child of a process that used it is told so
+  instead of hanging.
+"""
+
+# ruff: noqa: D102 - the Store protocol documents what its methods do
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import obstore
+
+from tensorlake.errors import (
+    InvalidInputError,
+    InvalidStateError,
+    TensorlakeError,
+    UnsupportedStoreError,
+)
+from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.failures import (
+    TRANSIENT,
+    Failure,
+    FailureKind,
+    RequestFailedError,
+    translate,
+    understand,
+)
+from tensorlake.storage.flight import Flight
+from tensorlake.storage.options import connect
+from tensorlake.storage.retry import RetryPolicy, retry
+from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.store import (
+    Buffer,
+    Data,
+    ObjectMeta,
+    UnknownOutcomeError,
+    check_path,
+    check_range,
+    exists,
+    missing,
+    nbytes_of,
+    pieces_of,
+    short,
+)
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_S: Final = 30.0
+LIST_PAGE: Final = 1000  # S3's own
+SLOWEST_NBYTES_PER_S: Final = 1024 * 1024  # a request is given this long for its bytes, on top
+MAX_PUT_NBYTES: Final = 5 * 1024**3  # of one PUT: S3's limit, the lowest
+
+_process_of_runtime: int | None = None  # where obstore's threads live
+
+
+class ObjectStore:
+    """Objects of a bucket under a prefix, or files below an http(s) URL.
+
+    Args:
+        url: s3://bucket/prefix, gs://…, az://container/prefix, http(s)://host/path.
+        storage_options: See `options.py`.
+        policy: How reads and repeatable writes are retried.
+        flight: Bound of what is in flight at once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        policy: RetryPolicy | None = None,
+        flight: Flight | None = None,
+    ) -> None:
+        self._opened_with = (url, dict(storage_options or {}))
+        self._connection = connect(url, storage_options)
+        self._client = self._connection.client
+        self._policy = policy or RetryPolicy()
+        self._flight = flight or Flight()
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._connection.url
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    async def get(self, path: str) -> bytes | None:
+        check_path(path)
+
+        async def fetch() -> bytes:
+            result = await obstore.get_async(self._client, path)
+            return (await result.bytes_async()).to_bytes()
+
+        try:
+            return await self._repeated(fetch)
+        except RequestFailedError as error:
+            if error.failure.kind is FailureKind.MISSING:
+                return None
+            raise self._translated(error, "read", path) from None
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        check_path(path)
+        check_range(path, start, stop)
+        if start == stop:
+            return b""
+        fetch = partial(obstore.get_range_async, self._client, path, start=start, end=stop)
+        try:
+            data = memoryview(await self._repeated(fetch, nbytes=stop - start))
+        except RequestFailedError as error:
+            if error.failure.kind is FailureKind.MISSING:
+                raise missing(path, self.url) from None
+            if error.failure.kind is FailureKind.OUT_OF_RANGE:
+                raise short(path, self.url, start=start, stop=stop, received=0) from None
+            raise self._translated(error, "read", path) from None
+        if data.nbytes != stop - start:
+            raise short(path, self.url, start=start, stop=stop, received=data.nbytes)
+        return data
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        for start, stop in ranges:
+            check_range(path, start, stop)
+        merged = merge_ranges(ranges)
+
+        async def fetch(request: MergedRange) -> Buffer:
+            return await self.get_range(path, request.start, request.stop)
+
+        blocks = await gather_bounded(
+            [partial(fetch, request) for request in merged], limit=self._flight.max_requests
+        )
+        found: list[Buffer] = [b""] * len(ranges)
+        for request, block in zip(merged, blocks, strict=True):
+            view = memoryview(block)
+            for position in request.positions:
+                start, stop = ranges[position]
+                found[position] = view[start - request.start : stop - request.start]
+        return found
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        pieces = self._checked_for_write(path, data)
+        nbytes = nbytes_of(pieces)
+        send = partial(
+            obstore.put_async, self._client, path, pieces, mode="create", use_multipart=False
+        )
+        try:
+            await self._attempt(send, timeout_s=_timeout_s(nbytes))
+        except RequestFailedError as error:
+            if error.failure.kind is FailureKind.EXISTS:
+                raise exists(path, self.url) from None
+            if error.failure.kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT):
+                raise UnknownOutcomeError(
+                    f"object {path!r} of {self.url!r} may or may not have been written"
+                    f" ({error.failure.detail});\nread it back to find out",
+                    path=path,
+                    url=self.url,
+                    status=error.failure.status,
+                ) from None
+            raise self._translated(error, "write", path) from None
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        del durable  # a store's answer means stored
+        pieces = self._checked_for_write(path, data)
+        send = partial(obstore.put_async, self._client, path, pieces, use_multipart=False)
+        try:
+            await self._repeated(send, timeout_s=_timeout_s(nbytes_of(pieces)))
+        except RequestFailedError as error:
+            raise self._translated(error, "write", path) from None
+
+    async def head(self, path: str) -> ObjectMeta | None:
+        check_path(path)
+        try:
+            found = await self._repeated(partial(obstore.head_async, self._client, path))
+        except RequestFailedError as error:
+            if error.failure.kind is FailureKind.MISSING:
+                return None
+            raise self._translated(error, "look up", path) from None
+        return ObjectMeta(path, found["size"], found["last_modified"])
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        if self._connection.is_read_only:
+            raise UnsupportedStoreError(
+                f"objects under {self.url!r} cannot be listed: HTTP has no list;\n"
+                "open the bucket or folder behind it",
+                url=self.url,
+            )
+        folder, _, _ = prefix.rpartition("/")
+        after = prefix[:-1]  # the list starts behind this, so that `prefix` itself is in it
+        pages: obstore.ListStream[Sequence[obstore.ObjectMeta]] | None = None
+
+        async def next_page() -> Sequence[obstore.ObjectMeta]:
+            nonlocal pages
+            stream = pages or obstore.list(
+                self._client, folder or None, offset=after or None, chunk_size=LIST_PAGE
+            )
+            pages = None  # a stream that failed is not asked again: the next attempt goes on behind
+            page = await anext(stream, ())
+            pages = stream
+            return page
+
+        while True:
+            try:
+                page = await self._repeated(next_page)
+            except RequestFailedError as error:
+                raise self._translated(error, "list", prefix) from None
+            for found in page:
+                if found["path"].startswith(prefix):
+                    yield ObjectMeta(found["path"], found["size"], found["last_modified"])
+                elif found["path"] > prefix:
+                    return
+            if not page:
+                return
+            after = page[-1]["path"]
+
+    async def delete(self, path: str) -> None:
+        self._checked_for_write(path, b"")
+        try:
+            await self._repeated(partial(obstore.delete_async, self._client, path))
+        except RequestFailedError as error:
+            if error.failure.kind is not FailureKind.MISSING:
+                raise self._translated(error, "delete", path) from None
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        del path, start, stop
+        return None
+
+    def clone(self) -> ObjectStore:
+        url, options = self._opened_with
+        return ObjectStore(url, options, policy=self._policy)
+
+    def _checked_for_write(self, path: str, data: Data) -> list[Buffer]:
+        check_path(path)
+        if self._connection.is_read_only:
+            raise UnsupportedStoreError(
+                f"{self.url!r} is read only: HTTP has no put-if-absent;\n"
+                "write to the bucket or folder behind it",
+                url=self.url,
+            )
+        nbytes = nbytes_of(data)
+        if nbytes > MAX_PUT_NBYTES:
+            raise InvalidInputError(
+                f"object {path!r} of {self.url!r} would have {nbytes} bytes,"
+                f" above {MAX_PUT_NBYTES} of one PUT;\nstore the sample in smaller tiles",
+                path=path,
+                nbytes=nbytes,
+            )
+        return [memoryview(piece).cast("B") for piece in pieces_of(data)] or [b""]
+
+    async def _repeated(
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        nbytes: int = 0,
+        timeout_s: float | None = None,
+    ) -> T:
+        """Make a request that may be made again; RequestFailedError when no attempt succeeds."""
+        limit_s = timeout_s or _timeout_s(nbytes)
+        attempt = partial(self._attempt, call, nbytes=nbytes, timeout_s=limit_s)
+        return await retry(attempt, policy=self._policy, is_transient=_is_transient)
+
+    async def _attempt(
+        self, call: Callable[[], Awaitable[T]], *, timeout_s: float, nbytes: int = 0
+    ) -> T:
+        _check_process(self.url)
+        async with self._flight.admit(nbytes):
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await call()
+            except TimeoutError:
+                failure = Failure(FailureKind.TIMEOUT, f"no answer within {timeout_s:.0f} s")
+            except Exception as error:  # noqa: BLE001 - obstore raises builtins too; all are classified
+                failure = understand(error, secrets=self._connection.secrets)
+        # Raised outside of the handler: the cause may hold secrets, so it is not even the context.
+        raise RequestFailedError(failure)
+
+    def _translated(self, error: RequestFailedError, verb: str, path: str) -> TensorlakeError:
+        return translate(error.failure, verb=verb, path=path, url=self.url)
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, RequestFailedError) and error.failure.kind in TRANSIENT
+
+
+def _timeout_s(nbytes: int) -> float:
+    return REQUEST_TIMEOUT_S + nbytes / SLOWEST_NBYTES_PER_S
+
+
+def _check_process(url: str) -> None:
+    """Refuse to wait for threads that only the parent process has."""
+    global _process_of_runtime  # noqa: PLW0603 - obstore has one runtime a process
+    process = os.getpid()
+    if _process_of_runtime is None:
+        _process_of_runtime = process
+    elif _process_of_runtime != process:
+        raise InvalidStateError(
+            f"{url!r} cannot be read in this forked process: its parent used an object store before"
+            " the fork, and the threads behind that do not exist here;\n"
+            "start processes by 'spawn' or 'forkserver'"
+            " (DataLoader(multiprocessing_context='forkserver'))",
+            url=url,
+        )

@@ -1,0 +1,64 @@
+"""Choose the store for a URL.
+
+path, file://              LocalStore       the only one with memory mapping
+memory://name              MemoryStore      shared by name within this process
+s3:// gs:// az://          ObjectStore      through obstore
+http:// https://           ObjectStore      read only
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage.local import Durability, LocalStore
+from tensorlake.storage.memory import MemoryStore
+from tensorlake.storage.object_store import ObjectStore
+from tensorlake.storage.options import OBJECT_SCHEMES
+from tensorlake.storage.store import Store
+from tensorlake.storage.urls import public_url, split_url
+
+KNOWN_SCHEMES: Final = ("a path", "file://", "memory://", *(f"{s}://" for s in OBJECT_SCHEMES))
+
+
+def open_store(
+    url: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
+) -> Store:
+    """Open the store at a path or URL; nothing is read, written or connected to yet.
+
+    Args:
+        url: A local path, or file, memory, s3, gs, az, http(s) and its rest.
+        storage_options: How to reach it, in fsspec's key names: key, secret, token, endpoint_url,
+            region, anon, profile; obstore's own names are accepted as well.
+        durability: "none" lets local writes return before they are on disk.
+
+    >>> open_store("memory://pets").url
+    'memory://pets'
+    """
+    scheme, rest = split_url(url)
+    if scheme == "file":
+        if not rest:
+            raise InvalidInputError("the dataset's path is empty;\ngive a folder", url=rest)
+        return LocalStore(rest, durability=durability)
+    if scheme == "memory":
+        name, _, prefix = rest.strip("/").partition("/")
+        if not name:
+            raise InvalidInputError(
+                "'memory://' names no store;\ngive it a name, as in 'memory://scratch'",
+                url="memory://",
+            )
+        return MemoryStore(name, prefix=prefix)
+    if scheme in OBJECT_SCHEMES:
+        return ObjectStore(f"{scheme}://{rest}", storage_options)
+    shown = public_url(os.fspath(url))
+    raise InvalidInputError(
+        f"no store for {shown!r}: its scheme {scheme!r} is not known;\n"
+        f"use one of {', '.join(KNOWN_SCHEMES)}",
+        url=shown,
+        scheme=scheme,
+    )

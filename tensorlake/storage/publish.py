@@ -1,0 +1,55 @@
+"""Give a finished file its name, atomically, unless the name is taken.
+
+A hard link fails when the name exists, on every POSIX file system that has links.  Where there are
+none (FAT, some FUSE and network mounts) Linux can rename without replacing.  Where neither works
+there is no way to publish safely, and writing is refused.
+"""
+
+# ruff: noqa: PTH121 - a Path costs more than these calls
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from typing import Final
+
+from tensorlake.errors import UnsupportedStoreError
+
+NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+AT_FDCWD: Final = -100  # linux/fcntl.h
+RENAME_NOREPLACE: Final = 1  # linux/fs.h
+
+
+def publish_exclusive(scratch: str, target: str) -> None:
+    """Name the file at `scratch` `target` as well, or instead; FileExistsError when there is one."""
+    try:
+        os.link(scratch, target)
+    except FileExistsError:
+        # A network file system that lost its own answer repeats the request, and then finds the
+        # link it made.
+        if not os.path.samefile(scratch, target):
+            raise
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        rename_exclusive(scratch, target)
+
+
+def rename_exclusive(scratch: str, target: str) -> None:
+    """Rename by Linux' renameat2; UnsupportedStoreError where kernel or file system lack it."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    code = errno.ENOSYS
+    if rename is not None:
+        source, destination = os.fsencode(scratch), os.fsencode(target)
+        if rename(AT_FDCWD, source, AT_FDCWD, destination, RENAME_NOREPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise UnsupportedStoreError(
+            f"the file system of {target!r} has neither hard links nor an exclusive rename,"
+            " so two writers could overwrite each other;\n"
+            "write to a folder on another file system and tl.copy the dataset here",
+            path=target,
+        )
+    raise OSError(code, os.strerror(code), target)

@@ -1,0 +1,125 @@
+"""The one bridge between the synchronous SDK and asynchronous storage.
+
+    caller's thread            loop thread (daemon, one a process, started when first needed)
+    run(coroutine) ──────────► awaits it; blocking file I/O goes on to the loop's few threads
+         ◄──── result or error
+
+- A forked child gets a loop of its own: the parent's thread does not exist there.
+- Ctrl-C in the caller cancels what it waited for.
+- Code on the loop itself must `await`; calling `run` there would wait for itself and is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from tensorlake.errors import InvalidStateError, StorageTimeoutError
+
+T = TypeVar("T")
+
+BLOCKING_THREADS: Final = 16
+"""Threads for blocking file I/O: enough to keep a local disk's queue filled, few enough to idle."""
+
+
+class _LoopThread:
+    """An event loop that runs in a daemon thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(
+            ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="tensorlake-io")
+        )
+        self.thread = threading.Thread(
+            target=self.loop.run_forever, name="tensorlake-loop", daemon=True
+        )
+        self.thread.start()
+
+
+_lock = threading.Lock()
+_current: _LoopThread | None = None
+
+
+def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
+    """Run a coroutine on the loop thread and wait for its result.
+
+    Args:
+        coroutine: What to run; closed, not run, when this call is refused.
+        timeout_s: Give up and cancel after this long; None leaves it to the timeouts inside.
+
+    Raises:
+        StorageTimeoutError: It took longer than `timeout_s`.
+        InvalidStateError: Called from the loop thread itself.
+    """
+    current = _loop_thread()
+    if threading.current_thread() is current.thread:
+        coroutine.close()
+        raise InvalidStateError(
+            "run() was called on the storage loop, which would wait for itself;\n"
+            "await the coroutine instead"
+        )
+    future = asyncio.run_coroutine_threadsafe(coroutine, current.loop)
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        if future.done():  # the coroutine's own error, not ours
+            raise
+        future.cancel()
+        raise StorageTimeoutError(
+            f"storage did not answer within {timeout_s} s;\ntry again, or allow more time",
+            timeout_s=timeout_s,
+        ) from None
+    except BaseException:  # KeyboardInterrupt above all: leave nothing running behind the caller
+        future.cancel()
+        raise
+
+
+def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start a coroutine on the loop thread and return at once; the future tells how it ended."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop_thread().loop)
+
+
+async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, limit: int) -> list[T]:
+    """Await what each factory makes, at most `limit` at once; results in the factories' order.
+
+    The first error cancels the others and is raised once they have ended.
+    """
+    waiting = [*factories]
+    pending = enumerate(waiting)
+    results: dict[int, T] = {}
+
+    async def work() -> None:
+        for position, factory in pending:
+            results[position] = await factory()
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(limit, len(waiting)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [results[position] for position in range(len(waiting))]
+
+
+def _loop_thread() -> _LoopThread:
+    global _current  # noqa: PLW0603 - the one loop of the process is the point of this module
+    current = _current
+    if current is None:
+        with _lock:
+            current = _current = _current or _LoopThread()
+    return current
+
+
+def _forget_parent() -> None:
+    """In a forked child: the parent's thread is not here, and its lock may be held for ever."""
+    global _current, _lock
+    _current, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)

@@ -1,0 +1,185 @@
+"""The bridge between the synchronous SDK and the loop thread."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tensorlake.errors import InvalidStateError, StorageTimeoutError
+from tensorlake.storage import MemoryStore, gather_bounded, run
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def test_run_returns_the_result():
+    async def answer() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    assert run(answer()) == 42
+
+
+def test_run_raises_the_error_as_it_is():
+    async def fail() -> None:
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        run(fail())
+
+
+def test_one_loop_serves_all_threads():
+    loops = []
+
+    def work() -> None:
+        async def note() -> None:
+            loops.append(asyncio.get_running_loop())
+
+        run(note())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+
+    assert len(loops) == 8
+    assert len({id(loop) for loop in loops}) == 1
+
+
+def test_run_on_the_loop_itself_is_refused():
+    async def nested() -> None:
+        run(forever())
+
+    with pytest.raises(InvalidStateError, match="wait for itself"):
+        run(nested())
+
+
+def test_timeout_cancels_and_says_so():
+    cancelled = threading.Event()
+
+    async def slow() -> None:
+        try:
+            await forever()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(StorageTimeoutError, match=r"0\.01 s"):
+        run(slow(), timeout_s=0.01)
+
+    assert cancelled.wait(timeout=30)
+
+
+def test_timeout_error_of_the_coroutine_is_its_own():
+    async def fail() -> None:
+        raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        run(fail(), timeout_s=30)
+
+
+def test_interrupt_cancels_what_was_waited_for():
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def slow() -> None:
+        started.set()
+        try:
+            await forever()
+        finally:
+            cancelled.set()
+
+    def interrupt() -> None:
+        started.wait(timeout=30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(slow())
+
+    assert cancelled.wait(timeout=30)
+
+
+def test_forked_child_has_a_loop_of_its_own():
+    script = """
+import os, signal
+from tensorlake.storage import LocalStore, MemoryStore, run
+store = MemoryStore()
+run(store.put_if_absent("a", b"1"))
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    assert run(store.get("a")) == b"1"
+    run(store.put_if_absent("b", b"2"))
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert run(store.get("b")) is None
+"""
+
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=60)
+
+    assert done.returncode == 0
+
+
+def test_importing_starts_no_thread():
+    script = "import threading, tensorlake.storage; assert threading.active_count() == 1"
+
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=60)
+
+    assert done.returncode == 0
+
+
+def test_gather_keeps_order_and_bound():
+    running = 0
+    most = 0
+
+    async def work(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return number
+
+    factories = [lambda number=number: work(number) for number in range(50)]
+
+    assert run(gather_bounded(factories, limit=4)) == list(range(50))
+    assert most == 4
+
+
+def test_gather_of_nothing_is_nothing():
+    assert run(gather_bounded([], limit=4)) == []
+
+
+def test_gather_cancels_the_rest_on_the_first_error():
+    started: list[int] = []
+    cancelled: list[int] = []
+
+    async def work(number: int) -> None:
+        started.append(number)
+        if number == 2:
+            raise ValueError("two")
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+
+    factories = [lambda number=number: work(number) for number in range(50)]
+
+    with pytest.raises(ValueError, match="two"):
+        run(gather_bounded(factories, limit=4))
+    assert sorted(cancelled) == [number for number in sorted(started) if number != 2]
+    assert len(started) <= 4
+
+
+def test_store_can_be_used_from_a_loop_of_the_caller():
+    store = MemoryStore()
+
+    asyncio.run(store.put_if_absent("a", b"1"))
+
+    assert run(store.get("a")) == b"1"
