@@ -22,7 +22,7 @@ RENAME_NOREPLACE: Final = 1  # linux/fs.h
 
 
 def publish_exclusive(scratch: str, target: str) -> None:
-    """Name the file at `scratch` `target` as well, or instead; FileExistsError when there is one."""
+    """Give a file the name `target`, beside or instead of `scratch`; FileExistsError if taken."""
     try:
         os.link(scratch, target)
     except FileExistsError:

@@ -1,11 +1,10 @@
 """The bridge between the synchronous SDK and the loop thread."""
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -83,7 +82,7 @@ def test_timeout_error_of_the_coroutine_is_its_own():
         run(fail(), timeout_s=30)
 
 
-def test_interrupt_cancels_what_was_waited_for():
+def test_interrupt_cancels_what_was_waited_for(monkeypatch):
     started, cancelled = threading.Event(), threading.Event()
 
     async def slow() -> None:
@@ -93,11 +92,11 @@ def test_interrupt_cancels_what_was_waited_for():
         finally:
             cancelled.set()
 
-    def interrupt() -> None:
-        started.wait(timeout=30)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(_future: Future, _timeout: float | None = None) -> None:
+        assert started.wait(timeout=30)
+        raise KeyboardInterrupt
 
-    threading.Thread(target=interrupt).start()
+    monkeypatch.setattr(Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(slow())
 
