@@ -69,8 +69,12 @@ class Order:
         if kind == "none" or kind == "full":  # noqa: PLR1714 - the type checker narrows by ==
             return cls(kind)
         block, window = value.get("block"), value.get("window")
-        are_sizes = isinstance(block, int) and isinstance(window, int)
-        if kind == "window" and are_sizes and min(block, window) > 0:
+        if (
+            kind == "window"
+            and isinstance(block, int)
+            and isinstance(window, int)
+            and min(block, window) > 0
+        ):
             return cls("window", block, window)
         raise InvalidInputError(
             f"no order is written as {dict(value)!r}; the kinds are 'none', 'full' and 'window'"

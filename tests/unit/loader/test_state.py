@@ -80,7 +80,7 @@ def test_a_state_of_the_same_order_is_accepted(changes):
     ],
 )
 def test_another_order_is_refused_listing_recorded_and_given(changes, named):
-    with pytest.raises(StateMismatchError, match="recorded .*, given") as caught:
+    with pytest.raises(StateMismatchError, match=r"recorded .*, given") as caught:
         check_state(STATE, **given_of(**changes))
 
     assert named in caught.value.expected

@@ -1,0 +1,230 @@
+"""``tl.collate``: how samples of different shapes become part of a batch.
+
+    "list"     a list of arrays (the default)
+    "pad"      one array, filled up to the longest, and <name>_mask, True where it is data
+    Pad(…)     the same with another value, a fixed length, or a multiple
+    "concat"   the samples one after another, and <name>_offsets, int64 (n + 1)
+    "nested"   torch's jagged nested tensor (torch loaders only)
+    function   called with the list of arrays; what it returns is the batch's
+
+What cannot work is refused from the schema alone, when the loader is made (``check_collate``).
+NULL is None in a list, and refused elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import (
+    InvalidInputError,
+    RaggedBatchError,
+    ShapeMismatchError,
+    UnsupportedFeatureError,
+)
+from tensorlake.types import RaggedColumn
+
+__all__ = [
+    "Collate",
+    "Pad",
+    "check_collate",
+    "collate_ragged",
+    "null_in_batch",
+    "parse_collate",
+    "split_ragged",
+]
+
+# A user's function: list of arrays in, anything (a batch entry) out.
+CollateFunction: TypeAlias = Callable[[list[Any]], Any]
+Sample: TypeAlias = NDArray[np.generic] | None
+Shape: TypeAlias = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Fill samples up to one shape.
+
+    Attributes:
+        value: What to fill with.
+        to: Length of every varying axis; None is the longest of the batch.
+        multiple_of: Round the length up to a multiple, so few different shapes occur.
+    """
+
+    value: float = 0
+    to: int | None = None
+    multiple_of: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, length in (("to", self.to), ("multiple_of", self.multiple_of)):
+            if length is not None and length < 1:
+                raise InvalidInputError(f"Pad: {name} is at least 1, got {length!r}", actual=length)
+
+
+Collate: TypeAlias = Literal["list", "pad", "concat", "nested"] | Pad | CollateFunction
+
+
+def check_collate(
+    name: str, shape: Shape, collate: object, *, is_picture: bool, framework: str
+) -> Collate | None:
+    """Decide how a column of decoded samples of ``shape`` is collated; None means stacked.
+
+    Raises:
+        RaggedBatchError: Pictures of different shapes, and nobody said what to do with them.
+        InvalidInputError: The word is unknown or does not fit the column.
+    """
+    if None not in shape:
+        if collate is None or collate == "list" or callable(collate):
+            return None if collate is None else _known(name, collate)
+        raise InvalidInputError(
+            f"collate={{{name!r}: {collate!r}}}: every sample of {name!r} has the shape {shape}"
+            f"\nleave {name!r} out of collate: it is stacked",
+            tensor=name,
+            actual=collate,
+        )
+    if collate is None and is_picture:
+        raise RaggedBatchError(
+            f"{name!r} has samples of different shapes, {shape} by the schema,"
+            " and cannot be stacked"
+            f"\nadd decode={{{name!r}: tl.decode.Resize(224, 224)}}, or"
+            f" collate={{{name!r}: 'list'}}"
+            "   (found from the schema, before any data was read)",
+            tensor=name,
+            actual=shape,
+        )
+    known = _known(name, "list" if collate is None else collate)
+    if known in ("concat", "nested") and None in shape[1:]:
+        raise RaggedBatchError(
+            f"{name!r} varies along more than its first axis, {shape}, and cannot be"
+            f" one array of items\nadd collate={{{name!r}: 'pad'}}, or 'list'",
+            tensor=name,
+            actual=shape,
+        )
+    if known == "nested" and framework != "torch":
+        raise UnsupportedFeatureError(
+            f"collate={{{name!r}: 'nested'}} makes torch tensors; this loader is for {framework}"
+            f"\nuse 'concat': the same values and offsets",
+            tensor=name,
+        )
+    return known
+
+
+def collate_ragged(
+    name: str, samples: Sequence[Sample], shape: Shape, collate: Collate, dtype: np.dtype
+) -> dict[str, Any]:
+    """Make the batch's entries of one column from its samples.
+
+    Raises:
+        InvalidInputError: A sample is NULL and the form has no place for it.
+        ShapeMismatchError: A sample is longer than ``Pad(to=)``.
+    """
+    if collate == "list":
+        return {name: list(samples)}
+    if callable(collate):
+        return {name: collate(list(samples))}
+    present = [sample for sample in samples if sample is not None]
+    if len(present) < len(samples):
+        raise null_in_batch(name)
+    if isinstance(collate, Pad) or collate == "pad":
+        pad = collate if isinstance(collate, Pad) else Pad()
+        return _padded(name, present, shape, pad, dtype)
+    inner = tuple(length or 0 for length in shape[1:])
+    lengths = np.fromiter((len(sample) for sample in present), np.int64, len(present))
+    offsets = np.zeros(len(present) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    empty = np.empty((0, *inner), dtype=dtype)
+    return {name: np.concatenate([empty, *present]), f"{name}_offsets": offsets}
+
+
+def split_ragged(column: RaggedColumn) -> list[Sample]:
+    """Return the samples of a ragged column as views; None where NULL."""
+    offsets = column.offsets.tolist()
+    shapes = column.shapes.tolist()
+    samples: list[Sample] = [
+        column.values[start:stop].reshape(shape)
+        for start, stop, shape in zip(offsets[:-1], offsets[1:], shapes, strict=True)
+    ]
+    if column.valid is not None:
+        for position in np.flatnonzero(~column.valid).tolist():
+            samples[position] = None
+    return samples
+
+
+def null_in_batch(name: str) -> InvalidInputError:
+    """Build the error for a NULL that a batch has no place for."""
+    return InvalidInputError(
+        f"{name!r} is NULL in a row of this batch, and an array has no place for it"
+        f'\nselect rows that have it: ds.query("WHERE {name} IS NOT NULL"), or give'
+        f" collate={{{name!r}: 'list'}}, where NULL is None",
+        tensor=name,
+    )
+
+
+def parse_collate(collate: Mapping[str, Any] | None, columns: Sequence[str]) -> dict[str, Any]:
+    """Check that ``collate`` names columns of the loader."""
+    given = dict(collate or {})
+    for name in given:
+        if name not in columns:
+            raise InvalidInputError(
+                f"collate names {name!r}, which is not among the columns: {', '.join(columns)}"
+                "\nadd it to columns=, or leave it out of collate",
+                tensor=name,
+            )
+    return given
+
+
+def _known(name: str, collate: Any) -> Collate:  # Any: whatever the user gave
+    match collate:
+        case "list" | "pad" | "concat" | "nested" | Pad():
+            return collate
+        case _:
+            if callable(collate):
+                return collate
+            raise InvalidInputError(
+                f"collate={{{name!r}: {collate!r}}} is not known"
+                "\ngive 'list', 'pad', 'concat', 'nested', tl.collate.Pad(…) or a function of rows",
+                tensor=name,
+                actual=collate,
+            )
+
+
+def _padded(
+    name: str, samples: list[NDArray[np.generic]], shape: Shape, pad: Pad, dtype: np.dtype
+) -> dict[str, Any]:
+    shapes = np.asarray([sample.shape for sample in samples], dtype=np.int64)
+    shapes = shapes.reshape(len(samples), len(shape))
+    full: list[int] = []
+    for axis, length in enumerate(shape):
+        longest = int(shapes[:, axis].max(initial=0))
+        full.append(longest if length is not None else _padded_length(name, longest, pad))
+    masked_axes = 1 + max(axis for axis, length in enumerate(shape) if length is None)
+    mask = np.ones((len(samples), *full[:masked_axes]), dtype=np.bool_)
+    for axis in range(masked_axes):
+        inside = np.arange(full[axis]) < shapes[:, axis, None]
+        around = [1] * masked_axes
+        around[axis] = full[axis]
+        mask &= inside.reshape(len(samples), *around)
+    values = np.full((len(samples), *full), pad.value, dtype=dtype)
+    for position, sample in enumerate(samples):
+        values[position][tuple(slice(length) for length in sample.shape)] = sample
+    return {name: values, f"{name}_mask": mask}
+
+
+def _padded_length(name: str, longest: int, pad: Pad) -> int:
+    if pad.to is not None:
+        if longest > pad.to:
+            raise ShapeMismatchError(
+                f"{name!r} has a sample of length {longest}, longer than Pad(to={pad.to})"
+                f'\nraise to=, or select shorter rows: ds.query("WHERE SHAPE({name})[0] <='
+                f' {pad.to}")',
+                tensor=name,
+                expected=pad.to,
+                actual=longest,
+            )
+        return pad.to
+    if pad.multiple_of is not None:
+        return -(-longest // pad.multiple_of) * pad.multiple_of
+    return longest

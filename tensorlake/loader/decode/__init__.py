@@ -1,0 +1,48 @@
+"""``tl.decode``: steps between a stored sample and its place in the batch.
+
+Ours are fused, seeded by place, and run in threads; several make a list, first to last.
+
+>>> [Resize(256), CenterCrop(224, 224)][1]
+CenterCrop(height=224, width=224)
+"""
+
+from tensorlake.loader.decode.boxes import BOX_FORMATS, MIN_AREA, move_boxes
+from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
+from tensorlake.loader.decode.flip import Flip
+from tensorlake.loader.decode.pictures import PictureDecoder, Sample
+from tensorlake.loader.decode.placement import Area, Placement
+from tensorlake.loader.decode.recipes import imagenet
+from tensorlake.loader.decode.resample import Resampler, choose_resampler
+from tensorlake.loader.decode.resize import Letterbox, Resize
+from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
+from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
+from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
+
+__all__ = [
+    "BOX_FORMATS",
+    "MIN_AREA",
+    "Area",
+    "Cast",
+    "CenterCrop",
+    "DecodeSpec",
+    "Flip",
+    "GeometricStep",
+    "Letterbox",
+    "LinearMap",
+    "Normalize",
+    "PictureDecoder",
+    "Placement",
+    "RandomResizedCrop",
+    "Resampler",
+    "Resize",
+    "Sample",
+    "Step",
+    "ToFloat",
+    "ValueStep",
+    "choose_resampler",
+    "imagenet",
+    "move_boxes",
+    "parse_steps",
+    "step_from_json",
+    "step_to_json",
+]

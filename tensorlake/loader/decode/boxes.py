@@ -1,0 +1,74 @@
+"""Boxes move with their picture: the same placement, clipped to what is left of the picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from tensorlake.loader.decode.placement import Placement
+
+__all__ = ["BOX_FORMATS", "MIN_AREA", "move_boxes"]
+
+MIN_AREA = 1.0  # square pixels of the output; a smaller rest of a box is nothing to learn from
+BOX_FORMATS = frozenset({"xyxy", "xywh", "cxcywh"})
+
+
+def move_boxes(
+    boxes: NDArray[np.floating],
+    placement: Placement,
+    *,
+    box_format: str,
+    min_area: float = MIN_AREA,
+) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+    """Move boxes (n, 4) as ``placement`` moves the picture.
+
+    Returns:
+        The boxes that keep at least ``min_area`` pixels, clipped, in the format they came in; and
+        which of the given boxes they are, for the labels that belong to them.
+    """
+    edges = _to_edges(boxes.astype(np.float64), box_format)
+    scale_y = placement.size[0] / placement.crop.height
+    scale_x = placement.size[1] / placement.crop.width
+    edges[:, 0::2] = (edges[:, 0::2] - placement.crop.left) * scale_x - placement.window.left
+    edges[:, 1::2] = (edges[:, 1::2] - placement.crop.top) * scale_y - placement.window.top
+    height, width = placement.output
+    if placement.mirror_x:
+        edges[:, 0::2] = width - edges[:, 2::-2]
+    if placement.mirror_y:
+        edges[:, 1::2] = height - edges[:, 3::-2]
+    edges[:, 0::2] = edges[:, 0::2].clip(0, width)
+    edges[:, 1::2] = edges[:, 1::2].clip(0, height)
+    areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
+    kept = areas >= min_area
+    return _from_edges(edges[kept], box_format).astype(boxes.dtype), kept
+
+
+def _to_edges(boxes: NDArray[np.float64], box_format: str) -> NDArray[np.float64]:
+    edges = boxes.reshape(-1, 4).copy()
+    if box_format == "xyxy":
+        return edges
+    if box_format == "cxcywh":
+        edges[:, :2] -= edges[:, 2:] / 2
+    elif box_format != "xywh":
+        raise UnsupportedFeatureError(
+            f"boxes of format {box_format!r} cannot be moved with their picture;"
+            f" known: {', '.join(sorted(BOX_FORMATS))}",
+            actual=box_format,
+        )
+    edges[:, 2:] += edges[:, :2]
+    return edges
+
+
+def _from_edges(edges: NDArray[np.float64], box_format: str) -> NDArray[np.float64]:
+    if box_format == "xyxy":
+        return edges
+    boxes = edges.copy()
+    boxes[:, 2:] -= boxes[:, :2]
+    if box_format == "cxcywh":
+        boxes[:, :2] += boxes[:, 2:] / 2
+    return boxes

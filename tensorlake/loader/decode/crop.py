@@ -1,0 +1,102 @@
+"""CenterCrop and RandomResizedCrop: a part of the picture instead of all of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.decode.placement import Area
+from tensorlake.loader.decode.resize import check_size
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.step import Draws
+
+__all__ = ["CenterCrop", "RandomResizedCrop"]
+
+TRIES = 10  # as torchvision: after ten areas that do not fit, the largest central one is taken
+
+
+@dataclass(frozen=True, slots=True)
+class CenterCrop:
+    """Keep the middle ``height`` × ``width``; a smaller picture is padded with zeros."""
+
+    is_random: ClassVar[bool] = False
+    resizes: ClassVar[bool] = False
+
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        check_size("CenterCrop", self.height, self.width)
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
+        """Crop what has been placed so far."""
+        was_height, was_width = placement.output
+        top, left = (was_height - self.height) // 2, (was_width - self.width) // 2
+        return placement.cropped(Area(top, left, self.height, self.width))
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
+        """Return the size, whatever the picture's."""
+        return self.height, self.width
+
+
+@dataclass(frozen=True, slots=True)
+class RandomResizedCrop:
+    """Take a random part of the picture, of random shape, and resize it to ``height`` × ``width``.
+
+    ``scale`` bounds the part's share of the picture's area, ``ratio`` its width over its height.
+    """
+
+    is_random: ClassVar[bool] = True
+    resizes: ClassVar[bool] = True
+
+    height: int
+    width: int
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    antialias: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        check_size("RandomResizedCrop", self.height, self.width)
+        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
+            if not 0 < low <= high or (name == "scale" and high > 1):
+                limit = " of at most 1" if name == "scale" else ""
+                raise InvalidInputError(
+                    f"RandomResizedCrop: {name} is two positive numbers (low, high){limit},"
+                    f" got {(low, high)!r}\nwrite scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)",
+                    actual=(low, high),
+                )
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:
+        """Draw an area, crop to it and resize."""
+        area = self._draw(*placement.output, draws())
+        return placement.cropped(area).resized(
+            self.height, self.width, antialias=self.antialias, exact=self.exact
+        )
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
+        """Return the size, whatever the picture's."""
+        return self.height, self.width
+
+    def _draw(self, height: int, width: int, random: np.random.Generator) -> Area:
+        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        for share, ratio_draw, top_draw, left_draw in random.random((TRIES, 4)).tolist():
+            pixels = height * width * (self.scale[0] + share * (self.scale[1] - self.scale[0]))
+            ratio = math.exp(low + ratio_draw * (high - low))
+            part_width, part_height = (
+                round(math.sqrt(pixels * ratio)),
+                round(math.sqrt(pixels / ratio)),
+            )
+            if 0 < part_width <= width and 0 < part_height <= height:
+                top = int(top_draw * (height - part_height + 1))
+                left = int(left_draw * (width - part_width + 1))
+                return Area(top, left, part_height, part_width)
+        part_width = max(1, min(width, round(height * self.ratio[1])))
+        part_height = max(1, min(height, round(width / self.ratio[0])))
+        return Area((height - part_height) // 2, (width - part_width) // 2, part_height, part_width)

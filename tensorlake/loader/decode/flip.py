@@ -1,0 +1,46 @@
+"""Flip: mirror a picture, at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from tensorlake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.step import Draws
+
+__all__ = ["Flip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """Mirror left to right ("horizontal") or top to bottom ("vertical"), with a probability."""
+
+    is_random: ClassVar[bool] = True
+    resizes: ClassVar[bool] = False
+
+    probability: float = 0.5
+    axis: Literal["horizontal", "vertical"] = "horizontal"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise InvalidInputError(
+                f"Flip: probability is from 0 to 1, got {self.probability!r}",
+                actual=self.probability,
+            )
+        if self.axis not in {"horizontal", "vertical"}:
+            raise InvalidInputError(
+                f"Flip: axis is 'horizontal' or 'vertical', got {self.axis!r}", actual=self.axis
+            )
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:
+        """Mirror what has been placed so far, or leave it."""
+        if draws().random() >= self.probability:
+            return placement
+        return placement.mirrored(x=self.axis == "horizontal", y=self.axis == "vertical")
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Return the size it was given: mirroring keeps it."""
+        return size

@@ -1,0 +1,94 @@
+"""Where the pixels of a batch's picture come from: crop, one resize, window, mirror.
+
+    stored picture ─► crop ─► resize to ``size`` ─► window (may reach outside: padded) ─► mirror
+
+Geometric steps act on a ``Placement`` before any pixel is decoded. So a chain of steps costs one
+resample, the decoder knows which scale suffices, and the same placement moves boxes exactly.
+A chain with two resizes is no placement; it is refused when the loader is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["Area", "Placement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A rectangle of whole pixels: rows [top, top + height), columns [left, left + width)."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How one stored picture becomes one picture of a batch."""
+
+    source: tuple[int, int]  # height and width as stored
+    crop: Area  # within the source
+    size: tuple[int, int]  # height and width of the crop after the resize
+    window: Area  # within ``size``, or beyond it where padded
+    mirror_x: bool = False
+    mirror_y: bool = False
+    antialias: bool = True
+    exact: bool = False
+    fill: int = 0
+
+    @classmethod
+    def whole(cls, height: int, width: int) -> Placement:
+        """Place a picture as it is stored."""
+        everything = Area(0, 0, height, width)
+        return cls((height, width), everything, (height, width), everything)
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """Height and width of the picture in the batch."""
+        return self.window.height, self.window.width
+
+    @property
+    def resizes(self) -> bool:
+        """Whether pixels are resampled at all."""
+        return self.size != (self.crop.height, self.crop.width)
+
+    def cropped(self, area: Area, *, fill: int = 0) -> Placement:
+        """Keep an area of what has been placed so far; beyond its border is ``fill``."""
+        top, left = area.top, area.left
+        if self.mirror_y:
+            top = self.window.height - area.top - area.height
+        if self.mirror_x:
+            left = self.window.width - area.left - area.width
+        window = Area(self.window.top + top, self.window.left + left, area.height, area.width)
+        inside = (
+            window.top >= 0
+            and window.left >= 0
+            and window.top + window.height <= self.size[0]
+            and window.left + window.width <= self.size[1]
+        )
+        if self.resizes or not inside:
+            return replace(self, window=window, fill=fill)
+        crop = Area(
+            self.crop.top + window.top, self.crop.left + window.left, area.height, area.width
+        )
+        size = (area.height, area.width)
+        return replace(self, crop=crop, size=size, window=Area(0, 0, *size))
+
+    def resized(self, height: int, width: int, *, antialias: bool, exact: bool) -> Placement:
+        """Resample what has been placed so far; nothing before may have resized or padded."""
+        if self.resizes or self.window != Area(0, 0, *self.size):
+            msg = "a placement has one resize, before any padding"
+            raise ValueError(msg)
+        return replace(
+            self,
+            size=(height, width),
+            window=Area(0, 0, height, width),
+            antialias=antialias,
+            exact=exact,
+        )
+
+    def mirrored(self, *, x: bool = False, y: bool = False) -> Placement:
+        """Mirror what has been placed so far, left to right (x) or top to bottom (y)."""
+        return replace(self, mirror_x=self.mirror_x != x, mirror_y=self.mirror_y != y)

@@ -1,0 +1,103 @@
+"""Resize and Letterbox: every picture to one size, or to one size of its short side.
+
+Resampling is bilinear and antialiased, as Pillow and torchvision do it, unless asked otherwise.
+Pictures at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 1/8 scale first;
+``exact=True`` forbids that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.decode.placement import Area
+
+if TYPE_CHECKING:
+    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.step import Draws
+
+__all__ = ["Letterbox", "Resize", "check_size"]
+
+MAX_SIDE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Resize to ``height`` × ``width``; without ``width`` the short side becomes ``height``.
+
+    >>> Resize(256)
+    Resize(height=256, width=None, antialias=True, exact=False)
+    """
+
+    is_random: ClassVar[bool] = False
+    resizes: ClassVar[bool] = True
+
+    height: int
+    width: int | None = None
+    antialias: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        check_size("Resize", self.height, self.height if self.width is None else self.width)
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
+        """Resize what has been placed so far."""
+        height, width = self.height, self.width
+        if width is None:
+            was_height, was_width = placement.output
+            if was_height <= was_width:
+                width = max(1, round(was_width * height / was_height))
+            else:
+                width, height = height, max(1, round(was_height * height / was_width))
+        return placement.resized(height, width, antialias=self.antialias, exact=self.exact)
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Return the size, known unless one side follows the picture."""
+        if self.width is not None:
+            return self.height, self.width
+        if size is not None and size[0] == size[1]:
+            return self.height, self.height
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Letterbox:
+    """Fit the whole picture into ``height`` × ``width``, the rest filled with ``fill``."""
+
+    is_random: ClassVar[bool] = False
+    resizes: ClassVar[bool] = True
+
+    height: int
+    width: int
+    fill: int = 114
+    antialias: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        check_size("Letterbox", self.height, self.width)
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
+        """Resize by the smaller of both ratios, then pad evenly."""
+        was_height, was_width = placement.output
+        ratio = min(self.height / was_height, self.width / was_width)
+        height = min(self.height, max(1, round(was_height * ratio)))
+        width = min(self.width, max(1, round(was_width * ratio)))
+        fitted = placement.resized(height, width, antialias=self.antialias, exact=self.exact)
+        top, left = (self.height - height) // 2, (self.width - width) // 2
+        return fitted.cropped(Area(-top, -left, self.height, self.width), fill=self.fill)
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
+        """Return the size, whatever the picture's."""
+        return self.height, self.width
+
+
+def check_size(step: str, height: object, width: object) -> None:
+    """Refuse a size that is not two whole numbers from 1 to 65536."""
+    for name, side in (("height", height), ("width", width)):
+        if not isinstance(side, int) or not 1 <= side <= MAX_SIDE:
+            raise InvalidInputError(
+                f"{step}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
+                f"\nwrite tl.decode.{step}(224, 224)",
+                actual=side,
+            )

@@ -1,0 +1,154 @@
+"""A decode spec: the checked list of steps of one tensor, and its JSON.
+
+    decode={"image": [RandomResizedCrop(224, 224), Flip(), ToFloat()]}
+
+Geometric steps come first, at most one of them resizes; value steps follow and fold into one
+linear map. What the list makes of any sample, shape and dtype, is known from the schema alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
+from tensorlake.loader.decode.flip import Flip
+from tensorlake.loader.decode.placement import Placement
+from tensorlake.loader.decode.resize import Letterbox, Resize
+from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
+from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
+from tensorlake.loader.rng import sample_generator, step_stream
+
+if TYPE_CHECKING:
+    from tensorlake.loader.decode.step import Draws
+
+__all__ = ["DecodeSpec", "parse_steps", "step_from_json", "step_to_json"]
+
+STEPS: dict[str, type[Any]] = {
+    step.__name__: step
+    for step in (CenterCrop, Cast, Flip, Letterbox, Normalize, RandomResizedCrop, Resize, ToFloat)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSpec:
+    """The steps of one tensor."""
+
+    tensor: str
+    geometric: tuple[GeometricStep, ...]
+    values: tuple[ValueStep, ...]
+
+    @property
+    def is_random(self) -> bool:
+        """Whether any step draws random numbers."""
+        return any(step.is_random for step in self.geometric)
+
+    def place(self, height: int, width: int, *, seed: int, epoch: int, place: int) -> Placement:
+        """Decide where the pixels of one picture go; ``place`` is its place in the epoch."""
+        placement = Placement.whole(height, width)
+        for number, step in enumerate(self.geometric):
+            placement = step.place(placement, self._draws(number, seed, epoch, place))
+        return placement
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Return the height and width of every picture, or None where they differ."""
+        for step in self.geometric:
+            size = step.output_size(size)
+        return size
+
+    def linear_map(self, dtype: np.dtype) -> LinearMap | None:
+        """Fold the value steps into one map of numbers of ``dtype``; None if there is none."""
+        if not self.values:
+            return None
+        one = np.ones(1, dtype=np.float32)
+        folded = LinearMap(one, one - one, dtype)
+        for step in self.values:
+            folded = step.then(folded)
+        return folded
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the steps as JSON, in order."""
+        return [step_to_json(step) for step in (*self.geometric, *self.values)]
+
+    def _draws(self, number: int, seed: int, epoch: int, place: int) -> Draws:
+        stream = step_stream(self.tensor, number)
+        return lambda: sample_generator(seed=seed, epoch=epoch, place=place, stream=stream)
+
+
+def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
+    """Check what a user gave as the decode steps of a tensor.
+
+    Raises:
+        InvalidInputError: Something is no step, out of order, or resizes a second time.
+    """
+    steps = list(given) if isinstance(given, Sequence) else [given]
+    geometric: list[GeometricStep] = []
+    values: list[ValueStep] = []
+    for step in steps:
+        if isinstance(step, ValueStep):
+            values.append(step)
+            continue
+        if not isinstance(step, GeometricStep):
+            raise InvalidInputError(
+                f"decode of {tensor!r}: {step!r} is not a decode step"
+                f"\ngive one of tl.decode: {', '.join(sorted(STEPS))}, or a list of them",
+                tensor=tensor,
+                actual=step,
+            )
+        if values:
+            raise InvalidInputError(
+                f"decode of {tensor!r}: {step!r} comes after {values[-1]!r}"
+                "\nput steps that move pixels before those that change numbers",
+                tensor=tensor,
+                actual=step,
+            )
+        if step.resizes and any(before.resizes for before in geometric):
+            raise InvalidInputError(
+                f"decode of {tensor!r}: {step!r} is the second step that resizes"
+                "\nkeep one: resampling twice costs twice and blurs",
+                tensor=tensor,
+                actual=step,
+            )
+        if step.resizes and any(isinstance(before, CenterCrop) for before in geometric):
+            raise InvalidInputError(
+                f"decode of {tensor!r}: {step!r} comes after a CenterCrop, which may have padded"
+                "\nresize first, then crop",
+                tensor=tensor,
+                actual=step,
+            )
+        geometric.append(step)
+    return DecodeSpec(tensor, tuple(geometric), tuple(values))
+
+
+def step_to_json(step: Step) -> dict[str, Any]:
+    """Return a step as JSON: its name and its arguments.
+
+    >>> step_to_json(Cast("float16"))
+    {'step': 'Cast', 'dtype': 'float16'}
+    """
+    name = type(step).__name__
+    if name not in STEPS:
+        raise UnsupportedFeatureError(f"the step {step!r} has no JSON form", actual=name)
+    arguments = {one.name: getattr(step, one.name) for one in fields(STEPS[name])}
+    listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
+    return {"step": name, **listed}
+
+
+def step_from_json(value: Mapping[str, Any]) -> Step:
+    """Parse what ``step_to_json`` gave."""
+    arguments = {
+        name: tuple(member) if isinstance(member, list) else member
+        for name, member in value.items()
+        if name != "step"
+    }
+    kind = STEPS.get(str(value.get("step")))
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"no decode step is called {value.get('step')!r}; known: {', '.join(sorted(STEPS))}",
+            actual=value.get("step"),
+        )
+    return kind(**arguments)

@@ -1,0 +1,65 @@
+"""What a decode step is: a frozen value that places a picture, or maps its numbers.
+
+``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
+a channel and a dtype, so a chain of them is one multiplication and one addition.
+A step that draws random numbers asks ``draws()`` once; the generator is the sample's own
+(loader/rng.py), so the draws follow from seed, epoch and place alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tensorlake.loader.decode.placement import Placement
+
+__all__ = ["Draws", "GeometricStep", "LinearMap", "Step", "ValueStep"]
+
+Draws: TypeAlias = Callable[[], np.random.Generator]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMap:
+    """``values · scale + shift``, per channel or for all, computed in float32, as ``dtype``."""
+
+    scale: NDArray[np.float32]
+    shift: NDArray[np.float32]
+    dtype: np.dtype
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes at most the dtype."""
+        return bool(np.all(self.scale == 1) and np.all(self.shift == 0))
+
+
+@runtime_checkable
+class GeometricStep(Protocol):
+    """A step that decides which pixels go where."""
+
+    is_random: ClassVar[bool]
+    resizes: ClassVar[bool]
+
+    def place(self, placement: Placement, draws: Draws) -> Placement:
+        """Continue a placement."""
+        ...
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Return the height and width it makes of any picture; None if they depend on it."""
+        ...
+
+
+@runtime_checkable
+class ValueStep(Protocol):
+    """A step that maps numbers, each channel by itself."""
+
+    def then(self, before: LinearMap) -> LinearMap:
+        """Return ``before`` followed by this step."""
+        ...
+
+
+Step: TypeAlias = GeometricStep | ValueStep

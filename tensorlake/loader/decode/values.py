@@ -1,0 +1,81 @@
+"""ToFloat, Normalize and Cast: what the numbers of a sample become, each one linear map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensorlake.errors import DTypeMismatchError, InvalidInputError
+from tensorlake.loader.decode.step import LinearMap
+
+__all__ = ["Cast", "Normalize", "ToFloat"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToFloat:
+    """Map the range of an integer dtype to 0 … 1 in float32: uint8 is divided by 255."""
+
+    def then(self, before: LinearMap) -> LinearMap:
+        """Divide by the largest integer; floats are left as they are."""
+        if before.dtype.kind == "f":
+            return before
+        if before.dtype.kind not in "iu":
+            raise _no_numbers("ToFloat", before.dtype)
+        largest = np.float32(np.iinfo(before.dtype).max)
+        return LinearMap(before.scale / largest, before.shift / largest, np.dtype("float32"))
+
+
+@dataclass(frozen=True, slots=True)
+class Normalize:
+    """Subtract ``mean`` and divide by ``std``, one number a channel, after mapping to 0 … 1."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(self.mean))
+        object.__setattr__(self, "std", tuple(self.std))
+        if len(self.mean) != len(self.std) or not self.mean or min(self.std) <= 0:
+            raise InvalidInputError(
+                f"Normalize: mean and std are one number a channel, std above 0,"
+                f" got {self.mean!r} and {self.std!r}",
+                actual=(self.mean, self.std),
+            )
+
+    def then(self, before: LinearMap) -> LinearMap:
+        """Normalize; integers are mapped to 0 … 1 first."""
+        before = ToFloat().then(before)
+        mean = np.asarray(self.mean, dtype=np.float32)
+        std = np.asarray(self.std, dtype=np.float32)
+        return LinearMap(before.scale / std, (before.shift - mean) / std, before.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Give the numbers another dtype; floats may narrow, a float never becomes an integer."""
+
+    dtype: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+
+    def then(self, before: LinearMap) -> LinearMap:
+        """Change the dtype alone."""
+        target = np.dtype(self.dtype)
+        if not np.can_cast(before.dtype, target, casting="same_kind"):
+            raise DTypeMismatchError(
+                f"Cast: {before.dtype.name} cannot become {target.name} without changing its kind"
+                "\nput tl.decode.ToFloat() before it, or cast to a float",
+                expected=before.dtype.name,
+                actual=target.name,
+            )
+        return replace(before, dtype=target)
+
+
+def _no_numbers(step: str, dtype: np.dtype) -> DTypeMismatchError:
+    return DTypeMismatchError(
+        f"{step}: takes integers or floats, got {dtype.name}\nleave the step out",
+        expected="integer or float",
+        actual=dtype.name,
+    )
