@@ -1,0 +1,75 @@
+"""Sample types and columns: what a tensor's samples are, in Python and in memory.
+
+A `SampleType` turns Python values into a `Column` and a column into what users read. Types declare;
+they decode only their own media, import their codecs when first used, and know nothing of storage.
+"""
+
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType
+from tensorlake.types.bbox import BBox
+from tensorlake.types.binary import Bytes
+from tensorlake.types.class_label import ClassLabel
+from tensorlake.types.column import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    UniformColumn,
+    as_ragged,
+    concat,
+    null_count,
+    offsets_of,
+    slice_rows,
+    take,
+)
+from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
+from tensorlake.types.embedding import Embedding
+from tensorlake.types.file import File
+from tensorlake.types.image import Image
+from tensorlake.types.image_header import ImageHeader, parse_jpeg_header, parse_png_header
+from tensorlake.types.json_value import Json
+from tensorlake.types.labels import Label, LabelArray
+from tensorlake.types.ndarray import Array
+from tensorlake.types.ragged import Ragged
+from tensorlake.types.registry import as_type, from_json, register
+from tensorlake.types.scalar import Bool, Scalar
+from tensorlake.types.text import Text
+
+__all__ = [
+    "DTYPE_NAMES",
+    "NO_DEFAULT",
+    "Array",
+    "BBox",
+    "Bool",
+    "Buffer",
+    "Bytes",
+    "ClassLabel",
+    "Column",
+    "Embedding",
+    "EncodedColumn",
+    "File",
+    "Image",
+    "ImageHeader",
+    "Json",
+    "Label",
+    "LabelArray",
+    "Layout",
+    "QueryKind",
+    "Ragged",
+    "RaggedColumn",
+    "SampleType",
+    "Scalar",
+    "Text",
+    "UniformColumn",
+    "as_ragged",
+    "as_type",
+    "concat",
+    "from_json",
+    "null_count",
+    "offsets_of",
+    "parse_dtype",
+    "parse_jpeg_header",
+    "parse_png_header",
+    "register",
+    "slice_rows",
+    "take",
+]

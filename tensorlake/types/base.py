@@ -1,0 +1,361 @@
+"""SampleType: what a type says about the samples of one tensor.
+
+A type declares which Python values it takes (`convert`), what is stored (`layout`, `dtype`,
+`shape`), what reading gives (`decode`, then `present`), and how queries see it (`query_kind`).
+It is a value: frozen, comparable, and the same after ``from_json(to_json())``.
+
+A new type is one small file with one frozen dataclass: it names its `kind`, answers the four
+properties that have no default here and implements `convert_values`; media types also `decode`.
+NULLs never reach `convert_values`: `convert` takes them out before and puts them back after.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
+from tensorlake.types.casting import as_samples
+from tensorlake.types.column import (
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    UniformColumn,
+    null_count,
+)
+from tensorlake.types.ragged import Ragged
+from tensorlake.types.rejection import Place, null_refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["NO_DEFAULT", "Layout", "QueryKind", "SampleType"]
+
+Layout = Literal["uniform", "ragged", "encoded"]
+QueryKind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
+
+NUMERIC_CHUNK_NBYTES = 1 << 20  # design: format.md, Chunks
+MEDIA_CHUNK_NBYTES = 8 << 20
+
+
+class NoDefault:
+    """The type of `NO_DEFAULT`: None would mean NULL."""
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+    def __reduce__(self) -> str:
+        return "NO_DEFAULT"  # pickled and copied as the one object it is
+
+
+NO_DEFAULT = NoDefault()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleType(ABC):
+    """The type of every sample of one tensor.
+
+    Attributes:
+        kind: Stable name of the type in schemas.
+        nullable: Whether a sample may be NULL (None).
+        default: The value of rows that do not give one; NO_DEFAULT when they must.
+    """
+
+    kind: ClassVar[str]
+
+    nullable: bool = field(default=False, kw_only=True)
+    default: Any = field(default=NO_DEFAULT, kw_only=True)  # Any: whatever convert() takes
+
+    # ---- what is stored
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """How samples are stored, and which kind of column they make."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype | None:
+        """Dtype of the decoded elements; None for text, JSON and bytes."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int | None, ...]:
+        """Shape of a decoded sample; None is any length, () a scalar."""
+
+    @property
+    @abstractmethod
+    def query_kind(self) -> QueryKind:
+        """How a query sees a sample, or the elements of one."""
+
+    @property
+    def is_media(self) -> bool:
+        """Whether stored samples become arrays only by `decode`."""
+        return False
+
+    @property
+    def media_type(self) -> str | None:
+        """MIME type of a stored sample."""
+        return None
+
+    @property
+    def codec_default(self) -> Literal["raw"] | None:
+        """'raw' where compression never pays; None lets dtype and size decide."""
+        return "raw" if self.is_media else None
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """How large a chunk should grow."""
+        return MEDIA_CHUNK_NBYTES if self.is_media else NUMERIC_CHUNK_NBYTES
+
+    @property
+    def has_default(self) -> bool:
+        """Whether rows may leave this tensor out."""
+        return self.nullable or self.default is not NO_DEFAULT
+
+    @property
+    def fill_value(self) -> Any:
+        """The value of rows that leave this tensor out, as JSON; None is NULL.
+
+        Raises:
+            SchemaError: There is neither a default nor NULL.
+        """
+        if not self.has_default:
+            raise SchemaError(
+                f"{self.describe()} has no value for rows that do not give one"
+                "\ngive fill=, default=, or nullable=True"
+            )
+        return None if self.default is NO_DEFAULT else self.default
+
+    # ---- words and JSON
+
+    def describe(self) -> str:
+        """Name the type and its main parameters, as `repr` of a dataset shows them."""
+        return type(self).__name__
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return f"{self.dtype} of shape {self.shape} ({self.describe()})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the type as JSON; parameters that have their default are left out."""
+        given: dict[str, Any] = {"kind": self.kind}
+        for parameter in fields(self):
+            value = getattr(self, parameter.name)
+            if parameter.default is MISSING or value != parameter.default:
+                given[parameter.name] = _parameter_json(value)
+        return given
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; parameters unknown to this version are ignored.
+
+        Raises:
+            SchemaError: A parameter is missing or cannot be.
+        """
+        known = {one.name for one in fields(cls)}
+        try:
+            return cls(**{name: value for name, value in data.items() if name in known})
+        except TypeError as error:
+            raise SchemaError(
+                f"the stored type {dict(data)!r} lacks a parameter: {error}"
+                "\nthe schema was written by another program, or is damaged",
+                actual=dict(data),
+            ) from error
+
+    # ---- from Python values to columns and back
+
+    def convert(
+        self, samples: Any, *, tensor: str, row_start: int = 0, call: str = "extend()"
+    ) -> Column:
+        """Check and cast samples into a column; None becomes NULL where that is allowed.
+
+        Args:
+            samples: A sequence of samples, or an array whose first axis is the rows.
+            tensor: Name of the tensor, for errors.
+            row_start: Row of the first sample, as the user counts.
+            call: The call that the user made, for errors.
+
+        Raises:
+            InvalidInputError: The first sample that does not fit, with its row.
+        """
+        given = as_samples(samples, call=call)
+        place = Place(tensor, self.expected, row_start, len(given), call)
+        if isinstance(given, np.ndarray) or type(None) not in set(map(type, given)):
+            return self.convert_values(given, place)
+        valid = np.fromiter((one is not None for one in given), np.bool_, len(given))
+        if not self.nullable:
+            raise null_refused(place, int(np.argmin(valid)))
+        kept = [one for one in given if one is not None]
+        column = self.convert_values(kept, place.without(np.flatnonzero(valid)))
+        return _with_nulls(column, valid, self.shape)
+
+    @abstractmethod
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Check and cast samples none of which is None; raise for the first that does not fit."""
+
+    def fill_column(self, fill: Any, rows: int) -> Column:
+        """Return a column whose samples all are `fill` (None: NULL); memory for one sample."""
+        column = replace(self, nullable=True).convert([fill], tensor="fill", call="fill")
+        valid = None if column.valid is None else np.broadcast_to(column.valid, (rows,))
+        match column:
+            case UniformColumn():
+                shape = (rows, *column.values.shape[1:])
+                return UniformColumn(np.broadcast_to(column.values, shape), valid)
+            case RaggedColumn():
+                shapes = np.broadcast_to(column.shapes, (rows, column.shapes.shape[1]))
+                return RaggedColumn(np.tile(column.values, rows), shapes, valid)
+            case EncodedColumn():
+                shapes = column.shapes
+                if shapes is not None:
+                    shapes = np.broadcast_to(shapes, (rows, shapes.shape[1]))
+                return EncodedColumn(column.samples * rows, shapes, valid)
+
+    def decode(
+        self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
+    ) -> Column:
+        """Turn stored samples into arrays; what is not media is returned as it is.
+
+        Args:
+            column: The samples, as stored.
+            tensor: Name of the tensor, for errors.
+            rows: Row of each sample, for errors; else their positions.
+
+        Raises:
+            CorruptSampleError: A sample cannot be decoded.
+        """
+        del tensor, rows
+        return column
+
+    def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
+        """Return what a user sees of a whole (decoded) column; the schema alone decides its type.
+
+        Raises:
+            InvalidInputError: Samples are NULL and no `null` to put in their place was given.
+        """
+        if column.valid is not None and not bool(column.valid.all()):
+            column = self._without_nulls(column, tensor, null)
+        match column:
+            case UniformColumn():
+                return column.values
+            case RaggedColumn():
+                inner = self.shape[1:]
+                fixed = None if None in inner else tuple(length or 0 for length in inner)
+                return Ragged(column, inner=fixed)
+            case EncodedColumn():
+                return [self.present_sample(bytes(sample)) for sample in column.samples]
+
+    def present_one(self, column: Column, position: int) -> Any:
+        """Return what a user sees of one sample of a (decoded) column; None when it is NULL."""
+        if column.valid is not None and not column.valid[position]:
+            return None
+        match column:
+            case UniformColumn():
+                return column.values[position]
+            case RaggedColumn():
+                return column.sample(position)
+            case EncodedColumn():
+                return self.present_sample(bytes(column.samples[position]))
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return what a user sees of one stored sample of an encoded column."""
+        return sample
+
+    def _without_nulls(self, column: Column, tensor: str, null: Any) -> Column:
+        assert column.valid is not None
+        if null is NO_DEFAULT or null is None:
+            first = int(np.argmin(column.valid))
+            raise InvalidInputError(
+                f"{tensor!r} is NULL in {null_count(column):,} of {len(column):,} rows "
+                f"(the first at position {first})"
+                f"\nds[{tensor!r}].read(rows, null=0) puts a value in their place",
+                tensor=tensor,
+                row=first,
+            )
+        filled = self.convert([null], tensor=tensor, call="read(null=)")
+        return _with_value(column, filled)
+
+
+def check_default(sample_type: SampleType) -> None:
+    """Refuse a default that the type itself would refuse, or that JSON cannot hold.
+
+    Raises:
+        SchemaError: With the reason.
+    """
+    default = sample_type.default
+    if isinstance(default, np.ndarray | np.generic):
+        object.__setattr__(sample_type, "default", default.tolist())  # frozen, still being made
+    elif default is NO_DEFAULT:
+        return
+    if sample_type.default is None and sample_type.nullable:
+        return
+    if sample_type.is_media or isinstance(sample_type.default, bytes):
+        raise SchemaError(
+            f"{sample_type.describe()} cannot have a default: JSON cannot hold it"
+            "\nuse nullable=True instead"
+        )
+    try:
+        sample_type.convert([sample_type.default], tensor="default", call="default=")
+    except TensorlakeError as error:
+        raise SchemaError(
+            f"{sample_type.describe()} cannot have the default {default!r}: {error}"
+        ) from error
+
+
+def _parameter_json(value: Any) -> Any:
+    if isinstance(value, np.dtype):
+        return value.name
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _with_nulls(column: Column, valid: np.ndarray, shape: tuple[int | None, ...]) -> Column:
+    """Spread the samples over the rows that are valid."""
+    match column:
+        case UniformColumn():
+            values = np.zeros((len(valid), *column.values.shape[1:]), dtype=column.values.dtype)
+            values[valid] = column.values
+            return UniformColumn(values, valid)
+        case RaggedColumn():
+            return RaggedColumn(column.values, _spread_shapes(column.shapes, valid, shape), valid)
+        case EncodedColumn():
+            shapes = column.shapes
+            if shapes is not None:
+                shapes = _spread_shapes(shapes, valid, shape)
+            remaining = iter(column.samples)
+            samples = [next(remaining) if is_valid else b"" for is_valid in valid.tolist()]
+            return EncodedColumn(samples, shapes, valid)
+
+
+def _spread_shapes(
+    shapes: np.ndarray, valid: np.ndarray, shape: tuple[int | None, ...]
+) -> np.ndarray:
+    spread = np.empty((len(valid), len(shape)), dtype=np.int64)
+    spread[:] = tuple(length or 0 for length in shape)
+    spread[valid] = shapes
+    return spread
+
+
+def _with_value(column: Column, filled: Column) -> Column:
+    """Put the one sample of `filled` where `column` is NULL."""
+    valid = column.valid
+    assert valid is not None
+    if isinstance(column, UniformColumn) and isinstance(filled, UniformColumn):
+        values = column.values.copy()
+        values[~valid] = filled.values[0]
+        return UniformColumn(values)
+    if isinstance(column, RaggedColumn) and isinstance(filled, RaggedColumn):
+        shapes = np.where(valid[:, None], column.shapes, filled.shapes)
+        lengths = np.multiply.reduce(shapes, axis=1, dtype=np.int64)
+        own = np.repeat(valid, lengths)
+        values = np.empty(int(lengths.sum()), dtype=column.values.dtype)
+        values[own] = column.values
+        values[~own] = np.tile(filled.values, len(valid) - int(np.count_nonzero(valid)))
+        return RaggedColumn(values, shapes)
+    assert isinstance(column, EncodedColumn)
+    assert isinstance(filled, EncodedColumn)
+    pairs = zip(column.samples, valid.tolist(), strict=True)
+    return EncodedColumn([sample if own else filled.samples[0] for sample, own in pairs])

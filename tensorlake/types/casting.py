@@ -1,0 +1,304 @@
+"""From what users hold to arrays of one dtype, losing nothing.
+
+The rules: a float may narrow (and rounds), but not overflow; an integer must fit; kinds never
+change silently, except that an integer may become the float that equals it. So 1.5 into int,
+"3" into int, 1 into bool and True into int are refused.
+
+Arrays are cast as a whole. A list goes through one `numpy.asarray` where that is exact; only
+when it is not, or when something is wrong, are samples looked at one by one, to name the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.types.column import RaggedColumn, offsets_of
+from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
+
+__all__ = ["as_samples", "cast_array", "ragged_column", "to_array", "uniform_values"]
+
+Shape = tuple[int | None, ...]
+
+# Which kinds of dtype may become which: NumPy's one-letter kinds.
+_ACCEPTED_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu", "c": "cfiu"}
+_NESTED = {list, tuple}
+_EXACT_IN_FLOAT64 = 2**53
+
+
+def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
+    """Turn one column as a user may hold it into a numeric array or a list of samples.
+
+    `value` is a foreign border: arrays and tensors of any library, Arrow, pandas, any iterable.
+
+    Raises:
+        InvalidInputError: The value is one sample, not a sequence of them.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return value.tolist()
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value if value.dtype.kind in "biufcV" else value.tolist()
+    if isinstance(value, list):
+        return value
+    if isinstance(value, (str, bytes, bytearray, memoryview, dict)) or (
+        not isinstance(value, Iterable) and not hasattr(value, "__array__")
+    ):
+        raise InvalidInputError(
+            f"{call} takes a sequence of samples for each tensor, got {describe_value(value)}"
+            "\nput a single sample into a list: [value]",
+            actual=describe_value(value),
+        )
+    if hasattr(value, "to_pylist"):  # Arrow: its own arrays turn NULL into NaN
+        return _from_arrow(value)
+    if hasattr(value, "__array__"):
+        return as_samples(_foreign_array(value), call=call)
+    return list(value)
+
+
+def to_array(sample: Any) -> np.ndarray:
+    """Return one sample of any library as an array; text and objects keep their NumPy kind.
+
+    Raises:
+        ValueError: Nested lists are of unequal lengths, or mix bools with numbers.
+    """
+    if isinstance(sample, np.ndarray):
+        return sample
+    if isinstance(sample, (list, tuple)):
+        leaves = _leaf_types(sample)
+        if bool in leaves and len(leaves) > 1:
+            raise ValueError("bools mixed with other values")
+        return np.asarray([to_array(item) for item in sample] if _is_foreign(leaves) else sample)
+    if isinstance(sample, (int, float, complex, str, bytes, np.generic)):
+        return np.asarray(sample)
+    return _foreign_array(sample)
+
+
+def cast_array(
+    values: np.ndarray, dtype: np.dtype, place: Place, locate: Callable[[int], int]
+) -> np.ndarray:
+    """Cast all elements, or raise the error for the first that does not fit.
+
+    `locate` gives the sample that holds the element at a flat position.
+    """
+    if values.dtype.name == "bfloat16":  # ml_dtypes' own kind; exact in float32
+        values = values.astype(np.float32)
+    source = values.dtype
+    if source.kind not in _ACCEPTED_KINDS[dtype.kind]:
+        position = locate(0)
+        shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
+        raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype))
+    if np.can_cast(source, dtype, "safe"):
+        return np.asarray(values, dtype=dtype, order="C")
+    with np.errstate(over="ignore"):
+        result = np.asarray(values.astype(dtype), order="C")
+    bad = _first_lost(values.reshape(-1), result.reshape(-1))
+    if bad is not None:
+        value = values.reshape(-1)[bad].item()
+        kind = "integers must fit" if source.kind in "iu" else "it would become infinite"
+        raise dtype_mismatch(place, locate(bad), f"{source} {value!r} ({kind})")
+    return result
+
+
+def uniform_values(
+    samples: np.ndarray | list[Any], dtype: np.dtype, shape: tuple[int, ...], place: Place
+) -> np.ndarray:
+    """Stack samples of one shape into an array `(n, *shape)` of this dtype."""
+    if len(samples) == 0:
+        return np.zeros((0, *shape), dtype=dtype)
+    stacked = samples if isinstance(samples, np.ndarray) else _stack_exactly(samples, dtype)
+    if stacked is None or stacked.shape[1:] != shape:
+        return _stack_one_by_one(samples, dtype, shape, place)
+    elements = max(1, int(np.prod(shape, dtype=np.int64)))
+    return cast_array(stacked, dtype, place, lambda position: position // elements)
+
+
+def ragged_column(
+    samples: np.ndarray | list[Any], dtype: np.dtype, shape: Shape, place: Place
+) -> RaggedColumn:
+    """Join samples whose shapes match `shape` (None is any length)."""
+    if isinstance(samples, np.ndarray) and len(samples):
+        if not _matches(samples.shape[1:], shape):
+            actual = f"{samples.dtype} {samples.shape[1:]}"
+            raise shape_mismatch(place, 0, actual)
+        elements = max(1, int(np.prod(samples.shape[1:], dtype=np.int64)))
+        values = cast_array(samples, dtype, place, lambda position: position // elements)
+        shapes = np.empty((len(samples), len(shape)), dtype=np.int64)
+        shapes[:] = samples.shape[1:]
+        return RaggedColumn(values.reshape(-1), shapes)
+    listed = list(samples)
+    if set(map(type, listed)) <= _NESTED and shape[0] is None and None not in shape[1:]:
+        try:
+            return _join_items(listed, dtype, tuple(n or 0 for n in shape[1:]), place)
+        except InvalidInputError:
+            pass  # found again below, where its row is known
+    return _join_one_by_one(listed, dtype, shape, place)
+
+
+def _from_arrow(value: Any) -> np.ndarray | list[Any]:
+    if getattr(value, "null_count", 1) == 0:
+        kind = str(value.type)
+        if kind.startswith(("int", "uint", "float", "double", "halffloat")):
+            return np.asarray(value)
+        if kind.startswith("fixed_size_list<") and hasattr(value, "flatten"):
+            flat = value.flatten()
+            if flat.null_count == 0 and str(flat.type).startswith(("int", "uint", "float", "d")):
+                return np.asarray(flat).reshape(len(value), -1)
+    return value.to_pylist()
+
+
+def _foreign_array(value: Any) -> np.ndarray:
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing it
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
+            value = value.float()
+    if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
+def _leaf_types(samples: Iterable[Any]) -> set[type]:
+    level: Iterable[Any] = samples
+    types: set[type] = set(map(type, samples))
+    while types and types <= _NESTED:
+        level = list(chain.from_iterable(level))
+        types = set(map(type, level))
+    return types
+
+
+def _is_foreign(leaves: set[type]) -> bool:
+    plain = (int, float, complex, str, bytes, type(None), np.generic, list, tuple)
+    return not all(issubclass(leaf, plain) for leaf in leaves)
+
+
+def _stack_exactly(samples: list[Any], dtype: np.dtype) -> np.ndarray | None:
+    leaves = _leaf_types(samples)
+    if leaves == set(map(type, samples)) and _is_foreign(leaves):
+        arrays = list(map(to_array, samples))
+        alike = len({(array.dtype, array.shape) for array in arrays}) == 1
+        return np.stack(arrays) if alike and arrays[0].dtype.kind in "biufcV" else None
+    try:
+        if leaves == {int}:
+            return _stack_integers(samples)
+        if leaves <= {int, float, complex} and dtype.kind in "fc":
+            stacked = np.asarray(samples)
+            exact = leaves == {float} or bool(np.all(np.abs(stacked) <= _EXACT_IN_FLOAT64))
+            return stacked if exact else None
+        if leaves == {bool} or (len(leaves) == 1 and issubclass(next(iter(leaves)), np.number)):
+            return np.asarray(samples)
+    except ValueError:  # unequal lengths: the sample that differs is found one by one
+        return None
+    return None
+
+
+def _stack_integers(samples: list[Any]) -> np.ndarray | None:
+    for dtype in (np.int64, np.uint64):
+        try:
+            return np.asarray(samples, dtype=dtype)
+        except OverflowError:
+            continue
+    return None
+
+
+def _stack_one_by_one(
+    samples: Sequence[Any] | np.ndarray, dtype: np.dtype, shape: tuple[int, ...], place: Place
+) -> np.ndarray:
+    stacked = np.empty((len(samples), *shape), dtype=dtype)
+    for position, sample in enumerate(samples):
+        array = _sample_array(sample, place, position)
+        if array.shape != shape:
+            raise _shape_error(array, sample, place, position)
+        stacked[position] = cast_array(array, dtype, place, lambda _, at=position: at)
+    return stacked
+
+
+def _join_items(
+    samples: list[Any], dtype: np.dtype, item: tuple[int, ...], place: Place
+) -> RaggedColumn:
+    shapes = np.empty((len(samples), 1 + len(item)), dtype=np.int64)
+    shapes[:, 0] = np.fromiter(map(len, samples), dtype=np.int64, count=len(samples))
+    shapes[:, 1:] = item
+    items = list(chain.from_iterable(samples))
+    return RaggedColumn(uniform_values(items, dtype, item, place).reshape(-1), shapes)
+
+
+def _join_one_by_one(
+    samples: list[Any], dtype: np.dtype, shape: Shape, place: Place
+) -> RaggedColumn:
+    empty_shape = tuple(length or 0 for length in shape)
+    arrays: list[np.ndarray] = []
+    for position, sample in enumerate(samples):
+        array = _sample_array(sample, place, position)
+        if array.shape == (0,):  # [] and np.array([]) mean "none of them" whatever they would hold
+            array = np.zeros(empty_shape, dtype=dtype)
+        elif not _matches(array.shape, shape):
+            raise _shape_error(array, sample, place, position)
+        arrays.append(array)
+    shapes = np.array([array.shape for array in arrays], dtype=np.int64)
+    shapes = shapes.reshape(len(arrays), len(shape))
+    if len({array.dtype for array in arrays}) == 1:
+        offsets = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64))
+        joined = np.concatenate([array.reshape(-1) for array in arrays])
+
+        def locate(element: int) -> int:
+            return int(np.searchsorted(offsets, element, side="right")) - 1
+
+        if joined.dtype.kind in _ACCEPTED_KINDS[dtype.kind]:
+            return RaggedColumn(cast_array(joined, dtype, place, locate), shapes)
+    parts = [
+        cast_array(array, dtype, place, lambda _, at=position: at).reshape(-1)
+        for position, array in enumerate(arrays)
+    ]
+    return RaggedColumn(np.concatenate([np.zeros(0, dtype=dtype), *parts]), shapes)
+
+
+def _sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
+    try:
+        return to_array(sample)
+    except ValueError as error:
+        reason = "bools mixed" if "bools" in str(error) else "nested lists of unequal lengths"
+        if reason == "bools mixed":
+            raise dtype_mismatch(place, position, str(error)) from error
+        raise shape_mismatch(place, position, reason) from error
+
+
+def _shape_error(array: np.ndarray, sample: Any, place: Place, position: int) -> Exception:
+    if array.dtype.kind not in "biufcV":
+        shown = describe_value(sample)
+        return dtype_mismatch(place, position, shown)
+    return shape_mismatch(place, position, f"{array.dtype} {array.shape}")
+
+
+def _matches(actual: tuple[int, ...], shape: Shape) -> bool:
+    return len(actual) == len(shape) and all(
+        wanted is None or length == wanted for length, wanted in zip(actual, shape, strict=True)
+    )
+
+
+def _first_lost(values: np.ndarray, result: np.ndarray) -> int | None:
+    """Position of the first element that the cast did not keep, floats' rounding apart."""
+    if not values.size:
+        return None
+    if values.dtype.kind in "fc":
+        lost = np.isinf(result) & ~np.isinf(values)
+    elif result.dtype.kind in "iu":
+        limits = np.iinfo(result.dtype)
+        if int(values.min()) >= limits.min and int(values.max()) <= limits.max:
+            return None
+        lost = (values < limits.min) | (values > limits.max)
+    else:
+        exact = 2 ** (np.finfo(result.dtype).nmant + 1)
+        lost = (values > exact) | (values < -exact if values.dtype.kind == "i" else False)
+        for position in np.flatnonzero(lost).tolist():
+            real = float(result[position].real)
+            lost[position] = not np.isfinite(real) or int(real) != int(values[position])
+    return int(np.argmax(lost)) if bool(lost.any()) else None
+
+
+def _kind_hint(source: np.dtype, dtype: np.dtype) -> str:
+    if source.kind in "biufc":
+        return f"kinds never change silently; convert it yourself: values.astype({dtype.name!r})"
+    return ""

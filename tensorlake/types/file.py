@@ -1,0 +1,76 @@
+"""File, the marker "this is a path", and how media samples given in any form become bytes.
+
+For media a str or Path is a path anyway; for Text and Json a str is the value, and only a `File`
+reads a file. Files are local: samples on object stores are fetched by ingestion or by links.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from tensorlake.types.rejection import describe_value, dtype_mismatch, unreadable
+
+if TYPE_CHECKING:
+    from tensorlake.types.rejection import Place
+
+__all__ = ["BinaryReader", "File", "given_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A sample that is the content of a local file.
+
+    >>> File("notes/readme.txt").path
+    'notes/readme.txt'
+    """
+
+    path: str | os.PathLike[str]
+
+
+@runtime_checkable
+class BinaryReader(Protocol):
+    """A file object, as `open(path, "rb")` gives."""
+
+    def read(self) -> bytes:
+        """Return the rest of the file."""
+        ...
+
+
+def given_bytes(sample: Any, place: Place, position: int) -> bytes | None:
+    """Return the bytes that a path, File, bytes or file object stands for; None for others.
+
+    Raises:
+        InvalidInputError: The file cannot be read.
+        DTypeMismatchError: A file object gave text.
+    """
+    if isinstance(sample, bytes):
+        return sample
+    if isinstance(sample, (bytearray, memoryview)):
+        return bytes(sample)
+    if isinstance(sample, (str, os.PathLike, File)):
+        return _read(
+            os.fspath(sample.path if isinstance(sample, File) else sample), place, position
+        )
+    if isinstance(sample, BinaryReader):
+        content = sample.read()
+        if not isinstance(content, bytes):
+            shown = f"a file object that gives {describe_value(content)}"
+            hint = 'open the file as binary: open(path, "rb")'
+            raise dtype_mismatch(place, position, shown, hint=hint)
+        return content
+    return None
+
+
+def _read(path: str, place: Place, position: int) -> bytes:
+    if "://" in path:
+        hint = "fetch it first and give its bytes, or use tl.ingest"
+        raise unreadable(place, position, f"cannot read {path!r}: not a local path", hint=hint)
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot read the file {path!r}: {reason}"
+        raise unreadable(place, position, message) from error

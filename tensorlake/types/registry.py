@@ -1,0 +1,137 @@
+"""The registry of sample types: from names, dtypes and JSON to types.
+
+Built-in types are here from the start. A plug-in is a distribution with an entry point in the
+group ``tensorlake.types``: its name is the kind, its object a `SampleType` class. It is loaded
+when a schema first names a kind that is not known.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
+from tensorlake.types.base import SampleType
+from tensorlake.types.bbox import BBox
+from tensorlake.types.binary import Bytes
+from tensorlake.types.class_label import ClassLabel
+from tensorlake.types.dtypes import DTYPE_NAMES
+from tensorlake.types.embedding import Embedding
+from tensorlake.types.image import Image
+from tensorlake.types.json_value import Json
+from tensorlake.types.ndarray import Array
+from tensorlake.types.scalar import Bool, Scalar
+from tensorlake.types.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["as_type", "from_json", "register"]
+
+_ENTRY_POINTS = "tensorlake.types"
+_BUILT_IN: tuple[type[SampleType], ...] = (
+    Array,
+    BBox,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Embedding,
+    Image,
+    Json,
+    Scalar,
+    Text,
+)
+_types: dict[str, type[SampleType]] = {one.kind: one for one in _BUILT_IN}
+_SHORT: dict[Any, type[SampleType]] = {
+    "str": Text,
+    "text": Text,
+    "json": Json,
+    "bytes": Bytes,
+    "bool": Bool,
+    str: Text,
+    bytes: Bytes,
+    bool: Bool,
+}
+
+
+def register(sample_type: type[SampleType]) -> type[SampleType]:
+    """Make a type known under its `kind`; usable as a class decorator.
+
+    Raises:
+        InvalidInputError: Another type has that kind.
+    """
+    known = _types.setdefault(sample_type.kind, sample_type)
+    if known is not sample_type:
+        raise InvalidInputError(
+            f"the kind {sample_type.kind!r} is {known.__qualname__}'s already"
+            "\ngive the new type a kind of its own",
+            actual=sample_type.kind,
+        )
+    return sample_type
+
+
+def from_json(data: Mapping[str, Any]) -> SampleType:
+    """Return the type that `SampleType.to_json` described.
+
+    >>> from_json({"kind": "scalar", "dtype": "int8"})
+    Scalar(nullable=False, default=NO_DEFAULT, dtype=dtype('int8'))
+
+    Raises:
+        UnsupportedFeatureError: The kind is unknown here.
+        SchemaError: A parameter is missing or cannot be.
+    """
+    kind = data.get("kind")
+    if kind not in _types:
+        _load_plug_in(str(kind))
+    if kind not in _types:
+        raise UnsupportedFeatureError(
+            f"the dataset has a tensor of type {kind!r}, unknown to this version"
+            "\nupgrade tensorlake, or install the plug-in that brings it",
+            actual=kind,
+        )
+    return _types[str(kind)].from_json(data)
+
+
+def as_type(value: Any) -> SampleType:
+    """Return the type that a schema's short form means; `value` is what a user wrote there.
+
+    >>> as_type("float32").describe(), as_type("str").describe(), as_type(bool).describe()
+    ('Scalar(float32)', 'Text', 'Bool')
+
+    Raises:
+        SchemaError: It means none.
+    """
+    if isinstance(value, SampleType):
+        return value
+    if isinstance(value, type) and issubclass(value, SampleType):
+        try:
+            return value()
+        except TypeError as error:
+            raise SchemaError(
+                f"{value.__name__} needs parameters: {error}\nwrite them: {value.__name__}(…)",
+                actual=value,
+            ) from error
+    if isinstance(value, (str, type)) and value in _SHORT:
+        return _SHORT[value]()
+    if isinstance(value, (str, type, np.dtype)):
+        if value is np.bool_ or value == np.dtype(np.bool_):
+            return Bool()
+        try:
+            return Scalar(value)
+        except SchemaError:
+            pass  # told below, with the other short forms
+    names = (*DTYPE_NAMES, *(name for name in _SHORT if isinstance(name, str)), *_types)
+    close = difflib.get_close_matches(str(value), names, n=1)
+    raise SchemaError(
+        f"{value!r} is not a type of samples{f'; did you mean {close[0]!r}?' if close else ''}"
+        "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",
+        actual=value,
+    )
+
+
+def _load_plug_in(kind: str) -> None:
+    for entry_point in entry_points(group=_ENTRY_POINTS, name=kind):
+        register(entry_point.load())

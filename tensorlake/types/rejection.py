@@ -1,0 +1,124 @@
+"""How a value is refused: where it stood, and the errors that say so.
+
+A `Place` knows which call and tensor a batch of samples belongs to and turns a position in the
+batch into the row that the user counts. The functions build (never raise) the errors; each
+carries `tensor`, `row`, `expected` and `actual`. A bad value rejects its whole call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import DTypeMismatchError, InvalidInputError, ShapeMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Place",
+    "describe_value",
+    "dtype_mismatch",
+    "null_refused",
+    "shape_mismatch",
+    "unreadable",
+]
+
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where samples come from: the words that an error needs.
+
+    Attributes:
+        positions: Position in the call's samples of each sample kept, when NULLs were left out.
+    """
+
+    tensor: str
+    expected: str
+    row_start: int = 0
+    rows: int = 1
+    call: str = "extend()"
+    positions: np.ndarray | None = None
+
+    def row(self, position: int) -> int:
+        """Return the row, as the user counts, of the sample at `position`."""
+        if self.positions is not None:
+            position = int(self.positions[position])
+        return self.row_start + position
+
+    def without(self, positions: np.ndarray) -> Place:
+        """Return the place of the samples that are left when only `positions` are kept."""
+        return replace(self, positions=positions)
+
+    @property
+    def advice(self) -> str:
+        """The last line of every refusal."""
+        if self.rows == 1 and self.row_start == 0:
+            return "nothing was staged"
+        rows = "all rows" if self.row_start else f"the {self.rows:,} rows"
+        return f"nothing was staged; {rows} of this call were rejected together"
+
+
+def dtype_mismatch(place: Place, position: int, actual: str, *, hint: str = "") -> Exception:
+    """Build the error for a value of a kind or size that the tensor cannot hold."""
+    return _mismatch(DTypeMismatchError, place, position, actual, hint)
+
+
+def shape_mismatch(place: Place, position: int, actual: str, *, hint: str = "") -> Exception:
+    """Build the error for a value of another shape."""
+    return _mismatch(ShapeMismatchError, place, position, actual, hint)
+
+
+def null_refused(place: Place, position: int) -> Exception:
+    """Build the error for None in a tensor that is not nullable."""
+    hint = f"to allow NULL: ds.alter_tensor({place.tensor!r}, nullable=True)"
+    return _mismatch(DTypeMismatchError, place, position, "None", hint)
+
+
+def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> Exception:
+    """Build the error for a file or an encoded sample that cannot be taken."""
+    row = place.row(position)
+    return InvalidInputError(
+        f"row {row} of {place.call}: {place.tensor!r} {reason}\n{_advice(place, hint)}",
+        tensor=place.tensor,
+        row=row,
+        expected=place.expected,
+        actual=reason,
+    )
+
+
+def describe_value(value: object) -> str:
+    """Say in a few words what a value is: its dtype and shape, or its type and beginning."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    if isinstance(value, (str, bytes, int, float, complex, np.generic)):
+        text = repr(value.item()) if isinstance(value, np.generic) else repr(value)
+        text = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        name = value.dtype.name if isinstance(value, np.number) else type(value).__name__
+        return f"{name.removesuffix('_')} {text}"
+    if isinstance(value, Sized):
+        return f"{type(value).__name__} of {len(value)}"
+    return type(value).__name__
+
+
+def _mismatch(
+    kind: Callable[..., InvalidInputError], place: Place, position: int, actual: str, hint: str
+) -> InvalidInputError:
+    row = place.row(position)
+    facts: dict[str, Any] = {"tensor": place.tensor, "row": row}
+    return kind(
+        f"row {row} of {place.call}: {place.tensor!r} expects {place.expected}, got {actual}"
+        f"\n{_advice(place, hint)}",
+        **facts,
+        expected=place.expected,
+        actual=actual,
+    )
+
+
+def _advice(place: Place, hint: str) -> str:
+    return f"{hint}  ({place.advice})" if hint else place.advice
