@@ -1,0 +1,13 @@
+"""The figures of tensorlake, each beside what it is compared to: ``make bench``.
+
+    data       the pictures, tokens and arrays that all contenders are given
+    harness    Benchmark, Contender, Measurement; a fresh process for each run, rounds interleaved
+    ingest     writing: JPEG files, float arrays
+    loading    reading to train: JPEG epochs, token rows
+    remote     the same over a network that adds 20 ms to each request
+    requests   how many requests opening and committing take
+    report     ratios with min, median and max; the table of docs/benchmarks.md
+
+Nothing here asserts on time: these are numbers, and each is a ratio to something of the same run,
+because machines differ by more than contenders do.
+"""

@@ -1,0 +1,70 @@
+"""``python -m benchmarks [NAME …]``: run benchmarks, print ratios, keep JSON, write the page.
+
+With ``--one BENCHMARK CONTENDER`` it is one run of one contender: what the harness starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import ingest, loading, remote, requests
+from benchmarks.data import REPOSITORY, Workspace, find_images
+from benchmarks.harness import Benchmark, print_measurement, run_rounds
+from benchmarks.report import describe_machine, print_result, write_json, write_page
+
+ALL: tuple[Benchmark, ...] = (
+    *ingest.BENCHMARKS,
+    *loading.BENCHMARKS,
+    *remote.BENCHMARKS,
+    *requests.BENCHMARKS,
+)
+MIN_ROUNDS = 3
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"some of: {', '.join(b.name for b in ALL)}")
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
+    parser.add_argument("--images", help="a folder of JPEG files (default: see benchmarks/data.py)")
+    parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
+    parser.add_argument("--write", action="store_true", help="also write docs/benchmarks.md")
+    parser.add_argument("--workspace", type=Path, default=REPOSITORY / ".benchmarks")
+    parser.add_argument("--one", nargs=2, metavar=("BENCHMARK", "CONTENDER"), help="one run")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    known = {benchmark.name: benchmark for benchmark in ALL}
+    kind = "quick" if arguments.quick else "full"
+    folder = arguments.workspace if arguments.one else arguments.workspace.resolve() / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    workspace = Workspace(folder, find_images(arguments.images), is_quick=arguments.quick)
+    if arguments.one:
+        benchmark, contender = arguments.one
+        (chosen,) = [c for c in known[benchmark].contenders if c.name == contender]
+        print_measurement(chosen.run(workspace))
+        return
+    if unknown := set(arguments.names) - set(known):
+        sys.exit(
+            f"benchmarks: no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}"
+        )
+    selected = [known[name] for name in arguments.names] if arguments.names else list(ALL)
+    for key, value in describe_machine().items():
+        print(f"{key:10} {value}")
+    source = workspace.images or "generated"
+    print(f"{'pictures':10} {workspace.num_images} ({source}), {arguments.rounds} rounds")
+    results = {}
+    for benchmark in selected:
+        runs = run_rounds(benchmark, workspace, rounds=arguments.rounds)
+        print_result(benchmark, runs)
+        results[benchmark.name] = runs
+    print(f"\nevery run is in {write_json(results, workspace)}")
+    if arguments.write:
+        print(f"the figures are in {write_page(selected, results, workspace, arguments.rounds)}")
+
+
+if __name__ == "__main__":
+    main()

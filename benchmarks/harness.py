@@ -1,0 +1,153 @@
+"""How things are measured: fresh processes, interleaved rounds, ratios within a round.
+
+A `Benchmark` has contenders, functions that do the same work on the same bytes and answer with a
+`Measurement`. Each run of each contender is a process of its own, so that no contender finds
+another's caches, threads or imports; a round runs every contender once, and ratios are taken within
+a round, because a shared machine drifts from minute to minute. What a contender imports or prepares
+before it starts its clock is in no figure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from benchmarks.data import REPOSITORY, Workspace
+
+__all__ = ["Benchmark", "Contender", "Goal", "Measurement", "Stopwatch", "run_alone", "run_rounds"]
+
+RUN_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one run of one contender did."""
+
+    seconds: float
+    amount: float
+    """Of the benchmark's unit: images, rows, megabytes."""
+    cpu_seconds: float = 0.0
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        return self.amount / self.seconds if self.seconds else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to do the work."""
+
+    name: str
+    run: Callable[[Workspace], Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the ratio of two contenders' rates should be."""
+
+    contender: str
+    against: str
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A question, and those who answer it side by side."""
+
+    name: str
+    question: str
+    unit: str
+    contenders: tuple[Contender, ...]
+    goals: tuple[Goal, ...] = ()
+    prepare: Callable[[Workspace], None] | None = None
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Wall and processor time between entering and leaving, worker processes included."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@contextmanager
+def stopwatch() -> Iterator[Stopwatch]:
+    """Time the block."""
+    watch = Stopwatch()
+    cpu, started = _cpu_seconds(), time.perf_counter()
+    yield watch
+    watch.seconds = time.perf_counter() - started
+    watch.cpu_seconds = _cpu_seconds() - cpu
+
+
+def _cpu_seconds() -> float:
+    import psutil
+
+    own = psutil.Process()
+    spent = own.cpu_times()
+    total = spent.user + spent.system + spent.children_user + spent.children_system
+    for child in own.children(recursive=True):  # workers that still live
+        times = child.cpu_times()
+        total += times.user + times.system
+    return float(total)
+
+
+def run_alone(benchmark: str, contender: str, workspace: Workspace) -> Measurement:
+    """Run one contender in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks", "--one", benchmark, contender]
+    command += ["--workspace", str(workspace.folder)]
+    if workspace.images:
+        command += ["--images", str(workspace.images)]
+    if workspace.is_quick:
+        command += ["--quick"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{benchmark}, {contender}: failed\n{done.stdout}{done.stderr}")
+    return Measurement(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def run_rounds(
+    benchmark: Benchmark, workspace: Workspace, *, rounds: int
+) -> dict[str, list[Measurement]]:
+    """Run every contender once a round; say on stderr how far it is."""
+    if benchmark.prepare is not None:
+        benchmark.prepare(workspace)
+    runs: dict[str, list[Measurement]] = {c.name: [] for c in benchmark.contenders}
+    for number in range(rounds):
+        for contender in benchmark.contenders:
+            print(
+                f"\r\x1b[K{benchmark.name}: round {number + 1} of {rounds}, {contender.name}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+            runs[contender.name].append(run_alone(benchmark.name, contender.name, workspace))
+    print("\r\x1b[K", end="", file=sys.stderr)
+    return runs
+
+
+def print_measurement(measurement: Measurement) -> None:
+    """Answer the process that started this one: one line of JSON, the last."""
+    print(json.dumps(asdict(measurement)))
+
+
+def folder_nbytes(folder: Path) -> int:
+    """Add up the files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

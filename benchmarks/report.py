@@ -1,0 +1,158 @@
+"""What the runs say: ratios within each round (min, median, max), in text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.data import REPOSITORY, Workspace
+from benchmarks.harness import Benchmark, Goal, Measurement
+
+__all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
+
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
+COMPARED = ("tensorlake-dl", "torch", "numpy", "zarr", "simplejpeg", "pillow", "obstore")
+Runs = Mapping[str, Sequence[Measurement]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The least, the middle and the greatest of a few numbers."""
+
+    least: float
+    median: float
+    greatest: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        return Spread(min(values), statistics.median(values), max(values))
+
+    def __str__(self) -> str:
+        return f"{_short(self.median)} ({_short(self.least)}–{_short(self.greatest)})"
+
+
+def _short(value: float) -> str:
+    if value >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def figures(measured: Sequence[Measurement], unit: str) -> Spread:
+    """Say how fast, or, where one thing is done, how long it took."""
+    if unit == "ms":
+        return Spread.of([m.seconds * 1000 for m in measured])
+    return Spread.of([m.rate for m in measured])
+
+
+def ratios(runs: Runs, goal: Goal) -> Spread:
+    """Divide the rates of two contenders, round by round."""
+    pairs = zip(runs[goal.contender], runs[goal.against], strict=True)
+    return Spread.of([one.rate / other.rate for one, other in pairs])
+
+
+def print_result(benchmark: Benchmark, runs: Runs) -> None:
+    """Print one benchmark's figures."""
+    print(f"\n{benchmark.name}: {benchmark.question}")
+    for name, measured in runs.items():
+        facts = ", ".join(f"{key} {value}" for key, value in _facts(measured).items())
+        rate = figures(measured, benchmark.unit)
+        print(f"  {name:32} {rate!s:>32} {benchmark.unit:8} {facts}".rstrip())
+    for goal in benchmark.goals:
+        spread = ratios(runs, goal)
+        mark = "reached" if spread.median >= goal.at_least else "MISSED"
+        print(f"  {goal.contender} ÷ {goal.against}: {spread}, goal ≥ {goal.at_least:.3g}: {mark}")
+
+
+def _facts(measured: Sequence[Measurement]) -> dict[str, Spread]:
+    facts = {key: Spread.of([m.facts[key] for m in measured]) for key in (measured[0].facts or {})}
+    if measured[0].cpu_seconds:
+        facts["CPU s"] = Spread.of([m.cpu_seconds for m in measured])
+    return facts
+
+
+def describe_machine() -> dict[str, str]:
+    """Say what the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in COMPARED)
+    return {
+        "processor": f"{model}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "versions": versions,
+    }
+
+
+def write_json(results: Mapping[str, Runs], workspace: Workspace) -> Path:
+    """Keep every run of every contender."""
+    target = workspace.folder / "results.json"
+    document = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": describe_machine(),
+        "results": {
+            name: {contender: [asdict(m) for m in measured] for contender, measured in runs.items()}
+            for name, runs in results.items()
+        },
+    }
+    target.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
+    return target
+
+
+def write_page(
+    benchmarks: Sequence[Benchmark], results: Mapping[str, Runs], workspace: Workspace, rounds: int
+) -> Path:
+    """Write the figures as docs/benchmarks.md."""
+    machine = describe_machine()
+    if workspace.images is None:
+        pictures = "generated JPEGs"
+    else:
+        pictures = f"the JPEGs of `{workspace.images.name}`, each under several names"
+    lines = [
+        "# Benchmarks",
+        "Made by `make bench`; the code is in `benchmarks/`. Each run is a fresh process; a round",
+        "runs every contender once; a ratio is taken within a round. Figures are the median, with",
+        f"the least and the greatest, of {rounds} rounds. Absolute numbers depend on the machine;",
+        "ratios less so.",
+        "",
+        *(f"- {key}: {value}" for key, value in machine.items()),
+        f"- pictures: {workspace.num_images}, {pictures}",
+        f"- measured on {datetime.now(UTC):%Y-%m-%d}",
+    ]
+    for benchmark in benchmarks:
+        if benchmark.name in results:
+            lines += ["", *_section(benchmark, results[benchmark.name])]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return PAGE
+
+
+def _section(benchmark: Benchmark, runs: Runs) -> list[str]:
+    lines = [
+        f"## {benchmark.name}",
+        f"{benchmark.question[0].upper()}{benchmark.question[1:]}.",
+        "",
+        f"| contender | {benchmark.unit} | also |",
+        "| --- | --- | --- |",
+    ]
+    for name, measured in runs.items():
+        facts = "; ".join(f"{key} {value}" for key, value in _facts(measured).items())
+        lines.append(f"| {name} | {figures(measured, benchmark.unit)} | {facts} |")
+    if benchmark.goals:
+        lines += ["", "| ratio | measured | goal | |", "| --- | --- | --- | --- |"]
+    for goal in benchmark.goals:
+        spread = ratios(runs, goal)
+        mark = "reached" if spread.median >= goal.at_least else "**missed**"
+        lines.append(
+            f"| {goal.contender} ÷ {goal.against} | {spread} | ≥ {goal.at_least:.3g} | {mark} |"
+        )
+    return lines

@@ -1,0 +1,92 @@
+"""How many requests opening and committing take, and how long, when each takes 20 ms longer."""
+
+from __future__ import annotations
+
+from benchmarks.data import NUM_LABELS, Workspace
+from benchmarks.harness import Benchmark, Contender, Goal, Measurement
+from benchmarks.remote import LATENCY_MS, time_one_request
+
+__all__ = ["BENCHMARKS"]
+
+TIMES = 10
+BUCKET = "bucket"
+DATASET = f"{BUCKET}/small.tl"
+
+
+def one_request(workspace: Workspace) -> Measurement:
+    from tensorlake.testing import latency_server
+
+    folder = workspace.scratch("one-request")
+    (folder / BUCKET).mkdir(parents=True)
+    (folder / BUCKET / "object").write_bytes(b"x")
+    with latency_server(folder, latency_ms=LATENCY_MS) as server:
+        seconds = time_one_request(server.endpoint, f"/{BUCKET}/object", times=TIMES)
+    return Measurement(seconds, 1.0)
+
+
+def open_dataset(workspace: Workspace) -> Measurement:
+    return _measure(workspace, is_commit=False)
+
+
+def append_and_commit(workspace: Workspace) -> Measurement:
+    return _measure(workspace, is_commit=True)
+
+
+def _measure(workspace: Workspace, *, is_commit: bool) -> Measurement:
+    import time
+
+    import tensorlake as tl
+    from tensorlake.testing import Conditions, latency_server
+
+    folder = workspace.scratch("requests")
+    (folder / BUCKET).mkdir(parents=True)
+    row = {"x": 1.0, "label": "0"}
+    with latency_server(folder) as server:
+        url, options = server.s3_url(DATASET), server.storage_options
+        names = [str(name) for name in range(NUM_LABELS)]
+        schema = {"x": "float32", "label": tl.ClassLabel(names)}
+        ds = tl.create(url, schema, storage_options=options)
+        for number in range(3):
+            ds.append(row)
+            ds.commit(f"row {number}")
+        server.set_conditions(Conditions(latency_ms=LATENCY_MS))
+        server.reset()
+        started = time.perf_counter()
+        for number in range(TIMES):
+            if is_commit:
+                ds.append(row)
+                ds.commit(f"one more, {number}")
+            else:
+                tl.open(url, storage_options=options).close()
+        seconds = (time.perf_counter() - started) / TIMES
+        seen = server.counters()
+        server.set_conditions(Conditions())
+        ds.close()
+    facts = {
+        name: count / TIMES
+        for name, count in {
+            "GET": seen.get,
+            "HEAD": seen.head,
+            "PUT": seen.put,
+            "LIST": seen.list,
+        }.items()
+    }
+    return Measurement(seconds, 1.0, facts=facts)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="requests",
+        question=f"opening, and appending a row and committing, at {LATENCY_MS:g} ms a request",
+        unit="ms",
+        contenders=(
+            Contender("one request", one_request),
+            Contender("open", open_dataset),
+            Contender("append a row, commit", append_and_commit),
+        ),
+        goals=(
+            Goal("open", "one request", at_least=1 / 2.3),
+            Goal("append a row, commit", "one request", at_least=1 / 2.5),
+        ),
+    ),
+)
