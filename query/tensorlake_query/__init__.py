@@ -1,0 +1,51 @@
+"""TQL, the tensor query language: parse, check, plan and run queries over any columns.
+
+The engine knows nothing of storage; it runs over a `ColumnSource`, and imports only numpy and lark.
+
+    compiled = compile_query("WHERE label = 'cat' ORDER BY score DESC LIMIT 10", source.schema)
+    result = compiled.run(source)
+"""
+
+from tensorlake_query import ast
+from tensorlake_query.errors import (
+    QueryError,
+    QueryLimitError,
+    QueryNameError,
+    QuerySyntaxError,
+    QueryTypeError,
+)
+from tensorlake_query.parser import parse, parse_predicate
+from tensorlake_query.printer import print_expr, print_query
+from tensorlake_query.query import CompiledQuery, QueryResult, compile_query
+from tensorlake_query.source import (
+    Batch,
+    ColumnSource,
+    ColumnStatistics,
+    ColumnType,
+    ObjectBatch,
+    RaggedBatch,
+    UniformBatch,
+)
+
+__all__ = [
+    "Batch",
+    "ColumnSource",
+    "ColumnStatistics",
+    "ColumnType",
+    "CompiledQuery",
+    "ObjectBatch",
+    "QueryError",
+    "QueryLimitError",
+    "QueryNameError",
+    "QueryResult",
+    "QuerySyntaxError",
+    "QueryTypeError",
+    "RaggedBatch",
+    "UniformBatch",
+    "ast",
+    "compile_query",
+    "parse",
+    "parse_predicate",
+    "print_expr",
+    "print_query",
+]

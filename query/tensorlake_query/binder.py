@@ -1,0 +1,370 @@
+"""Names and types: from syntax to bound expressions, checked against a schema.
+
+`Binder.bind` resolves columns, aliases, parameters and functions, and rewrites the forms that are
+short for others: `BETWEEN` into two comparisons, a simple CASE into a searched one, `IN` with
+anything but constants into ORs. Errors are raised here, before any data is read, wherever the types
+allow it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from tensorlake_query import ast
+from tensorlake_query.bound import Bound, ColumnRef, Constant, show, span_of
+from tensorlake_query.conversions import as_condition
+from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
+from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
+from tensorlake_query.functions.aggregates import AGGREGATES
+from tensorlake_query.functions.conditional import bind_case, bind_cast
+from tensorlake_query.functions.indexing import bind_index
+from tensorlake_query.functions.operators import (
+    bind_arithmetic,
+    bind_compare,
+    bind_in_constants,
+    bind_is_null,
+    bind_logic,
+    bind_sign,
+)
+from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.text import bind_like
+from tensorlake_query.source import ColumnType
+from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
+
+BYTES = ColumnType("bytes", None, ())
+
+
+class Binder:
+    """Binds the expressions of one query; remembers which parameters were used."""
+
+    def __init__(
+        self, schema: Mapping[str, ColumnType], params: Mapping[str, object], text: str
+    ) -> None:
+        self.text = text
+        self.used_params: set[str] = set()
+        self.schema = schema
+        self._params = params
+        self._aliases: Mapping[str, ast.Expr] = {}
+        self._hidden_aliases: Mapping[str, ast.Expr] = {}
+        self._special: Callable[[ast.Expr], Bound | None] | None = None
+
+    def with_aliases(self, aliases: Mapping[str, ast.Expr], *, visible: bool) -> None:
+        """Set the aliases of the SELECT list: seen from here on, or only known for better errors."""
+        self._aliases, self._hidden_aliases = (aliases, {}) if visible else ({}, aliases)
+
+    def with_special(self, special: Callable[[ast.Expr], Bound | None] | None) -> None:
+        """Set what binds certain expressions first: group keys and aggregates to their slots."""
+        self._special = special
+
+    def bind(self, expr: ast.Expr) -> Bound:
+        """Return the bound form of an expression.
+
+        Raises:
+            QueryNameError: a name in it does not exist.
+            QueryTypeError: its parts do not fit together.
+        """
+        if self._special is not None and (found := self._special(expr)) is not None:
+            return found
+        match expr:
+            case ast.Literal(value):
+                return Constant(value, _scalar_type(value), expr)
+            case ast.Array():
+                return self._array(expr)
+            case ast.Column():
+                return self._column(expr)
+            case ast.Parameter():
+                return self._parameter(expr)
+            case ast.Call():
+                return self._call(expr)
+            case ast.Between(operand, low, high, negated):
+                within = ast.And(
+                    (
+                        ast.Compare(">=", operand, low, span=expr.span),
+                        ast.Compare("<=", operand, high, span=expr.span),
+                    ),
+                    span=expr.span,
+                )
+                return self.bind(ast.Not(within, span=expr.span) if negated else within)
+            case ast.InList():
+                return self._in_list(expr)
+            case ast.Case(operand, whens, otherwise) if operand is not None:
+                searched = tuple(
+                    ast.When(
+                        ast.Compare("=", operand, when.condition, span=when.span),
+                        when.result,
+                        span=when.span,
+                    )
+                    for when in whens
+                )
+                return self.bind(ast.Case(None, searched, otherwise, span=expr.span))
+            case _:
+                return self._operator(expr)
+
+    def bind_condition(self, expr: ast.Expr, clause: str) -> Bound:
+        """Return the bound form of a condition: one truth value a row.
+
+        Raises:
+            QueryTypeError: it gives something else, in particular an array of truth values.
+        """
+        bound = self.bind(expr)
+        condition = as_condition(bound)
+        if condition is None:
+            raise self.type_error(
+                f"{clause} needs a condition, and {show(bound)} is {describe(bound.type)}", bound
+            )
+        if condition.type.shape:
+            raise self._array_condition(expr, clause)
+        return condition
+
+    def type_error(self, message: str, at: Bound, hint: str = "") -> QueryTypeError:
+        """Return a type error that points at an expression."""
+        return QueryTypeError(message, text=self.text, span=span_of(at), hint=hint)
+
+    def check_params_used(self) -> None:
+        """Refuse parameters that no part of the query mentions.
+
+        Raises:
+            QueryNameError: a parameter was given and not used.
+        """
+        for name in self._params:
+            if name not in self.used_params:
+                used = sorted(self.used_params)
+                raise QueryNameError(
+                    f"parameter {name!r} is given, and the query does not use it",
+                    text=self.text,
+                    span=ast.Span(0, len(self.text)),
+                    hint=joined(
+                        nearest(name, used), listed("it uses", [f"${each}" for each in used])
+                    ),
+                )
+
+    def parameter_value(self, expr: ast.Parameter) -> object:
+        """Return the value given for a parameter.
+
+        Raises:
+            QueryNameError: none was given.
+        """
+        if expr.name not in self._params:
+            raise QueryNameError(
+                f"no value for the parameter ${expr.name}",
+                text=self.text,
+                span=expr.span,
+                hint=joined(nearest(expr.name, self._params), f"give it: query(…, {expr.name}=…)"),
+            )
+        self.used_params.add(expr.name)
+        return self._params[expr.name]
+
+    def _site(
+        self, expr: ast.Expr, args: Sequence[Bound], named: Mapping[str, Bound] | None = None
+    ) -> Site:
+        return Site(expr, tuple(args), named or {}, self.text, self.bind)
+
+    def _operator(self, expr: ast.Expr) -> Bound:
+        site = self._site(expr, [self.bind(operand) for operand in ast.operands(expr)])
+        match expr:
+            case ast.Unary(op):
+                return bind_sign(site, op)
+            case ast.Binary(op):
+                return bind_arithmetic(site, op)
+            case ast.Compare(op):
+                return bind_compare(site, op)
+            case ast.And():
+                return bind_logic(site, "and")
+            case ast.Or():
+                return bind_logic(site, "or")
+            case ast.Not():
+                return bind_logic(site, "not")
+            case ast.IsNull(_, negated):
+                return bind_is_null(site, negated=negated)
+            case ast.Like():
+                return bind_like(site, expr)
+            case ast.Case(_, _, otherwise):
+                return bind_case(site, has_otherwise=otherwise is not None)
+            case ast.Cast(_, type_name):
+                return bind_cast(site, type_name)
+            case ast.Index():
+                return bind_index(site, expr)
+            case _:
+                raise AssertionError(f"{type(expr).__name__} is bound elsewhere")
+
+    def _column(self, expr: ast.Column) -> Bound:
+        name = expr.name
+        if name in self.schema:
+            return ColumnRef(name, self.schema[name], expr)
+        if name in self._aliases:
+            return self.bind(self._aliases[name])
+        names = [*self.schema, *self._aliases]
+        is_quoted = self.text[expr.span.start : expr.span.start + 1] == '"'
+        if name in self._hidden_aliases:
+            hint = "an alias of SELECT is not seen here: repeat its expression"
+        elif is_quoted and not nearest(name, names):
+            hint = f"write text in single quotes: '{name}'"
+        else:
+            hint = nearest(name, names)
+        raise QueryNameError(
+            f"no tensor or function {name!r}",
+            text=self.text,
+            span=expr.span,
+            hint=joined(hint, listed("tensors", self.schema)),
+        )
+
+    def _call(self, expr: ast.Call) -> Bound:
+        name = ALIASES.get(expr.name, expr.name)
+        if name in AGGREGATES:
+            raise QueryTypeError(
+                f"{name} adds up rows and cannot stand here",
+                text=self.text,
+                span=expr.span,
+                hint="aggregates belong in SELECT, HAVING or ORDER BY, and not inside each other",
+            )
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise QueryNameError(
+                f"no function {expr.name!r}",
+                text=self.text,
+                span=ast.Span(expr.span.start, expr.span.start + len(expr.name)),
+                hint=nearest(expr.name, [*FUNCTIONS, *AGGREGATES]),
+            )
+        self._check_arguments(expr, function)
+        args = [self.bind(arg) for arg in expr.args if not isinstance(arg, ast.Star)]
+        named = {each.name: self.bind(each.value) for each in expr.named}
+        return function.bind(self._site(expr, args, named))
+
+    def _check_arguments(self, expr: ast.Call, function: Function) -> None:
+        least, most = function.arity
+        if (
+            any(isinstance(arg, ast.Star) for arg in expr.args)
+            or not least <= len(expr.args) <= most
+        ):
+            expected = str(least) if least == most else f"{least} to {most}"
+            raise QueryTypeError(
+                f"{function.name} takes {expected} argument{'' if expected == '1' else 's'}, got {len(expr.args)}",
+                text=self.text,
+                span=expr.span,
+                hint=f"write {function.usage}",
+            )
+        names = [each.name for each in expr.named]
+        for each in expr.named:
+            if each.name not in function.options or names.count(each.name) > 1:
+                raise QueryTypeError(
+                    f"{function.name} has no option {each.name!r}" if each.name not in function.options
+                    else f"option {each.name!r} is given twice",
+                    text=self.text,
+                    span=each.span,
+                    hint=f"write {function.usage}",
+                )  # fmt: skip
+
+    def _in_list(self, expr: ast.InList) -> Bound:
+        items: list[ast.Expr] = []
+        bound: list[Bound] = []
+        for item in expr.items:
+            if isinstance(item, ast.Parameter):
+                value = self.parameter_value(item)
+                if isinstance(value, list | tuple | np.ndarray | set | frozenset):
+                    for each in cast("Sequence[object]", value):
+                        items.append(item)
+                        bound.append(self._value(each, item))
+                    continue
+            items.append(item)
+            bound.append(self.bind(item))
+        if not all(isinstance(each, Constant) for each in bound):
+            equal = tuple(
+                ast.Compare("=", expr.operand, item, span=expr.span) for item in expr.items
+            )
+            among = equal[0] if len(equal) == 1 else ast.Or(equal, span=expr.span)
+            return self.bind(ast.Not(among, span=expr.span) if expr.negated else among)
+        written = replace(expr, items=tuple(items))
+        return bind_in_constants(
+            self._site(written, [self.bind(expr.operand), *bound]), negated=expr.negated
+        )
+
+    def _array(self, expr: ast.Array) -> Bound:
+        items: list[object] = []
+        for item in expr.items:
+            bound = self.bind(item)
+            if not isinstance(bound, Constant) or bound.type.dtype is None:
+                raise self.type_error(
+                    "an array literal holds constant numbers",
+                    bound,
+                    "pass other arrays as parameters: $name",
+                )
+            items.append(bound.value)
+        try:
+            value = np.array(items) if items else np.zeros(0)
+        except ValueError:
+            value = np.array(None)
+        if value.dtype.kind not in "biuf":
+            raise QueryTypeError(
+                "the rows of an array literal differ in length", text=self.text, span=expr.span
+            )
+        return Constant(value, number(value.dtype, value.shape), expr)
+
+    def _parameter(self, expr: ast.Parameter) -> Bound:
+        return self._value(self.parameter_value(expr), expr)
+
+    def _value(self, value: object, expr: ast.Parameter) -> Constant:
+        """Return a Python or numpy value as a constant."""
+        if isinstance(value, np.generic):
+            scalar = cast("object", value.item())
+            if isinstance(scalar, bool | int | float):
+                return Constant(scalar, number(value.dtype), expr, weak=False)
+            value = scalar
+        if value is None or isinstance(value, bool | float | str):
+            return Constant(value, _scalar_type(value), expr)
+        if isinstance(value, int) and -(2**63) <= value < 2**64:
+            return Constant(value, _scalar_type(value), expr)
+        if isinstance(value, bytes):
+            return Constant(value, BYTES, expr)
+        if isinstance(value, dict):
+            return Constant(cast("object", value), replace(JSON, nullable=False), expr)
+        weak = not isinstance(value, np.ndarray)
+        if isinstance(value, list | tuple | np.ndarray):
+            try:
+                array = np.asarray(value)
+            except ValueError:
+                array = np.array(None)
+            if array.dtype.kind in "biuf":
+                return Constant(array, number(array.dtype, array.shape), expr, weak=weak)
+        raise QueryTypeError(
+            f"the parameter ${expr.name} is {type(value).__name__}, which has no place in a query",
+            text=self.text,
+            span=expr.span,
+            hint="give a number, a truth value, text, bytes, a dict, or an array of numbers",
+        )
+
+    def _array_condition(self, expr: ast.Expr, clause: str) -> QueryTypeError:
+        """Explain that a condition gives an array, at the comparison that makes it one."""
+        while isinstance(expr, ast.And | ast.Or | ast.Not):
+            expr = next(each for each in ast.operands(expr) if self.bind(each).type.shape)
+        bound = self.bind(expr)
+        written = self.text[expr.span.start : expr.span.stop] or show(bound)
+        hint = f"write ANY({written}) or ALL({written})"
+        message = f"{clause} needs one truth value a row, and this gives an array {bound.type.shape} of them"
+        if isinstance(expr, ast.Compare):
+            left, right = self.bind(expr.left), self.bind(expr.right)
+            if bool(left.type.shape) != bool(right.type.shape):
+                array, other = (left, right) if left.type.shape else (right, left)
+                what = "a class name" if other.type.kind == "text" else describe(other.type)
+                message = f"{show(array)!r} is {describe(array.type)}; a comparison with {what} gives many answers a row"
+                if array is left and isinstance(array, ColumnRef):
+                    one = f"{show(array)}[{_element(array.type)}]"
+                    hint += f", or one element: {one} {expr.op} {show(right)}"
+        return QueryTypeError(message, text=self.text, span=expr.span, hint=hint)
+
+
+def _element(column_type: ColumnType) -> str:
+    """Return the index of an element that most rows have, as an example."""
+    *outer, last = column_type.shape
+    return ", ".join(["0"] * len(outer) + [str(min(2, (last or 1) - 1))])
+
+
+def _scalar_type(value: object) -> ColumnType:
+    if value is None:
+        return NULL_TYPE
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT if value < 2**63 else number("uint64")
+    return FLOAT if isinstance(value, float) else TEXT

@@ -1,0 +1,122 @@
+"""Bound expressions: names resolved, types known, functions chosen.
+
+    ColumnRef   a column of the source (or a slot of an aggregation)
+    ShapeRef    a column's sample shapes, which a source gives without decoding
+    RowNumber   the row's number in the source
+    Constant    a value
+    Apply       a kernel over arguments
+
+An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
+up with `ast.operands(syntax)`; with no syntax it is a conversion the binder added, and shows as its
+only argument.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tensorlake_query import ast
+from tensorlake_query.printer import print_expr
+from tensorlake_query.source import ColumnType
+from tensorlake_query.vectors import Vector
+
+# Rows a kernel is asked about come as vectors of one length, given again as a number for kernels of
+# no argument.
+Kernel = Callable[[Sequence[Vector], int], Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column, read for exactly the rows that are asked about."""
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRef:
+    """`SHAPE(column)`: nothing is decoded."""
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """`ROW_NUMBER()`."""
+
+    type: ColumnType
+    syntax: ast.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One value for all rows: a scalar, an ndarray, or None.
+
+    A `weak` number was written without a dtype (a literal, a Python number): it takes the dtype of what it meets, so
+    that `score = 0.05` finds the float32 nearest to 0.05.
+    """
+
+    value: object
+    type: ColumnType
+    syntax: ast.Expr
+    weak: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A kernel over arguments.
+
+    A strict kernel is NULL where any argument is; the evaluator sees to it. `cost` is relative to one arithmetic
+    operation on one element. `role` lets a rule recognise what it rewrites ("and", "compare", …).
+    """
+
+    kernel: Kernel
+    args: "tuple[Bound, ...]"
+    type: ColumnType
+    syntax: ast.Expr | None
+    strict: bool = True
+    cost: float = 1.0
+    role: str = ""
+
+
+Bound = ColumnRef | ShapeRef | RowNumber | Constant | Apply
+
+
+def walk_bound(expr: Bound) -> Iterator[Bound]:
+    """Yield `expr` and everything inside it."""
+    stack: list[Bound] = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        if isinstance(current, Apply):
+            stack.extend(current.args)
+
+
+def columns_of(expr: Bound) -> frozenset[str]:
+    """Return the columns whose samples the expression reads."""
+    return frozenset(node.name for node in walk_bound(expr) if isinstance(node, ColumnRef))
+
+
+def syntax_of(expr: Bound) -> ast.Expr:
+    """Return the syntax that a bound expression stands for now, after any rewriting."""
+    if not isinstance(expr, Apply):
+        return expr.syntax
+    if expr.syntax is None:
+        return syntax_of(expr.args[0])
+    return ast.with_operands(expr.syntax, map(syntax_of, expr.args))
+
+
+def show(expr: Bound) -> str:
+    """Return the text of a bound expression."""
+    return print_expr(syntax_of(expr))
+
+
+def span_of(expr: Bound) -> ast.Span:
+    """Return where in the query an expression is written."""
+    while isinstance(expr, Apply):
+        if expr.syntax is not None:
+            return expr.syntax.span
+        expr = expr.args[0]
+    return expr.syntax.span

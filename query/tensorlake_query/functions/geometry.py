@@ -1,0 +1,117 @@
+"""Boxes: AREA and IOU of corner boxes `[x1, y1, x2, y2]`.
+
+`IOU(a, b)` compares every box of `a` with every box of `b` of the same row: (k, 4) and (m, 4) give
+(k, m); one box against one box gives one number. A box that is empty or turned inside out has no
+area, and an IOU of 0.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from tensorlake_query.bound import Bound, show
+from tensorlake_query.functions.operators import adapted, required_number
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.source import AnyArray, IntArray, RaggedBatch, UniformBatch
+from tensorlake_query.types import Shape, describe, number
+from tensorlake_query.vectors import (
+    Vector,
+    all_valid,
+    as_ragged,
+    conform,
+    counts_of,
+    starts_of,
+    walk,
+)
+
+CORNERS = 4
+
+
+def _bind_area(site: Site) -> Bound:
+    boxes = _required_boxes(site, site.args[0])
+    shape = boxes.type.shape[:-1]
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        vector = as_ragged(vectors[0])
+        return _shaped(_areas(_corners(vector)), vector.shapes[:, :-1], shape, vector)
+
+    column_type = number("float64", shape, nullable=boxes.type.nullable)
+    return site.apply(kernel, column_type, args=(boxes,), cost=4.0)
+
+
+def _bind_iou(site: Site) -> Bound:
+    args = adapted([_required_boxes(site, arg) for arg in site.args])
+    left, right = (arg.type.shape[:-1] for arg in args)
+    shape = (*left, *right)
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        valid = all_valid(vectors)
+        a, b = (as_ragged(vector) for vector in vectors)
+        pairs = np.concatenate([a.shapes[:, :-1], b.shapes[:, :-1]], axis=1)
+        if valid is not None:
+            pairs[~valid] = 0
+        values = _overlaps(
+            _corners(a)[_picked(a, pairs, 0)], _corners(b)[_picked(b, pairs, a.shapes.shape[1] - 1)]
+        )
+        return _shaped(values, pairs, shape, RaggedBatch(values, pairs, valid))
+
+    column_type = number("float64", shape, nullable=any(arg.type.nullable for arg in args))
+    return site.apply(kernel, column_type, args=args, cost=64.0)
+
+
+def _required_boxes(site: Site, expr: Bound) -> Bound:
+    boxes = required_number(site, expr)
+    shape = boxes.type.shape
+    if not shape or shape[-1] not in {CORNERS, None}:
+        raise site.fail(
+            f"boxes [x1, y1, x2, y2] are needed, and {show(expr)} is {describe(expr.type)}", at=expr
+        )
+    return boxes
+
+
+def _corners(boxes: RaggedBatch) -> AnyArray:
+    return boxes.values.reshape(-1, CORNERS).astype(np.float64, copy=False)
+
+
+def _areas(corners: AnyArray) -> AnyArray:
+    sides = np.maximum(corners[:, 2:] - corners[:, :2], 0)
+    return sides[:, 0] * sides[:, 1]
+
+
+def _overlaps(a: AnyArray, b: AnyArray) -> AnyArray:
+    shared = _areas(
+        np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1)
+    )
+    union = np.asarray(_areas(a) + _areas(b) - shared)
+    return np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
+
+
+def _picked(boxes: RaggedBatch, pairs: IntArray, first: int) -> IntArray:
+    """Return, for each pair, the number of its box among all boxes of the batch."""
+    own = boxes.shapes[:, :-1]
+    strides = np.zeros_like(pairs)
+    step = np.ones(len(own), np.int64)
+    for dimension in range(own.shape[1] - 1, -1, -1):
+        strides[:, first + dimension] = step
+        step = step * own[:, dimension]
+    return walk(starts_of(counts_of(own)), strides, pairs)
+
+
+def _shaped(values: AnyArray, shapes: IntArray, shape: Shape, like: RaggedBatch) -> Vector:
+    if not shape:
+        return UniformBatch(values, like.valid)  # fixed boxes are held for NULL rows too
+    result = RaggedBatch(values, shapes, like.valid)
+    return result if None in shape else conform(result, cast("tuple[int, ...]", shape))
+
+
+FUNCTIONS = (
+    Function("AREA", "AREA(boxes)", "Area of each box.", (1, 1), _bind_area),
+    Function(
+        "IOU",
+        "IOU(a, b)",
+        "Intersection over union of each pair of boxes of the row.",
+        (2, 2),
+        _bind_iou,
+    ),
+)

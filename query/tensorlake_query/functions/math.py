@@ -1,0 +1,57 @@
+"""Element by element: ABS, SQRT, EXP, LOG, FLOOR, CEIL, ROUND.
+
+What NumPy gives is what comes back: the square root of −1 is NaN, the logarithm of 0 is −inf. ROUND
+goes to the even neighbour at .5, as NumPy does.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tensorlake_query.bound import Bound, Constant
+from tensorlake_query.functions.operators import apply_ufunc
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.source import AnyArray
+
+MAX_DECIMALS = 300  # beyond any float64 digit
+
+
+def _bind(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return apply_ufunc(site, function, cost=cost)
+
+    return bind
+
+
+def _abs(values: AnyArray) -> AnyArray:
+    return values if values.dtype.kind == "b" else np.abs(values)
+
+
+def _bind_round(site: Site) -> Bound:
+    decimals = 0
+    if len(site.args) > 1:
+        given = site.args[1]
+        value = given.value if isinstance(given, Constant) else None
+        if type(value) is not int or abs(value) > MAX_DECIMALS:
+            raise site.fail(
+                "the decimals of ROUND must be a whole number", at=given, hint="write ROUND(x, 2)"
+            )
+        decimals = value
+
+    def rounded(values: AnyArray, *_decimals: AnyArray) -> AnyArray:
+        return np.round(values, decimals)
+
+    return apply_ufunc(site, rounded)
+
+
+FUNCTIONS = (
+    Function("ABS", "ABS(x)", "Absolute value.", (1, 1), _bind(_abs, 1)),
+    Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind(np.sqrt, 4)),
+    Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind(np.exp, 8)),
+    Function("LOG", "LOG(x)", "Natural logarithm.", (1, 1), _bind(np.log, 8)),
+    Function("FLOOR", "FLOOR(x)", "Largest whole number not above x.", (1, 1), _bind(np.floor, 1)),
+    Function("CEIL", "CEIL(x)", "Smallest whole number not below x.", (1, 1), _bind(np.ceil, 1)),
+    Function(
+        "ROUND", "ROUND(x, decimals)", "Nearest number of so many decimals.", (1, 2), _bind_round
+    ),
+)

@@ -1,0 +1,82 @@
+"""Order: stable, NULLs last unless asked first, NaN after every number in both directions.
+
+`ordered` sorts any number of keys at once. `Ordering` collects rows batch by batch; with a `limit`
+it keeps only the rows that can still be among the first, and gives the same rows in the same order
+as sorting them all.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorlake_query.plan import SortKey
+from tensorlake_query.source import AnyArray, IntArray
+from tensorlake_query.vectors import Vector, concatenated, take, valid_of
+
+KEPT_FACTOR = 4  # a top-k buffer is cut when it holds this many times what is needed: amortised O(1) cuts a row
+KEPT_LEAST = 16_384
+
+
+class Ordering:
+    """Rows with their sort keys, in the order they came."""
+
+    def __init__(self, keys: Sequence[SortKey], limit: int | None) -> None:
+        self._keys = keys
+        self._limit = limit
+        self._rows: list[IntArray] = []
+        self._vectors: list[Sequence[Vector]] = []
+        self._held = 0
+
+    def add(self, rows: IntArray, vectors: Sequence[Vector]) -> None:
+        """Take in a batch of rows and one vector for each key."""
+        self._rows.append(rows)
+        self._vectors.append(vectors)
+        self._held += len(rows)
+        if self._limit is not None and self._held > max(KEPT_FACTOR * self._limit, KEPT_LEAST):
+            self._cut(self._limit)
+
+    def rows(self) -> IntArray:
+        """Return the rows in order, at most the limit."""
+        if not self._rows:
+            return np.zeros(0, np.int64)
+        self._cut(self._limit)
+        return self._rows[0]
+
+    def _cut(self, limit: int | None) -> None:
+        rows = np.concatenate(self._rows)
+        columns = [concatenated(vectors) for vectors in zip(*self._vectors, strict=True)]
+        order = ordered(columns, self._keys)[:limit]
+        self._rows = [rows[order]]
+        self._vectors = [[take(column, order) for column in columns]]
+        self._held = len(order)
+
+
+def ordered(columns: Sequence[Vector], keys: Sequence[SortKey]) -> IntArray:
+    """Return the positions of the rows in order."""
+    ranks: list[AnyArray] = []  # np.lexsort takes the most important key last
+    for column, key in zip(reversed(columns), reversed(keys), strict=True):
+        ranks += [_values(column.values, descending=key.descending), _class(column, key)]
+    return np.lexsort(ranks)
+
+
+def _class(column: Vector, key: SortKey) -> AnyArray:
+    """Separate values (0), NaN (1) and NULL (2, or −1 where it comes first)."""
+    values = column.values
+    result = (
+        np.isnan(values).astype(np.int8)
+        if values.dtype.kind == "f"
+        else np.zeros(len(values), np.int8)
+    )
+    result[~valid_of(column)] = -1 if key.nulls_first else 2
+    return result
+
+
+def _values(values: AnyArray, *, descending: bool) -> AnyArray:
+    """Return numbers that sort as the values do; what NULLs and NaN give does not matter."""
+    if values.dtype == object:
+        _, ranks = np.unique(values, return_inverse=True)
+        values = ranks
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), 0, values)
+        return np.negative(values) if descending else values
+    return np.invert(values) if descending else values

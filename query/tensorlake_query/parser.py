@@ -1,0 +1,82 @@
+"""Text to syntax tree.
+
+Lark's LALR parser makes a plain tree, and `tree.py` turns it into `ast` nodes, both without
+recursion, so that no text, however nested, can exhaust the stack before its depth is checked here.
+Every failure is a `QueryError`; `diagnosis.py` finds the words for it.
+"""
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import cast
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput
+
+from tensorlake_query import ast
+from tensorlake_query.ast import Span
+from tensorlake_query.diagnosis import diagnosed
+from tensorlake_query.errors import QueryLimitError, QuerySyntaxError
+from tensorlake_query.tree import built
+
+MAX_TEXT = 262_144  # characters; long arrays belong in parameters
+MAX_DEPTH = 120  # nested nodes: every later pass may recurse, a few frames a node, far from Python's limit of 1000
+
+
+def parse(text: str) -> ast.Query:
+    """Parse a whole query; SELECT may be left out, so that it may start at WHERE or ORDER BY.
+
+    Raises:
+        QuerySyntaxError: the text is not TQL, or uses a clause that is not supported yet.
+        QueryLimitError: the text is too long or nested too deeply.
+    """
+    return cast("ast.Query", _parsed(text, "query"))
+
+
+def parse_predicate(text: str) -> ast.Expr:
+    """Parse a bare expression, as in `ds.where("label = 'cat'")`.
+
+    Raises:
+        QuerySyntaxError: the text is not a TQL expression.
+        QueryLimitError: the text is too long or nested too deeply.
+    """
+    return cast("ast.Expr", _parsed(text, "predicate"))
+
+
+@lru_cache(maxsize=1)
+def _lark() -> Lark:
+    grammar = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        start=["query", "predicate"],
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def _parsed(text: str, start: str) -> ast.Node:
+    if len(text) > MAX_TEXT:
+        raise QueryLimitError(
+            f"the query has {len(text):,} characters, more than {MAX_TEXT:,}",
+            text=text[:80],
+            span=Span(0, 0),
+            hint="pass long arrays as parameters: $name",
+        )
+    if not text.strip():
+        raise QuerySyntaxError(
+            "the query is empty", text=text, span=Span(0, 0), hint="for all rows write SELECT *"
+        )
+    try:
+        tree = _lark().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise diagnosed(text, error) from None
+    node = built(tree, text)
+    depth = ast.depth_of(node)
+    if depth > MAX_DEPTH:
+        raise QueryLimitError(
+            f"the query nests {depth} levels deep, more than {MAX_DEPTH}",
+            text=text,
+            span=Span(0, len(text)),
+            hint="split it, or write long sums and chains with parentheses in halves",
+        )
+    return node

@@ -1,0 +1,171 @@
+"""The entry points: compile a query against a schema, run it over a source.
+
+    compile_query(text, schema, params={"k": 5}).run(source)  →  QueryResult
+
+A compiled query is immutable and knows its result's columns before any data is read.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorlake_query import ast
+from tensorlake_query.bound import ColumnRef
+from tensorlake_query.errors import QueryLimitError, QueryNameError, listed, nearest
+from tensorlake_query.evaluate import Scope, SourceReader
+from tensorlake_query.executor import Deadline, Run, compute, run_plan
+from tensorlake_query.parser import parse
+from tensorlake_query.plan import Output, Project, explain
+from tensorlake_query.printer import print_query
+from tensorlake_query.rules import optimized
+from tensorlake_query.source import Batch, ColumnSource, ColumnType, IntArray, ObjectBatch
+from tensorlake_query.statement import bind_query
+from tensorlake_query.types import TEXT
+from tensorlake_query.vectors import to_batch
+
+PLAN_COLUMN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What a run gives.
+
+    Attributes:
+        rows: the selected rows of the source, in order; None where rows were aggregated (or explained).
+        columns: computed columns by output name, aligned with `rows` (or with the groups).
+        passthrough: output name → source column, for columns that are shown as they are and were not read.
+        rows_read: how many samples of each column were read.
+    """
+
+    rows: IntArray | None
+    columns: dict[str, Batch]
+    passthrough: dict[str, str]
+    rows_read: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A query checked against a schema, and the plan to run it.
+
+    Attributes:
+        text: canonical TQL.
+        columns: names and types of the output, in order.
+        selects_rows: whether the result is rows of the source (not aggregates, not a plan).
+    """
+
+    text: str
+    columns: Mapping[str, ColumnType]
+    selects_rows: bool
+    _plan: Project = field(repr=False)
+    _written: str = field(repr=False)
+    _explains: bool = field(repr=False, default=False)
+
+    def explain(self) -> str:
+        """Return the plan as text, the last step first."""
+        return explain(self._plan)
+
+    def run(
+        self, source: ColumnSource, *, timeout_s: float | None = None, compute_columns: bool = True
+    ) -> QueryResult:
+        """Run over a source that has the schema the query was compiled against.
+
+        Args:
+            source: where the columns come from.
+            timeout_s: stop with an error after so many seconds, checked between batches.
+            compute_columns: False leaves the virtual columns of selected rows to `evaluate`.
+
+        Raises:
+            QueryLimitError: the timeout has passed.
+            QueryTypeError: the values of a row do not fit together.
+        """
+        if self._explains:
+            lines: list[object] = list(self.explain().split("\n"))
+            return QueryResult(None, {PLAN_COLUMN: ObjectBatch(lines)}, {}, {})
+        reader = SourceReader(source)
+        deadline = self._deadline(timeout_s)
+        run = Run(source, reader, deadline, self._written)
+        scope = run_plan(self._plan, run)
+        columns: dict[str, Batch] = {}
+        passthrough: dict[str, str] = {}
+        for output in self._plan.outputs:
+            if self.selects_rows and isinstance(output.expr, ColumnRef):
+                passthrough[output.name] = output.expr.name
+            elif compute_columns or not self.selects_rows:
+                columns[output.name] = to_batch(compute(output.expr, scope, deadline))
+        rows = scope.rows if self.selects_rows else None
+        return QueryResult(rows, columns, passthrough, dict(reader.rows_read))
+
+    def evaluate(self, source: ColumnSource, output_name: str, rows: IntArray) -> Batch:
+        """Return one output column for some rows of the source.
+
+        Raises:
+            QueryNameError: the query has no such output.
+        """
+        output = self._output(output_name)
+        scope = Scope(SourceReader(source), np.asarray(rows, np.int64), self._written)
+        return to_batch(compute(output.expr, scope, self._deadline(None)))
+
+    def _output(self, name: str) -> Output:
+        for output in self._plan.outputs:
+            if output.name == name and self.selects_rows:
+                return output
+        raise QueryNameError(
+            f"the query has no row-wise output {name!r}",
+            text=self._written,
+            span=ast.Span(0, len(self._written)),
+            hint=f"{nearest(name, self.columns)}   {listed('outputs', self.columns)}".strip(),
+        )
+
+    def _deadline(self, timeout_s: float | None) -> Deadline:
+        stop = None if timeout_s is None else time.monotonic() + timeout_s
+        return Deadline(time.monotonic, stop, timeout_s, self._written)
+
+
+def compile_query(
+    query: str | ast.Query | None,
+    source_schema: Mapping[str, ColumnType],
+    *,
+    params: Mapping[str, Any] | None = None,
+    optimize: bool = True,
+) -> CompiledQuery:
+    """Parse, bind and optimize a query.
+
+    Args:
+        query: TQL, or its syntax tree, or None for all rows and columns.
+        source_schema: the columns of the source it will run over.
+        params: a value for each `$name` of the query: numbers, text, truth values, None, arrays (Any: users give them).
+        optimize: False keeps the plan as written, which gives the same result more slowly.
+
+    Raises:
+        QuerySyntaxError: the text is not TQL.
+        QueryNameError: a name, class or parameter does not exist, or a parameter is not used.
+        QueryTypeError: parts of it do not fit together.
+        QueryLimitError: it is too long or nested too deeply.
+    """
+    written = query if isinstance(query, str) else print_tree(query)
+    parsed = parse(written)
+    statement = bind_query(parsed, source_schema, params or {}, written)
+    plan = optimized(statement.plan) if optimize else statement.plan
+    if parsed.explain:
+        return CompiledQuery(
+            print_query(parsed), {PLAN_COLUMN: TEXT}, False, plan, written, _explains=True
+        )  # noqa: FBT003 -- field order
+    columns = {output.name: output.type for output in plan.outputs}
+    return CompiledQuery(print_query(parsed), columns, statement.selects_rows, plan, written)
+
+
+def print_tree(query: ast.Query | None) -> str:
+    """Return the text of a syntax tree, so that errors in it can point at something.
+
+    Raises:
+        QueryLimitError: it is nested too deeply.
+    """
+    if query is None:
+        return "SELECT *"
+    depth = ast.depth_of(query)
+    if depth > 120:
+        raise QueryLimitError("the query is nested too deeply", text="", span=ast.NOWHERE)
+    return print_query(query)

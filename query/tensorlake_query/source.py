@@ -1,0 +1,105 @@
+"""The seam between the engine and whatever holds the data.
+
+The engine knows nothing of storage. It runs over a `ColumnSource`: named columns of `num_rows`
+rows, read by row number. A lake, a server, an Arrow table, or plain numpy arrays can each be one.
+
+    ColumnType        what a column (or an expression) holds: kind, element dtype, shape of one sample
+    UniformBatch      n samples of one shape          values (n, *shape)
+    RaggedBatch       n samples of differing shapes   values flat, shapes (n, ndim)
+    ObjectBatch       text, decoded JSON, bytes       values list, None where NULL
+    ColumnStatistics  zone maps: bounds per run of consecutive rows, used to skip runs that cannot match
+
+A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays have no NULL elements.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+AnyArray = npt.NDArray[Any]  # the element type is known to the binder, not to the type checker
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """What one sample of a column is; `shape` is per sample, None in it a dimension that differs by row."""
+
+    kind: Kind
+    dtype: str | None
+    shape: tuple[int | None, ...]
+    names: tuple[str, ...] | None = None
+    nullable: bool = False
+    timestamp_unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UniformBatch:
+    """Samples of one shape: `values` is (n, *shape); `valid` None means that no sample is NULL."""
+
+    values: AnyArray
+    valid: BoolArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedBatch:
+    """Samples of differing shapes: C-order elements end to end, `shapes` int64 (n, ndim)."""
+
+    values: AnyArray
+    shapes: IntArray
+    valid: BoolArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectBatch:
+    """One Python object a sample (str, decoded JSON, bytes); None is NULL."""
+
+    values: list[object]
+
+
+Batch = UniformBatch | RaggedBatch | ObjectBatch
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Zone maps: zone z holds rows `starts[z]` … `starts[z + 1]` − 1 and bounds every value in them.
+
+    Bounds are conservative (no row lies outside them; NaN is outside every order and not counted). A zone that is
+    not `known` is never skipped by its bounds. For array columns the bounds are over elements.
+    """
+
+    starts: IntArray
+    minimum: AnyArray
+    maximum: AnyArray
+    null_count: IntArray
+    known: BoolArray
+
+
+class ColumnSource(Protocol):
+    """Named columns, read by row number."""
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        """Name and type of each column, in order."""
+        ...
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are; row numbers are 0 … num_rows − 1."""
+        ...
+
+    def read(self, column: str, rows: IntArray) -> Batch:
+        """Return the samples of `rows`, in that order (rows may repeat); media comes decoded."""
+        ...
+
+    def shapes(self, column: str, rows: IntArray) -> IntArray:
+        """Return the sample shapes of `rows` as int64 (n, ndim) without decoding; −1s where NULL."""
+        ...
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """Return the zone maps of a column, or None where nothing is known."""
+        ...
