@@ -72,6 +72,10 @@ _BY_EXCEPTION: Final[tuple[tuple[type[Exception], FailureKind], ...]] = (
 )
 
 
+REPORTED: Final = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
+"""What obstore raises about a request; anything else is a mistake in the program."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failed request, understood."""

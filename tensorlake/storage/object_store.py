@@ -31,6 +31,7 @@ from tensorlake.errors import (
 )
 from tensorlake.storage.coalesce import MergedRange, merge_ranges
 from tensorlake.storage.failures import (
+    REPORTED,
     TRANSIENT,
     Failure,
     FailureKind,
@@ -209,7 +210,10 @@ class ObjectStore:
                 self._client, folder or None, offset=after or None, chunk_size=LIST_PAGE
             )
             pages = None  # a stream that failed is not asked again: the next attempt goes on behind
-            page = await anext(stream, ())
+            try:
+                page = await stream.__anext__()  # anext(stream, ()) trips over a foreign awaitable
+            except StopAsyncIteration:
+                page = ()
             pages = stream
             return page
 
@@ -283,7 +287,7 @@ class ObjectStore:
                     return await call()
             except TimeoutError:
                 failure = Failure(FailureKind.TIMEOUT, f"no answer within {timeout_s:.0f} s")
-            except Exception as error:  # noqa: BLE001 - obstore raises builtins too; all are classified
+            except REPORTED as error:
                 failure = understand(error, secrets=self._connection.secrets)
         # Raised outside of the handler: the cause may hold secrets, so it is not even the context.
         raise RequestFailedError(failure)

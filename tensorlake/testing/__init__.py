@@ -1,5 +1,15 @@
 """What tests and benchmarks put around or in place of a real store; shipped, for tests only."""
 
 from tensorlake.testing.conformance import StoreConformance
+from tensorlake.testing.latency_server import Conditions, Counters, LatencyServer, latency_server
+from tensorlake.testing.s3_server import S3Server, s3_server
 
-__all__ = ["StoreConformance"]
+__all__ = [
+    "Conditions",
+    "Counters",
+    "LatencyServer",
+    "S3Server",
+    "StoreConformance",
+    "latency_server",
+    "s3_server",
+]
