@@ -9,7 +9,7 @@ can never leave a lock held.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -27,6 +27,11 @@ from tensorlake.storage.store import (
 )
 
 
+def utc_now() -> datetime:
+    """Return this machine's time."""
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class _StoredObject:
     data: bytes
@@ -37,9 +42,22 @@ _shared: Final[dict[str, dict[str, _StoredObject]]] = {}
 
 
 class MemoryStore:
-    """Objects in a dict. Stores of one `name` share it; without a name it is this store's own."""
+    """Objects in a dict.
 
-    def __init__(self, name: str | None = None, *, prefix: str = "") -> None:
+    Args:
+        name: Stores of one name share their objects; without a name they are this store's own.
+        prefix: A folder of the shared objects that this store is confined to.
+        clock: The store's clock, for tests that move it.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        prefix: str = "",
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._clock = clock
         self._name = name
         self._prefix = f"{prefix}/" if prefix else ""
         self._objects: dict[str, _StoredObject] = {}
@@ -72,13 +90,13 @@ class MemoryStore:
         return [await self.get_range(path, start, stop) for start, stop in ranges]
 
     async def put_if_absent(self, path: str, data: Data) -> None:
-        stored = _stored(data)
+        stored = self._stored(data)
         if self._objects.setdefault(self._key(path), stored) is not stored:
             raise exists(path, self.url)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         del durable  # memory has nothing safer to offer
-        self._objects[self._key(path)] = _stored(data)
+        self._objects[self._key(path)] = self._stored(data)
 
     async def head(self, path: str) -> ObjectMeta | None:
         found = self._find(path)
@@ -100,7 +118,7 @@ class MemoryStore:
         return None
 
     def clone(self) -> MemoryStore:
-        twin = MemoryStore(self._name, prefix=self._prefix[:-1])
+        twin = MemoryStore(self._name, prefix=self._prefix[:-1], clock=self._clock)
         twin._objects = self._objects  # a nameless store's twin sees the same objects
         return twin
 
@@ -110,6 +128,5 @@ class MemoryStore:
     def _find(self, path: str) -> _StoredObject | None:
         return self._objects.get(self._key(path))
 
-
-def _stored(data: Data) -> _StoredObject:
-    return _StoredObject(b"".join(pieces_of(data)), datetime.now(UTC))
+    def _stored(self, data: Data) -> _StoredObject:
+        return _StoredObject(b"".join(pieces_of(data)), self._clock())

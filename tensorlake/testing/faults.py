@@ -1,0 +1,200 @@
+"""A store that fails as stores do, where and when a test says.
+
+    store = FaultyStore(MemoryStore())
+    store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="branches/")  # the next such
+    store.crash_after(2)              # the third write, and all after it, never happen
+    store.before("put_if_absent", other_writer_commits, path="branches/main/")
+
+Faults are scripted, not drawn: a test that fails, fails again.
+"""
+
+# ruff: noqa: D102 - the Store protocol documents what its methods do
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutError
+from tensorlake.storage import (
+    Buffer,
+    Data,
+    MissingObjectError,
+    ObjectMeta,
+    Store,
+    UnknownOutcomeError,
+)
+
+READS = frozenset({"get", "get_range", "get_ranges", "head", "list"})
+WRITES = frozenset({"put_if_absent", "put", "delete"})
+
+
+class Fault(Enum):
+    """What goes wrong with a request."""
+
+    REFUSED = "the store says no; nothing was done"
+    TIMED_OUT = "no answer; nothing was done"
+    NOT_STORED = "a write of unknown outcome that did not land"
+    ANSWER_LOST = "a write of unknown outcome that landed"
+    SHORT = "a read that brings half of the bytes"
+    FLIPPED = "a read with one bit changed in its middle"
+    MISSING = "a read that finds no object"
+
+
+class SimulatedCrash(BaseException):
+    """The process died here. Not an Exception, so nothing on the way can handle it."""
+
+
+@dataclass(slots=True)
+class _Rule:
+    call: str
+    path: str
+    skip: int
+    times: int
+    effect: Fault | Callable[[], object]
+
+    def applies(self, call: str, path: str) -> bool:
+        """Whether this request is hit; counts it."""
+        if self.call != call or self.path not in path or self.times == 0:
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        self.times -= 1
+        return True
+
+
+class FaultyStore:
+    """A store that passes requests on, but for those that a test wants to fail."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rules: list[_Rule] = []
+        self._last_write: int | None = None
+        self._is_dead = False
+        self.writes = 0
+        """How many writing requests were passed on."""
+
+    def inject(
+        self, fault: Fault, *, call: str, path: str = "", skip: int = 0, times: int = 1
+    ) -> None:
+        """Let requests fail: after `skip` of them, the next `times` whose path contains `path`."""
+        if call not in READS | WRITES:
+            raise InvalidInputError(
+                f"{call!r} is no request;\nuse one of {sorted(READS | WRITES)}", call=call
+            )
+        self._rules.append(_Rule(call, path, skip, times, fault))
+
+    def before(
+        self, call: str, action: Callable[[], object], *, path: str = "", skip: int = 0
+    ) -> None:
+        """Run `action` once, in a thread, right before such a request: a race, made certain."""
+        self._rules.append(_Rule(call, path, skip, 1, action))
+
+    def crash_after(self, writes: int) -> None:
+        """Let that many more writing requests through; the next, and all after it, is a crash."""
+        self._last_write = self.writes + writes
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def is_local(self) -> bool:
+        return self._store.is_local
+
+    async def get(self, path: str) -> bytes | None:
+        fault = await self._arrive("get", path)
+        found = None if fault is Fault.MISSING else await self._store.get(path)
+        return None if found is None else _spoilt(found, fault)
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        fault = await self._arrive("get_range", path)
+        return _spoilt(bytes(await self._store.get_range(path, start, stop)), fault)
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        fault = await self._arrive("get_ranges", path)
+        found = await self._store.get_ranges(path, ranges)
+        return [_spoilt(bytes(piece), fault) for piece in found]
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        fault = await self._arrive("put_if_absent", path)
+        await self._store.put_if_absent(path, data)
+        self._leave("put_if_absent", path, fault)
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        fault = await self._arrive("put", path)
+        await self._store.put(path, data, durable=durable)
+        self._leave("put", path, fault)
+
+    async def head(self, path: str) -> ObjectMeta | None:
+        fault = await self._arrive("head", path)
+        return None if fault is Fault.MISSING else await self._store.head(path)
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        await self._arrive("list", prefix)
+        async for meta in self._store.list(prefix):
+            yield meta
+
+    async def delete(self, path: str) -> None:
+        fault = await self._arrive("delete", path)
+        await self._store.delete(path)
+        self._leave("delete", path, fault)
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        if self._is_dead:
+            raise SimulatedCrash(f"map_range {path!r}")
+        return self._store.map_range(path, start, stop)
+
+    def clone(self) -> FaultyStore:
+        return self  # one script for all handles of a test
+
+    async def _arrive(self, call: str, path: str) -> Fault | None:
+        """Raise what happens before the request is done; return what happens to its answer."""
+        if self._is_dead:
+            raise SimulatedCrash(f"{call} {path!r}")
+        fault: Fault | None = None
+        for rule in self._rules:
+            if rule.applies(call, path):
+                if isinstance(rule.effect, Fault):
+                    fault = rule.effect
+                    break
+                await asyncio.to_thread(rule.effect)
+        what = f"{call} of object {path!r} of {self.url!r} was made to fail"
+        match fault:
+            case Fault.REFUSED:
+                raise StorageError(f"{what};\ntry again", path=path)
+            case Fault.TIMED_OUT:
+                raise StorageTimeoutError(f"{what};\ntry again", path=path)
+            case Fault.NOT_STORED:
+                raise UnknownOutcomeError(f"{what};\nread it back", path=path)
+            case Fault.MISSING if call in ("get_range", "get_ranges"):
+                raise MissingObjectError(f"{what};\nrestore it from a copy", path=path)
+            case _:
+                pass
+        if call in WRITES:
+            if self._last_write is not None and self.writes >= self._last_write:
+                self._is_dead = True
+                raise SimulatedCrash(f"{call} {path!r}")
+            self.writes += 1
+        return fault
+
+    def _leave(self, call: str, path: str, fault: Fault | None) -> None:
+        if fault is Fault.ANSWER_LOST:
+            raise UnknownOutcomeError(
+                f"the answer to {call} of object {path!r} of {self.url!r} was lost;\nread it back",
+                path=path,
+            )
+
+
+def _spoilt(data: bytes, fault: Fault | None) -> bytes:
+    half = len(data) // 2
+    match fault:
+        case Fault.SHORT:
+            return data[:half]
+        case Fault.FLIPPED if data:
+            return data[:half] + bytes([data[half] ^ 1]) + data[half + 1 :]
+        case _:
+            return data
