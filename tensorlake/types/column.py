@@ -7,8 +7,8 @@ Three shapes of the same idea; which one a tensor uses follows from its type, ne
     EncodedColumn   samples as stored bytes       n buffers (+ decoded shapes where known)
 
 Invariants: columns are values and are not changed after they are made; arrays are in native
-byte order and C-contiguous (a uniform column may be a broadcast or memory-mapped view); `valid` is None
-when no sample is NULL. A NULL is zeros, zero elements or ``b""`` underneath.
+byte order and C-contiguous (a uniform column may be a broadcast or memory-mapped view); `valid` is
+None when no sample is NULL. A NULL is zeros, zero elements or ``b""`` underneath.
 """
 
 from __future__ import annotations

@@ -200,7 +200,8 @@ class Image(SampleType):
         try:
             header = (parse_jpeg_header if wanted == "JPEG" else parse_png_header)(content)
         except ValueError as error:
-            reason = f"cannot take {name or 'a sample '}({len(content):,} bytes), not a whole {wanted}: {error}"
+            size = f"{name or 'a sample '}({len(content):,} bytes)"
+            reason = f"cannot take {size}, not a whole {wanted}: {error}"
             raise unreadable(place, position, reason) from error
         refusal = self._refuse(header)
         if refusal:

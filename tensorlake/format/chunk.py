@@ -1,0 +1,372 @@
+"""Chunks: columns to blobs and back.
+
+    blob = header (chunk_header.py) + payload
+
+    kind      payload                                                     alone readable (unit)
+    uniform   codecs applied to the array (rows, *shape)                  raw, no NULL: whole rows
+    ragged    codecs applied to the elements of all samples, C order      no
+    encoded   codecs applied to the samples, one after another            raw, mean ≥ 4 KiB: one
+
+A NULL is zeros, no elements or no bytes. The payload starts at a multiple of 64 bytes, so that a
+raw uniform chunk is decoded without a copy, also from a memory map. Units of a uniform chunk hold
+``max(1, 8192 // bytes of a row)`` rows each, the last what is left.
+
+Decoding believes nothing: a blob that is not exactly what was encoded raises `CorruptionError`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import xxhash
+
+from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.format.chunk_header import (
+    MAX_CHUNK_ROWS,
+    ChunkHeader,
+    ChunkKind,
+    damaged_chunk,
+    read_header,
+    write_header,
+)
+from tensorlake.format.chunk_units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
+from tensorlake.format.codec import (
+    MAX_COMPRESSED_NBYTES,
+    Codec,
+    decode,
+    default_codecs,
+    encode,
+    is_raw,
+    parse_codecs,
+    raw_codecs,
+)
+from tensorlake.format.statistics import Statistics, statistics_of
+from tensorlake.types import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    UniformColumn,
+    as_ragged,
+    offsets_of,
+    parse_dtype,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+__all__ = ["ChunkBlob", "ChunkKind", "ChunkLayout", "decode_chunk", "encode_chunk"]
+
+_KINDS = {
+    "uniform": ChunkKind.UNIFORM,
+    "ragged": ChunkKind.RAGGED,
+    "encoded": ChunkKind.ENCODED,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_COLUMNS = {UniformColumn: "uniform", RaggedColumn: "ragged", EncodedColumn: "encoded"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLayout:
+    """How chunks of a tensor are encoded; a tensor keeps every layout that it ever had.
+
+    Attributes:
+        dtype: NumPy's name of the elements' dtype; None for text, JSON and bytes.
+        shape: Shape of a decoded sample; None is any length.
+        codecs: The pipeline, as Zarr v3 codec JSON.
+    """
+
+    kind: ChunkKind
+    dtype: str | None
+    shape: tuple[int | None, ...]
+    codecs: tuple[Codec, ...]
+
+    @classmethod
+    def of(
+        cls,
+        sample_type: SampleType,
+        *,
+        codecs: str | Iterable[Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """Return the layout of a type's chunks, with its default codecs or these."""
+        dtype = sample_type.dtype
+        stored = None if sample_type.layout == "encoded" else dtype
+        return cls(
+            _KINDS[sample_type.layout],
+            None if dtype is None else dtype.name,
+            sample_type.shape,
+            default_codecs(sample_type) if codecs is None else parse_codecs(codecs, stored),
+        )
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one sample of a uniform chunk before its codecs."""
+        return math.prod(length or 0 for length in self.shape) * self.element_dtype.itemsize
+
+    @property
+    def element_dtype(self) -> np.dtype:
+        """Dtype of the payload before its codecs: bytes for encoded samples."""
+        is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
+        return np.dtype(np.uint8) if is_bytes else np.dtype(self.dtype)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the payload is the samples themselves."""
+        return is_raw(self.codecs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layout as JSON."""
+        return {
+            "kind": _NAMES[self.kind],
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "codecs": [dict(codec) for codec in self.codecs],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            SchemaError: It is no layout of this version.
+        """
+        try:
+            dtype = None if data["dtype"] is None else parse_dtype(data["dtype"])
+            shape = tuple(None if length is None else int(length) for length in data["shape"])
+            kind = _KINDS[data["kind"]]
+            codecs = parse_codecs(list(data["codecs"]), dtype)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(
+                f"{dict(data)!r} is no encoding of chunks: {error}"
+                "\nthe schema was written by another program, or is damaged",
+                actual=dict(data),
+            ) from error
+        return cls(kind, None if dtype is None else dtype.name, shape, codecs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkBlob:
+    """An encoded chunk, ready to be placed in a pack.
+
+    Attributes:
+        pieces: The bytes, in order; samples are not joined in memory.
+        checksum: xxh3-64 of all bytes.
+        units: What can be read alone, for the index; None where only the whole can.
+    """
+
+    pieces: tuple[Buffer, ...]
+    nbytes: int
+    header_nbytes: int
+    checksum: int
+    rows: int
+    kind: ChunkKind
+    units: Units | None
+    statistics: Statistics
+
+
+def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
+    """Encode a column as one chunk.
+
+    Raises:
+        InvalidInputError: The column is not of this layout, or has too many rows.
+    """
+    if isinstance(column, UniformColumn) and layout.kind is ChunkKind.RAGGED:
+        column = as_ragged(column)
+    _check_column(column, layout)
+    match column:
+        case UniformColumn():
+            payload, is_stored = _encode_payload(column.values, layout)
+            units = _uniform_units(column, payload, layout)
+            decoded, lengths, shapes = column.values.nbytes, None, None
+        case RaggedColumn():
+            payload, is_stored = _encode_payload(column.values, layout)
+            decoded, lengths, shapes, units = column.values.nbytes, None, column.shapes, None
+        case EncodedColumn():
+            lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
+            decoded, shapes = int(lengths.sum()), column.shapes
+            payload, is_stored, units = _encode_samples(column, lengths, layout)
+    pieces = tuple(payload) if isinstance(payload, list) else (payload,)
+    payload_hash = xxhash.xxh3_64()
+    for piece in pieces:
+        payload_hash.update(piece)
+    payload_nbytes = sum(map(len, pieces))
+    header = write_header(
+        ChunkHeader(
+            layout.kind,
+            len(column),
+            payload_nbytes,
+            decoded,
+            payload_hash.intdigest(),
+            column.valid,
+            lengths,
+            shapes,
+            None if units is None else units.checksums,
+            is_stored,
+        )
+    )
+    whole_hash = xxhash.xxh3_64(header)
+    for piece in pieces:
+        whole_hash.update(piece)
+    return ChunkBlob(
+        (header, *pieces),
+        len(header) + payload_nbytes,
+        len(header),
+        whole_hash.intdigest(),
+        len(column),
+        layout.kind,
+        units,
+        statistics_of(column),
+    )
+
+
+def decode_chunk(
+    blob: Buffer,
+    *,
+    header_nbytes: int,
+    rows: int,
+    layout: ChunkLayout,
+    verify: int | None,
+    where: str = "a chunk",
+) -> Column:
+    """Decode a whole chunk; a raw uniform one is a view of `blob`.
+
+    Args:
+        blob: The chunk's bytes.
+        header_nbytes: Length of its header, as the index has it.
+        rows: Number of its samples, as the index has it.
+        layout: How it was encoded.
+        verify: xxh3-64 of the blob, as the index has it; None when the caller has verified these
+            bytes before (a memory map, once a process).
+        where: Which object this is, for errors.
+
+    Raises:
+        CorruptionError: The blob is not what was encoded.
+    """
+    if verify is not None and xxhash.xxh3_64_intdigest(blob) != verify:
+        raise damaged_chunk(where, f"the checksum of its {len(blob):,} bytes is wrong")
+    header = read_header(blob, header_nbytes=header_nbytes, rows=rows, where=where)
+    payload = memoryview(blob)[header_nbytes:]
+    if len(payload) != header.payload_nbytes:
+        found = f"{len(payload):,} bytes of samples instead of {header.payload_nbytes:,}"
+        raise damaged_chunk(where, found)
+    is_compressed = not (layout.is_raw or header.is_stored)
+    if (
+        verify is None
+        and is_compressed  # decompressors cannot be trusted with damaged bytes
+        and xxhash.xxh3_64_intdigest(payload) != header.payload_checksum
+    ):
+        raise damaged_chunk(where, "the checksum of its samples is wrong")
+    try:
+        return _decode(payload, header, layout, is_compressed=is_compressed)
+    except ValueError as error:
+        raise damaged_chunk(where, str(error)) from error
+
+
+def _check_column(column: Column, layout: ChunkLayout) -> None:
+    name = _COLUMNS[type(column)]
+    problem = ""
+    if name != _NAMES.get(layout.kind):
+        problem = f"is {name}"
+    elif len(column) > MAX_CHUNK_ROWS:
+        problem = f"has {len(column):,} rows; a chunk has at most {MAX_CHUNK_ROWS:,}"
+    elif isinstance(column, EncodedColumn):
+        if column.shapes is not None and column.shapes.shape != (len(column), len(layout.shape)):
+            problem = f"has shapes {column.shapes.shape}"
+    elif column.values.dtype != layout.element_dtype:
+        problem = f"is {column.values.dtype}"
+    elif isinstance(column, UniformColumn):
+        if column.values.shape[1:] != layout.shape:
+            problem = f"has samples of shape {column.values.shape[1:]}"
+    elif column.shapes.shape != (len(column), len(layout.shape)):
+        problem = f"has shapes {column.shapes.shape}"
+    if problem:
+        raise InvalidInputError(
+            f"a column for {_NAMES.get(layout.kind)} chunks of {layout.dtype} {layout.shape} "
+            f"{problem}\nconvert it by the tensor's type first",
+            expected=layout.to_json(),
+            actual=problem,
+        )
+
+
+def _encode_payload(values: np.ndarray, layout: ChunkLayout) -> tuple[Buffer, bool]:
+    fits = layout.is_raw or values.nbytes <= MAX_COMPRESSED_NBYTES
+    return encode(values, layout.codecs if fits else raw_codecs(values.dtype)), not fits
+
+
+def _uniform_units(column: UniformColumn, payload: Buffer, layout: ChunkLayout) -> Units | None:
+    if not layout.is_raw or column.valid is not None or not len(payload):
+        return None
+    return checksums_of(payload, layout.row_nbytes * rows_per_unit(layout.row_nbytes))
+
+
+def _encode_samples(
+    column: EncodedColumn, lengths: np.ndarray, layout: ChunkLayout
+) -> tuple[Buffer | list[Buffer], bool, Units | None]:
+    """Return the payload (or the samples themselves), whether it is stored raw, and its units."""
+    total = int(lengths.sum())
+    if not layout.is_raw:
+        joined = np.frombuffer(b"".join(column.samples), dtype=np.uint8)
+        return *_encode_payload(joined, layout), None
+    if total < UNIT_MEAN_NBYTES * len(column) or not len(column):
+        return b"".join(column.samples), False, None
+    return column.samples, False, Units.of_samples(column.samples, column.valid)
+
+
+def _decode(
+    payload: memoryview, header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
+) -> Column:
+    if header.kind is not layout.kind:
+        raise ValueError(f"it is {_NAMES[header.kind]}, not {_NAMES.get(layout.kind)}")
+    codecs = layout.codecs if is_compressed else layout.codecs[:1]
+    dtype = layout.element_dtype
+    if header.kind is ChunkKind.UNIFORM:
+        shape = (header.rows, *(length or 0 for length in layout.shape))
+        if header.decoded_nbytes != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{header.decoded_nbytes:,} bytes are not {shape} of {dtype}")
+        return UniformColumn(decode(payload, codecs, dtype, shape), header.valid)
+    _check_shapes(header, layout)
+    if header.kind is ChunkKind.RAGGED:
+        assert header.shapes is not None
+        # products of damaged shapes may wrap: floats tell whether int64 can hold the sum
+        bound = float(np.multiply.reduce(header.shapes, axis=1, dtype=np.float64).sum())
+        elements = header.decoded_nbytes // dtype.itemsize
+        column = RaggedColumn(np.zeros(0, dtype=dtype), header.shapes, header.valid)
+        if bound > float(1 << 60) or int(column.lengths.sum()) != elements:
+            raise ValueError(f"its shapes do not add up to {elements:,} elements")
+        return replace(column, values=decode(payload, codecs, dtype, (elements,)))
+    assert header.lengths is not None
+    lengths = header.lengths
+    small = len(lengths) == 0 or (int(lengths.min()) >= 0 and int(lengths.max()) < 1 << 40)
+    if not small or int(lengths.sum()) != header.decoded_nbytes:
+        raise ValueError(f"its samples do not add up to {header.decoded_nbytes:,} bytes")
+    if not is_compressed and header.decoded_nbytes != len(payload):
+        raise ValueError(f"{len(payload):,} bytes instead of {header.decoded_nbytes:,}")
+    plain: Buffer = payload
+    if is_compressed:
+        plain = decode(payload, codecs, dtype, (header.decoded_nbytes,)).data
+    if header.decoded_nbytes < UNIT_MEAN_NBYTES * header.rows:
+        plain = bytes(plain)  # slices of bytes are cheaper and do not keep the chunk alive
+    samples: list[Buffer] = [
+        plain[start:stop] for start, stop in pairwise(offsets_of(lengths).tolist())
+    ]
+    return EncodedColumn(samples, header.shapes, header.valid)
+
+
+def _check_shapes(header: ChunkHeader, layout: ChunkLayout) -> None:
+    shapes = header.shapes
+    if shapes is None:
+        if header.kind is ChunkKind.RAGGED:
+            raise ValueError("it has no shapes")
+        return
+    if shapes.shape[1] != len(layout.shape):
+        raise ValueError(f"its shapes have {shapes.shape[1]} axes instead of {len(layout.shape)}")
+    for axis, length in enumerate(layout.shape):
+        column = shapes[:, axis]
+        if bool((column < 0).any() if length is None else (column != length).any()):
+            raise ValueError(f"its shapes do not match {layout.shape}")

@@ -1,0 +1,177 @@
+"""Units: the smallest parts of a chunk that can be read and verified alone.
+
+A unit is one sample of a raw encoded chunk (where samples have 4 KiB on average), or a block of
+whole rows of a raw uniform chunk without NULLs. Units lie end to end from the start of the payload;
+each has a length and a checksum, the low 32 bits of xxh3-64. They are in the index; while a chunk's
+extent is still in a tail, they are read from the chunk's header.
+
+A NULL sample is a unit of length 0 and checksum 0. An empty sample has the checksum of no bytes,
+which is not 0, so the two differ without the header.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import xxhash
+
+from tensorlake.format.chunk_header import ChunkKind, damaged_chunk, read_header
+from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorlake.format.chunk import ChunkLayout
+
+__all__ = [
+    "Units",
+    "checksums_of",
+    "decode_units",
+    "read_units",
+    "rows_of_unit",
+    "rows_per_unit",
+    "unit_of_rows",
+    "unit_ranges",
+]
+
+# Below this mean a sample is read with its chunk: a range request costs more than its bytes
+# (design: format.md, Chunk index pages).
+UNIT_MEAN_NBYTES = 4096
+UNIT_NBYTES = 8192  # a block of whole rows, as many as fit (same section)
+
+_LOW_32 = 0xFFFFFFFF
+_MAX_UNIT_NBYTES = _LOW_32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Length and checksum, u32 each, of every unit of a chunk, in payload order."""
+
+    lengths: np.ndarray
+    checksums: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @classmethod
+    def of_samples(cls, samples: Sequence[Buffer], valid: np.ndarray | None) -> Self | None:
+        """Return the units of encoded samples; None when one is too long to be a unit."""
+        lengths = np.fromiter(map(len, samples), np.int64, len(samples))
+        if len(lengths) and int(lengths.max()) > _MAX_UNIT_NBYTES:
+            return None
+        hashes = (xxhash.xxh3_64_intdigest(sample) & _LOW_32 for sample in samples)
+        checksums = np.fromiter(hashes, np.uint32, len(samples))
+        if valid is not None:
+            checksums[~valid] = 0
+        return cls(lengths.astype(np.uint32), checksums)
+
+
+def checksums_of(payload: Buffer, unit_nbytes: int) -> Units | None:
+    """Return the units of a payload cut every `unit_nbytes`; None when that is too long."""
+    if unit_nbytes > _MAX_UNIT_NBYTES:
+        return None
+    view = memoryview(payload)
+    starts = range(0, len(view), unit_nbytes)
+    hashes = (xxhash.xxh3_64_intdigest(view[at : at + unit_nbytes]) & _LOW_32 for at in starts)
+    lengths = np.full(len(starts), unit_nbytes, dtype=np.uint32)
+    lengths[-1:] = len(view) - starts[-1] if starts else 0
+    return Units(lengths, np.fromiter(hashes, np.uint32, len(starts)))
+
+
+def rows_per_unit(row_nbytes: int) -> int:
+    """Return how many rows of a uniform chunk one unit holds."""
+    return max(1, UNIT_NBYTES // max(1, row_nbytes))
+
+
+def unit_of_rows(layout: ChunkLayout, rows: np.ndarray) -> np.ndarray:
+    """Return the unit that holds each of these rows of a chunk."""
+    if layout.kind is ChunkKind.ENCODED:
+        return rows
+    return rows // rows_per_unit(layout.row_nbytes)
+
+
+def rows_of_unit(layout: ChunkLayout, unit: int, *, rows: int) -> tuple[int, int]:
+    """Return the rows [start, stop) that a unit of a chunk of `rows` rows holds."""
+    if layout.kind is ChunkKind.ENCODED:
+        return unit, unit + 1
+    count = rows_per_unit(layout.row_nbytes)
+    return unit * count, min(rows, (unit + 1) * count)
+
+
+def unit_ranges(units: Units, wanted: np.ndarray, *, header_nbytes: int) -> np.ndarray:
+    """Return the byte range in the blob of each wanted unit: int64 (n, 2), [start, stop)."""
+    offsets = offsets_of(units.lengths) + header_nbytes
+    return np.stack((offsets[wanted], offsets[wanted + 1]), axis=1)
+
+
+def read_units(
+    header: Buffer, *, header_nbytes: int, rows: int, layout: ChunkLayout, where: str = "a chunk"
+) -> Units | None:
+    """Read a chunk's units from its header; None where it has none.
+
+    Raises:
+        CorruptionError: The header is damaged.
+    """
+    read = read_header(header, header_nbytes=header_nbytes, rows=rows, where=where)
+    checksums = read.unit_checksums
+    if checksums is None:
+        return None
+    if read.lengths is not None:
+        lengths = read.lengths.astype(np.uint32)
+    else:
+        count = rows_per_unit(layout.row_nbytes)
+        lengths = np.full(-(-rows // count), count * layout.row_nbytes, dtype=np.uint32)
+        lengths[-1:] = layout.row_nbytes * (rows - count * (len(lengths) - 1))
+    if len(lengths) != len(checksums) or int(lengths.sum(dtype=np.int64)) != read.payload_nbytes:
+        raise damaged_chunk(where, f"{len(checksums):,} units do not make up its samples")
+    return Units(lengths, checksums)
+
+
+def decode_units(
+    buffers: Sequence[Buffer],
+    wanted: np.ndarray,
+    *,
+    units: Units,
+    rows: int,
+    layout: ChunkLayout,
+    where: str = "a chunk",
+) -> Column:
+    """Verify and decode units that were read alone; returns their rows in the order given.
+
+    Encoded samples come without shapes: those are in the header.
+
+    Args:
+        buffers: The bytes of each wanted unit.
+        wanted: Which units they are.
+        units: All units of the chunk.
+        rows: Rows of the whole chunk.
+        layout: How the chunk was encoded.
+        where: Which object this is, for errors.
+
+    Raises:
+        CorruptionError: A unit is damaged.
+    """
+    numbers = wanted.tolist()
+    for unit, buffer in zip(numbers, buffers, strict=True):
+        length, checksum = int(units.lengths[unit]), int(units.checksums[unit])
+        is_null = length == checksum == 0 and layout.kind is ChunkKind.ENCODED
+        if len(buffer) != length or (
+            not is_null and xxhash.xxh3_64_intdigest(buffer) & _LOW_32 != checksum
+        ):
+            raise damaged_chunk(where, f"the checksum of its part {unit} is wrong")
+    if layout.kind is ChunkKind.ENCODED:
+        is_valid = (units.lengths[wanted] != 0) | (units.checksums[wanted] != 0)
+        return EncodedColumn(list(buffers), None, None if is_valid.all() else is_valid)
+    dtype = layout.element_dtype.newbyteorder("<")
+    shape = tuple(length or 0 for length in layout.shape)
+    parts: list[np.ndarray] = []
+    for unit, buffer in zip(numbers, buffers, strict=True):
+        start, stop = rows_of_unit(layout, unit, rows=rows)
+        if len(buffer) != (stop - start) * layout.row_nbytes:
+            raise damaged_chunk(where, f"its part {unit} does not hold rows {start} … {stop - 1}")
+        parts.append(np.frombuffer(buffer, dtype=dtype).reshape(stop - start, *shape))
+    if len(parts) == 1:
+        return UniformColumn(parts[0])
+    return UniformColumn(np.concatenate([np.zeros((0, *shape), dtype=dtype), *parts]))

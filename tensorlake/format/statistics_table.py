@@ -1,0 +1,330 @@
+"""Statistics of many extents: an array of each fact, as index pages store them.
+
+What the facts mean is in statistics.py. A table merges upward to one row that holds for all of its
+rows, so that one test prunes a subtree.
+
+Sections of a table of n rows, those without information left out; the dtype of `minimum` tells the
+domain:
+
+    null_count i64 (n) · nan_count i64 (n) · flags u8 (n): 1 minimum, 2 maximum, 4 labels, 8 shapes,
+    16 empty · minimum, maximum (n), or u8 (n, 16) for bytes, zero-padded · label_count u8 (n),
+    labels i64 (their sum) · shape_min, shape_max i64 (n, ndim)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from tensorlake.errors import CorruptionError
+from tensorlake.types import RaggedColumn, take
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Domain", "Statistics", "StatisticsTable"]
+
+Domain = Literal["int64", "uint64", "float64", "bytes"]
+
+MAX_LABELS = 64  # design: "small label sets"; a set of codes costs at most 512 bytes an extent
+PREFIX_NBYTES = 16
+_TABLE_NDIM = 2
+_MINIMUM, _MAXIMUM, _LABELS, _SHAPES, _EMPTY = 1, 2, 4, 8, 16
+_DTYPES = {"int64": np.dtype("<i8"), "uint64": np.dtype("<u8"), "float64": np.dtype("<f8")}
+_DOMAINS: dict[str, Domain] = {"i": "int64", "u": "uint64", "f": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of the samples of one chunk; the module says what each fact means."""
+
+    null_count: int = 0
+    nan_count: int = 0
+    domain: Domain | None = None
+    minimum: int | float | bytes | None = None
+    maximum: int | float | bytes | None = None
+    labels: tuple[int, ...] | None = None
+    is_empty: bool = False
+    shape_min: tuple[int, ...] | None = None
+    shape_max: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatisticsTable:
+    """Statistics of many extents, an array of each fact; None where no extent knows it."""
+
+    null_count: np.ndarray
+    nan_count: np.ndarray
+    flags: np.ndarray
+    minimum: np.ndarray | None = None
+    maximum: np.ndarray | None = None
+    label_count: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    shape_min: np.ndarray | None = None
+    shape_max: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.null_count)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The domain of all bounds; None when no extent has any."""
+        if self.minimum is None:
+            return None
+        return "bytes" if self.minimum.ndim > 1 else _DOMAINS[self.minimum.dtype.kind]
+
+    @property
+    def has_minimum(self) -> np.ndarray:
+        """Which extents have a lower bound."""
+        return self.flags & _MINIMUM != 0
+
+    @property
+    def has_maximum(self) -> np.ndarray:
+        """Which extents have an upper bound."""
+        return self.flags & _MAXIMUM != 0
+
+    @property
+    def has_labels(self) -> np.ndarray:
+        """Which extents know all their distinct values."""
+        return self.flags & _LABELS != 0
+
+    @property
+    def has_shapes(self) -> np.ndarray:
+        """Which extents have shape bounds."""
+        return self.flags & _SHAPES != 0
+
+    @property
+    def is_empty(self) -> np.ndarray:
+        """Which extents have no element but NULL and NaN."""
+        return self.flags & _EMPTY != 0
+
+    @classmethod
+    def of(cls, rows: Sequence[Statistics]) -> Self:
+        """Build a table; bounds of another domain than the last row's are dropped."""
+        domains: list[Domain] = [row.domain for row in rows if row.domain is not None]
+        domain = domains[-1] if domains else None
+        known = [row.domain == domain for row in rows]
+        ndims = [len(row.shape_min) for row in rows if row.shape_min is not None]
+        ndim = ndims[-1] if ndims else 0
+        shapes = [row.shape_min is not None and len(row.shape_min) == ndim for row in rows]
+        flags = [
+            (_MINIMUM if bounded and row.minimum is not None else 0)
+            | (_MAXIMUM if bounded and row.maximum is not None else 0)
+            | (_LABELS if row.labels is not None else 0)
+            | (_SHAPES if shaped else 0)
+            | (_EMPTY if row.is_empty else 0)
+            for row, bounded, shaped in zip(rows, known, shapes, strict=True)
+        ]
+        lows = [row.minimum if ok else None for row, ok in zip(rows, known, strict=True)]
+        highs = [row.maximum if ok else None for row, ok in zip(rows, known, strict=True)]
+        labels = [row.labels or () for row in rows]
+        has_labels = any(row.labels is not None for row in rows)
+        zeros = (0,) * ndim
+        return cls(
+            np.array([row.null_count for row in rows], dtype=np.int64),
+            np.array([row.nan_count for row in rows], dtype=np.int64),
+            np.array(flags, dtype=np.uint8),
+            _bounds_array(lows, domain),
+            _bounds_array(highs, domain),
+            np.array([len(one) for one in labels], dtype=np.uint8) if has_labels else None,
+            np.array([code for one in labels for code in one], np.int64) if has_labels else None,
+            _shape_array([r.shape_min if ok else zeros for r, ok in zip(rows, shapes, strict=True)])
+            if ndims
+            else None,
+            _shape_array([r.shape_max if ok else zeros for r, ok in zip(rows, shapes, strict=True)])
+            if ndims
+            else None,
+        )
+
+    def row(self, position: int) -> Statistics:
+        """Return the statistics of one extent."""
+        flags = int(self.flags[position])
+        labels: tuple[int, ...] | None = None
+        if flags & _LABELS and self.labels is not None and self.label_count is not None:
+            start = int(self.label_count[:position].sum(dtype=np.int64))
+            labels = tuple(self.labels[start : start + int(self.label_count[position])].tolist())
+        has_shapes = flags & _SHAPES and self.shape_min is not None and self.shape_max is not None
+        return Statistics(
+            int(self.null_count[position]),
+            int(self.nan_count[position]),
+            self.domain if flags & (_MINIMUM | _MAXIMUM) else None,
+            _bound(self.minimum, position, is_minimum=True) if flags & _MINIMUM else None,
+            _bound(self.maximum, position, is_minimum=False) if flags & _MAXIMUM else None,
+            labels,
+            bool(flags & _EMPTY),
+            tuple(self.shape_min[position].tolist()) if has_shapes else None,  # pyright: ignore[reportOptionalSubscript] -- has_shapes
+            tuple(self.shape_max[position].tolist()) if has_shapes else None,  # pyright: ignore[reportOptionalSubscript] -- has_shapes
+        )
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Return the statistics of these extents, in this order."""
+        label_count = labels = None
+        if self.labels is not None and self.label_count is not None:
+            shapes = self.label_count.astype(np.int64).reshape(-1, 1)
+            taken = take(RaggedColumn(self.labels, shapes), rows)
+            assert isinstance(taken, RaggedColumn)
+            label_count, labels = self.label_count[rows], taken.values
+        return type(self)(
+            self.null_count[rows],
+            self.nan_count[rows],
+            self.flags[rows],
+            None if self.minimum is None else self.minimum[rows],
+            None if self.maximum is None else self.maximum[rows],
+            label_count,
+            labels,
+            None if self.shape_min is None else self.shape_min[rows],
+            None if self.shape_max is None else self.shape_max[rows],
+        )
+
+    @classmethod
+    def concat(cls, tables: Sequence[Self]) -> Self:
+        """Join tables; bounds of another domain, and shapes of another ndim, than the last's go."""
+        if not tables:
+            return cls.of([])
+        domains: list[Domain] = [table.domain for table in tables if table.domain is not None]
+        domain = domains[-1] if domains else None
+        ndims = [table.shape_min.shape[1] for table in tables if table.shape_min is not None]
+        ndim = ndims[-1] if ndims else None
+        has_labels = any(table.labels is not None for table in tables)
+        parts = [_conform(table, domain, ndim, has_labels=has_labels) for table in tables]
+        joined: dict[str, np.ndarray | None] = {}
+        for name in cls.__slots__:
+            columns = [column for part in parts if (column := getattr(part, name)) is not None]
+            joined[name] = np.concatenate(columns) if columns else None
+        return cls(**joined)  # pyright: ignore[reportArgumentType] -- the first three are never None
+
+    def merge_upward(self) -> Self:
+        """Return a table of one row that holds for everything below."""
+        empty = self.is_empty
+        flags = _EMPTY if bool(empty.all()) else 0
+        flags |= _MINIMUM if self.domain and bool((self.has_minimum | empty).all()) else 0
+        flags |= _MAXIMUM if self.domain and bool((self.has_maximum | empty).all()) else 0
+        flags |= _SHAPES if self.shape_min is not None and bool(self.has_shapes.all()) else 0
+        flags &= ~(_MINIMUM | _MAXIMUM) if flags & _EMPTY else 0xFF
+        labels: np.ndarray | None = None
+        if self.labels is not None and bool((self.has_labels | empty).all()):
+            labels = np.unique(self.labels)
+            labels = labels if len(labels) <= MAX_LABELS else None
+            flags |= _LABELS if labels is not None else 0
+        low, high = self.minimum, self.maximum
+        has_shapes = flags & _SHAPES and self.shape_min is not None and self.shape_max is not None
+        return type(self)(
+            self.null_count.sum(keepdims=True),
+            self.nan_count.sum(keepdims=True),
+            np.array([flags], dtype=np.uint8),
+            None if low is None else _extreme(low[self.has_minimum], low, is_minimum=True),
+            None if high is None else _extreme(high[self.has_maximum], high, is_minimum=False),
+            None if labels is None else np.array([len(labels)], dtype=np.uint8),
+            labels,
+            self.shape_min.min(axis=0, keepdims=True) if has_shapes else None,  # pyright: ignore[reportOptionalMemberAccess] -- has_shapes
+            self.shape_max.max(axis=0, keepdims=True) if has_shapes else None,  # pyright: ignore[reportOptionalMemberAccess] -- has_shapes
+        )
+
+    def to_sections(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name, those without information left out."""
+        sections = {"null_count": self.null_count}
+        optional = {
+            "nan_count": self.nan_count if bool(self.nan_count.any()) else None,
+            "flags": self.flags if bool(self.flags.any()) else None,
+            "minimum": self.minimum
+            if bool(self.has_minimum.any() | self.has_maximum.any())
+            else None,
+            "maximum": self.maximum
+            if bool(self.has_minimum.any() | self.has_maximum.any())
+            else None,
+            "label_count": self.label_count,
+            "labels": self.labels,
+            "shape_min": self.shape_min,
+            "shape_max": self.shape_max,
+        }
+        return sections | {name: one for name, one in optional.items() if one is not None}
+
+    @classmethod
+    def from_sections(cls, sections: Mapping[str, np.ndarray]) -> Self:
+        """Read what `to_sections` wrote; sections unknown to this version are ignored.
+
+        Raises:
+            CorruptionError: The sections do not fit each other.
+        """
+        rows = len(sections["null_count"]) if "null_count" in sections else -1
+        known = {name: sections[name] for name in cls.__slots__ if name in sections}
+        lengths = {name: len(column) for name, column in known.items() if name != "labels"}
+        counts = known.get("label_count", np.zeros(0, np.uint8))
+        labels = known.get("labels", np.zeros(0, np.int64))
+        pairs = (("minimum", "maximum"), ("label_count", "labels"), ("shape_min", "shape_max"))
+        if (
+            set(lengths.values()) != {rows}
+            or len(labels) != int(counts.sum(dtype=np.int64))
+            or any((one in known) != (other in known) for one, other in pairs)
+            or any(
+                known[name].ndim != _TABLE_NDIM
+                for name in ("shape_min", "shape_max")
+                if name in known
+            )
+        ):
+            raise CorruptionError(
+                f"statistics are damaged: sections of {lengths} rows and {len(labels)} labels"
+                "\nrestore the dataset from a copy, or run check() to see what is lost",
+                actual=lengths,
+            )
+        zeros = np.zeros(rows, dtype=np.int64)
+        defaults = {"nan_count": zeros, "flags": zeros.astype(np.uint8)}
+        return cls(**(defaults | known))
+
+
+def _conform(
+    table: StatisticsTable, domain: Domain | None, ndim: int | None, *, has_labels: bool
+) -> StatisticsTable:
+    """Return the same rows with the optional columns that the joined table has."""
+    rows = len(table)
+    flags = table.flags
+    low, high = table.minimum, table.maximum
+    if domain is not None and table.domain != domain:
+        low, high = _bounds_array([None] * rows, domain), _bounds_array([None] * rows, domain)
+        flags = flags & ~np.uint8(_MINIMUM | _MAXIMUM)
+    shape_min, shape_max = table.shape_min, table.shape_max
+    if ndim is not None and (shape_min is None or shape_min.shape[1] != ndim):
+        shape_min = shape_max = np.zeros((rows, ndim), dtype=np.int64)
+        flags = flags & ~np.uint8(_SHAPES)
+    label_count, labels = table.label_count, table.labels
+    if has_labels and labels is None:
+        label_count, labels = np.zeros(rows, np.uint8), np.zeros(0, np.int64)
+    counts = table.null_count, table.nan_count
+    return StatisticsTable(*counts, flags, low, high, label_count, labels, shape_min, shape_max)
+
+
+def _bounds_array(bounds: Sequence[Any], domain: Domain | None) -> np.ndarray | None:
+    if domain is None:
+        return None
+    if domain == "bytes":
+        padded = b"".join((bound or b"").ljust(PREFIX_NBYTES, b"\0") for bound in bounds)
+        return np.frombuffer(padded, dtype=np.uint8).reshape(len(bounds), PREFIX_NBYTES)
+    return np.array([bound or 0 for bound in bounds], dtype=_DTYPES[domain])
+
+
+def _shape_array(shapes: Sequence[tuple[int, ...] | None]) -> np.ndarray:
+    return np.array(shapes, dtype=np.int64).reshape(len(shapes), -1)
+
+
+def _bound(
+    bounds: np.ndarray | None, position: int, *, is_minimum: bool
+) -> int | float | bytes | None:
+    if bounds is None:
+        return None
+    if bounds.ndim == 1:
+        return bounds[position].item()
+    padded = bounds[position].tobytes()
+    return padded.rstrip(b"\0") if is_minimum else padded  # rounds outward either way
+
+
+def _extreme(known: np.ndarray, like: np.ndarray, *, is_minimum: bool) -> np.ndarray:
+    """Return the least or greatest of the bounds as an array of one row; zero if there are none."""
+    if not len(known):
+        return np.zeros((1, *like.shape[1:]), dtype=like.dtype)
+    if known.ndim == 1:
+        return (known.min if is_minimum else known.max)(keepdims=True)
+    rows = [row.tobytes() for row in known]
+    chosen = min(rows) if is_minimum else max(rows)
+    return np.frombuffer(chosen, dtype=np.uint8).reshape(1, -1)
