@@ -1,0 +1,63 @@
+/** Numbers and times as people read them. */
+
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+/** 148213 → "148 kB": decimal units, three digits at most. */
+export function formatBytes(nbytes: number): string {
+  let value = nbytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${trimZeros(value.toFixed(digits))} ${UNITS[unit]}`;
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** "1 row", "12,480 rows". */
+export function formatPlural(count: number, noun: string): string {
+  const plural = noun.endsWith("x") ? `${noun}es` : `${noun}s`;
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
+}
+
+export function formatSeconds(seconds: number): string {
+  if (seconds < 0.9995) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${(seconds / 60).toFixed(1)} min`;
+}
+
+/** A number short enough for a table: 6 significant digits, no trailing zeros. */
+export function formatNumber(value: number): string {
+  if (Number.isInteger(value)) return Math.abs(value) < 1e15 ? formatCount(value) : String(value);
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e6 || magnitude < 1e-4) return value.toExponential(3);
+  return trimZeros(value.toPrecision(6));
+}
+
+const AGES: [number, Intl.RelativeTimeFormatUnit][] = [
+  [60, "second"],
+  [60, "minute"],
+  [24, "hour"],
+  [30.44, "day"],
+  [12, "month"],
+  [Infinity, "year"],
+];
+
+/** "2 hours ago", "yesterday"; `now` is an argument so that the answer is testable. */
+export function formatAge(time: string, now: number): string {
+  let value = (Date.parse(time) - now) / 1000;
+  if (Number.isNaN(value)) return time;
+  const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  for (const [size, unit] of AGES) {
+    if (Math.abs(value) < size) return words.format(Math.round(value), unit);
+    value /= size;
+  }
+  return time;
+}
+
+function trimZeros(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}

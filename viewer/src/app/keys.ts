@@ -1,0 +1,77 @@
+/** What each key does; the table is also what the help shows. */
+
+export interface Move {
+  (step: "next" | "previous" | "down" | "up" | "first" | "last" | "page-down" | "page-up"): void;
+}
+
+export type Action =
+  | { kind: "move"; step: Parameters<Move>[0] }
+  | { kind: "query" }
+  | { kind: "overlays" }
+  | { kind: "theme" }
+  | { kind: "zoom"; step: 1 | -1 }
+  | { kind: "help" }
+  | { kind: "close" };
+
+export const KEYS: { keys: string[]; what: string; action: Action }[] = [
+  { keys: ["j", "ArrowRight"], what: "next row", action: { kind: "move", step: "next" } },
+  { keys: ["k", "ArrowLeft"], what: "previous row", action: { kind: "move", step: "previous" } },
+  { keys: ["ArrowDown"], what: "one line down", action: { kind: "move", step: "down" } },
+  { keys: ["ArrowUp"], what: "one line up", action: { kind: "move", step: "up" } },
+  { keys: ["PageDown"], what: "one screen down", action: { kind: "move", step: "page-down" } },
+  { keys: ["PageUp"], what: "one screen up", action: { kind: "move", step: "page-up" } },
+  { keys: ["Home"], what: "first row", action: { kind: "move", step: "first" } },
+  { keys: ["End"], what: "last row", action: { kind: "move", step: "last" } },
+  { keys: ["/"], what: "write a query", action: { kind: "query" } },
+  { keys: ["o"], what: "overlays on or off", action: { kind: "overlays" } },
+  { keys: ["+", "="], what: "larger pictures", action: { kind: "zoom", step: 1 } },
+  { keys: ["-"], what: "smaller pictures", action: { kind: "zoom", step: -1 } },
+  { keys: ["t"], what: "light or dark", action: { kind: "theme" } },
+  { keys: ["?"], what: "this list", action: { kind: "help" } },
+  { keys: ["Escape"], what: "close, or leave the query", action: { kind: "close" } },
+];
+
+const NAMES: Record<string, string> = {
+  ArrowRight: "→",
+  ArrowLeft: "←",
+  ArrowDown: "↓",
+  ArrowUp: "↑",
+  Escape: "Esc",
+  PageDown: "PgDn",
+  PageUp: "PgUp",
+};
+
+export function keyName(key: string): string {
+  return NAMES[key] ?? key;
+}
+
+export function actionOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): Action | null {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  return KEYS.find((entry) => entry.keys.includes(event.key))?.action ?? null;
+}
+
+/** The position that a move leads to; from nothing selected, every move leads to the first. */
+export function moveTo(
+  step: Parameters<Move>[0],
+  from: number | null,
+  grid: { count: number; columns: number; lines: number },
+): number | null {
+  if (grid.count === 0) return null;
+  if (from === null) return step === "last" ? grid.count - 1 : 0;
+  const steps: Record<Parameters<Move>[0], number> = {
+    next: 1,
+    previous: -1,
+    down: grid.columns,
+    up: -grid.columns,
+    "page-down": grid.columns * grid.lines,
+    "page-up": -grid.columns * grid.lines,
+    first: -from,
+    last: grid.count - 1 - from,
+  };
+  const target = from + steps[step];
+  if (target < 0 || target >= grid.count) {
+    const isLine = step === "up" || step === "down";
+    return isLine ? from : Math.min(Math.max(0, target), grid.count - 1);
+  }
+  return target;
+}

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { findRoot, readPlace, takeToken, writePlace, type Place } from "./url";
+
+const root = new URL("http://127.0.0.1:8300/");
+const place: Place = {
+  dataset: "vision/pets",
+  at: "main@12",
+  tql: "WHERE label = 'cat' AND x > 1",
+  row: 160,
+  hidden: ["masks", "clip"],
+  zoom: 2,
+};
+
+test("every view is a link: what is written is read back", () => {
+  expect(readPlace(writePlace(place, root), root)).toEqual(place);
+});
+
+test("what is at its default is left out of the address", () => {
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1 };
+
+  expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
+});
+
+test("the page works behind a path prefix", () => {
+  const page = new URL("https://host/lake/pets?row=3");
+
+  expect(findRoot(page).href).toBe("https://host/lake/");
+  expect(readPlace(page, findRoot(page))).toMatchObject({ dataset: "pets", row: 3 });
+});
+
+test("an address made by hand cannot break the page", () => {
+  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,"), root);
+
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1 });
+});
+
+test("the token leaves the address", () => {
+  const { token, clean } = takeToken(new URL("http://127.0.0.1:8300/pets?row=3#token=s3cret"));
+
+  expect(token).toBe("s3cret");
+  expect(clean.href).toBe("http://127.0.0.1:8300/pets?row=3");
+});

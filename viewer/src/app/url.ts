@@ -1,0 +1,64 @@
+/**
+ * The state that matters, as the page's address:
+ *
+ *     /pets?at=main@12&q=WHERE label = 'cat'&row=160&hide=masks&zoom=2
+ *
+ * Every view is a link; what is at its default is left out.
+ */
+
+export interface Place {
+  dataset: string | null;
+  /** A version, tag or branch; null is the head of main. */
+  at: string | null;
+  tql: string;
+  /** Position of the selected row in what is shown. */
+  row: number | null;
+  hidden: string[];
+  zoom: number;
+}
+
+export const ZOOM_DEFAULT = 1;
+export const ZOOM_MAX = 4;
+
+export function readPlace(url: URL, root: URL): Place {
+  const inside = url.pathname.slice(root.pathname.length);
+  const row = url.searchParams.get("row");
+  const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
+  return {
+    dataset: inside === "" ? null : decodeURIComponent(inside).replaceAll("~", "/"),
+    at: url.searchParams.get("at"),
+    tql: url.searchParams.get("q") ?? "",
+    row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
+    hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
+    zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
+  };
+}
+
+export function writePlace(place: Place, root: URL): URL {
+  const url = new URL(root);
+  if (place.dataset !== null) {
+    url.pathname += encodeURIComponent(place.dataset.replaceAll("/", "~")).replaceAll("%40", "@");
+  }
+  const set = (key: string, value: string) => {
+    if (value !== "") url.searchParams.set(key, value);
+  };
+  set("at", place.at ?? "");
+  set("q", place.tql);
+  set("row", place.row === null ? "" : String(place.row));
+  set("hide", place.hidden.join(","));
+  set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
+  return url;
+}
+
+/** The page's own folder: where `v1/` and the assets are, whatever prefix a proxy adds. */
+export function findRoot(page: URL): URL {
+  return new URL("./", new URL(page.pathname, page.origin));
+}
+
+/** Takes the token out of `#token=…`; the address that remains can be shared. */
+export function takeToken(url: URL): { token: string | null; clean: URL } {
+  const fragment = new URLSearchParams(url.hash.slice(1));
+  const clean = new URL(url);
+  clean.hash = "";
+  return { token: fragment.get("token"), clean };
+}

@@ -1,0 +1,236 @@
+/**
+ * The state of the page, and what changes it.
+ *
+ * `place` is the part that lives in the address (see url.ts); everything else follows from it and
+ * from the server's answers. Components read this object and call its methods, nothing else.
+ */
+import {
+  Api,
+  ApiError,
+  type Commit,
+  type DatasetInfo,
+  type Problem,
+  type QueryResult,
+  type Source,
+  type Statistics,
+  type TensorInfo,
+} from "../api";
+import { chooseLabels, chooseNumber, choosePicture } from "../schema/choose";
+import { ClassPalette } from "../schema/colors";
+import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
+
+export type Phase = "loading" | "ready" | "failed";
+
+const LOG_LENGTH = 200;
+
+export class Viewer {
+  readonly root = findRoot(new URL(location.href));
+  readonly api = new Api(new URL("v1/", this.root));
+
+  place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
+  phase = $state<Phase>("loading");
+  failure = $state.raw<Problem | null>(null);
+  datasets = $state.raw<string[]>([]);
+  info = $state.raw<DatasetInfo | null>(null);
+  /** The query that is shown; null shows all rows. */
+  result = $state.raw<QueryResult | null>(null);
+  queryProblem = $state.raw<Problem | null>(null);
+  isRunning = $state(false);
+  overlays = $state(true);
+  hiddenCodes = $state.raw<ReadonlySet<number>>(new Set());
+  log = $state.raw<Commit[]>([]);
+  branches = $state.raw<{ name: string; version: string }[]>([]);
+  tags = $state.raw<{ name: string; version: string }[]>([]);
+  statistics = $state.raw<Statistics | null>(null);
+  histogram = $state.raw<Statistics | null>(null);
+  palette = $state.raw(new ClassPalette([]));
+
+  #running: AbortController | null = null;
+
+  get tensors(): TensorInfo[] {
+    return this.result?.tensors ?? this.info?.tensors ?? [];
+  }
+
+  get hidden(): ReadonlySet<string> {
+    return new Set(this.place.hidden);
+  }
+
+  get picture(): TensorInfo | null {
+    return choosePicture(this.tensors, this.hidden);
+  }
+
+  get labels(): TensorInfo | null {
+    return chooseLabels(this.info?.tensors ?? []);
+  }
+
+  get count(): number {
+    return this.result?.rows ?? this.info?.rows ?? 0;
+  }
+
+  get source(): Source {
+    return { version: this.info?.version ?? "", view: this.result?.view ?? null };
+  }
+
+  async start(): Promise<void> {
+    const { token, clean } = takeToken(new URL(location.href));
+    addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
+    await this.#attempt(async () => {
+      if (token !== null) {
+        history.replaceState(null, "", clean);
+        await this.api.session(token);
+      }
+      this.datasets = await this.api.datasets();
+      const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
+      this.#put({ ...this.place, dataset: this.place.dataset ?? only }, "replace");
+      await this.#load();
+    });
+  }
+
+  openDataset(dataset: string): Promise<void> {
+    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [] }, "push");
+  }
+
+  openVersion(at: string | null): Promise<void> {
+    return this.#go({ ...this.place, at, row: null }, "push");
+  }
+
+  /** Runs a query; an empty one shows all rows again. */
+  async runQuery(tql: string): Promise<void> {
+    this.#put({ ...this.place, tql: tql.trim(), row: null }, "push");
+    await this.#query();
+  }
+
+  selectRow(row: number | null): void {
+    const bounded = row === null || this.count === 0 ? null : Math.min(Math.max(0, row), this.count - 1);
+    this.#put({ ...this.place, row: bounded }, "replace");
+  }
+
+  toggleTensor(name: string): void {
+    const { hidden } = this.place;
+    const next = hidden.includes(name) ? hidden.filter((other) => other !== name) : [...hidden, name];
+    this.#put({ ...this.place, hidden: next }, "replace");
+  }
+
+  toggleCode(code: number): void {
+    const next = new Set(this.hiddenCodes);
+    if (!next.delete(code)) next.add(code);
+    this.hiddenCodes = next;
+  }
+
+  zoomBy(step: number): void {
+    const zoom = Math.min(ZOOM_MAX, Math.max(0, this.place.zoom + step));
+    this.#put({ ...this.place, zoom }, "replace");
+  }
+
+  retry(): Promise<void> {
+    return this.#attempt(() => this.start());
+  }
+
+  #put(place: Place, how: "push" | "replace"): void {
+    this.place = place;
+    const url = writePlace(place, this.root);
+    if (url.href === location.href) return;
+    if (how === "push") history.pushState(null, "", url);
+    else history.replaceState(null, "", url);
+  }
+
+  /** To another place: what both have in common is kept. */
+  async #go(place: Place, how?: "push"): Promise<void> {
+    const before = this.place;
+    if (how === "push") this.#put(place, how);
+    else this.place = place;
+    if (place.dataset !== before.dataset || place.at !== before.at) {
+      await this.#attempt(() => this.#load());
+    } else if (place.tql !== before.tql) {
+      await this.#query();
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { dataset, at } = this.place;
+    this.result = null;
+    this.queryProblem = null;
+    this.info = null;
+    this.statistics = null;
+    this.histogram = null;
+    this.hiddenCodes = new Set();
+    if (dataset === null) return;
+    document.title = `${dataset} · tensorlake`;
+    const info = await this.api.dataset(dataset, at);
+    if (this.place.dataset !== dataset || this.place.at !== at) return;
+    this.info = info;
+    void this.#attempt(() => this.#loadRefs(dataset, info.version));
+    void this.#attempt(() => this.#loadPalette(dataset, info));
+    await this.#query();
+  }
+
+  async #loadRefs(dataset: string, version: string): Promise<void> {
+    [this.log, this.branches, this.tags] = await Promise.all([
+      this.api.versions(dataset, version, LOG_LENGTH),
+      this.api.refs(dataset, "branches"),
+      this.api.refs(dataset, "tags"),
+    ]);
+  }
+
+  async #loadPalette(dataset: string, info: DatasetInfo): Promise<void> {
+    const labels = this.labels;
+    if (labels === null) return;
+    const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
+    this.palette = new ClassPalette(whole.classes ?? []);
+  }
+
+  async #query(): Promise<void> {
+    const { dataset, tql } = this.place;
+    const { info } = this;
+    this.queryProblem = null;
+    this.#running?.abort();
+    if (dataset === null || info === null) return;
+    const running = new AbortController();
+    this.#running = running;
+    this.isRunning = true;
+    try {
+      const result = tql === "" ? null : await this.api.query(dataset, tql, info.version, running.signal);
+      if (!running.signal.aborted) this.result = result;
+    } catch (error) {
+      if (running.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.queryProblem = error.problem;
+      if (this.statistics !== null) return; // those of what is still shown
+    } finally {
+      if (this.#running === running) this.isRunning = false;
+    }
+    void this.#attempt(() => this.#loadStatistics(running.signal));
+  }
+
+  /** Counts of what is shown; rows that a query computed have none. */
+  async #loadStatistics(signal: AbortSignal): Promise<void> {
+    const { dataset } = this.place;
+    const shown = new Set(this.tensors.map((tensor) => tensor.name));
+    const labels = this.labels;
+    const measured = choosePicture(this.tensors, new Set()) ?? chooseNumber(this.tensors);
+    const read = async (tensor: TensorInfo | null) => {
+      if (dataset === null || tensor === null || !shown.has(tensor.name)) return null;
+      return this.api.statistics(dataset, tensor.name, this.source, signal);
+    };
+    const [counts, histogram] = await Promise.all([read(labels), read(measured)]);
+    if (signal.aborted) return;
+    this.statistics = counts;
+    this.histogram = histogram;
+  }
+
+  /** Shows what goes wrong on the way; an abort is not a failure. */
+  async #attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      if (this.phase === "loading") this.phase = "ready";
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "AbortError") return;
+      this.failure = error instanceof ApiError ? error.problem : unreachable(error);
+      this.phase = "failed";
+    }
+  }
+}
+
+function unreachable(error: unknown): Problem {
+  return { title: "The server cannot be reached", status: 0, detail: String(error), code: "unreachable" };
+}

@@ -1,0 +1,97 @@
+/**
+ * The geometry of a virtual grid, without a browser.
+ *
+ * Browsers clamp an element's height at 33,554,430 px, which a million rows in one column exceed.
+ * So there are two lengths: the *content* (all rows at their height) and the *track* (what is
+ * scrolled, at most TRACK_MAX). A position on the track maps to the content proportionally; below
+ * the limit both are the same.
+ */
+
+/** Below the 33,554,430 px at which Chromium and Firefox clamp. */
+export const TRACK_MAX = 32_000_000;
+export const GAP = 8;
+
+export interface Layout {
+  count: number;
+  columns: number;
+  cellWidth: number;
+  cellHeight: number;
+  /** From one line of cells to the next. */
+  pitch: number;
+  content: number;
+  track: number;
+  viewport: number;
+}
+
+export interface Size {
+  width: number;
+  height: number;
+}
+
+/** The least width of a cell; pictures keep their shape as cells stretch, cards their height. */
+export interface CellSize extends Size {
+  keepsShape: boolean;
+}
+
+/** Fit as many columns as `cell.width` allows; cells then stretch to fill the line. */
+export function makeLayout(count: number, area: Size, cell: CellSize): Layout {
+  const inner = Math.max(0, area.width - 2 * GAP);
+  const columns = Math.max(1, Math.floor((inner + GAP) / (cell.width + GAP)));
+  const cellWidth = Math.max(1, (inner - (columns - 1) * GAP) / columns);
+  const stretch = cell.keepsShape ? cellWidth / cell.width : 1;
+  const cellHeight = Math.max(1, Math.round(cell.height * stretch));
+  const pitch = cellHeight + GAP;
+  const content = Math.ceil(count / columns) * pitch + GAP;
+  return {
+    count,
+    columns,
+    cellWidth,
+    cellHeight,
+    pitch,
+    content,
+    track: Math.min(content, TRACK_MAX),
+    viewport: area.height,
+  };
+}
+
+/** Content position at the top of the viewport, for a scroll position on the track. */
+export function contentTop(layout: Layout, scrollTop: number): number {
+  return clampTop(layout, scrollTop * ratio(layout));
+}
+
+/** Scroll position that shows the content position `top` first. */
+export function trackTop(layout: Layout, top: number): number {
+  return clampTop(layout, top) / ratio(layout);
+}
+
+export function clampTop(layout: Layout, top: number): number {
+  return Math.min(Math.max(0, top), Math.max(0, layout.content - layout.viewport));
+}
+
+/** The cells to have in the document: the visible lines and `overscan` more each way. */
+export function visibleCells(layout: Layout, top: number, overscan: number): { start: number; stop: number } {
+  const first = Math.floor((top - GAP) / layout.pitch) - overscan;
+  const last = Math.ceil((top + layout.viewport - GAP) / layout.pitch) + overscan;
+  const start = Math.max(0, first) * layout.columns;
+  return { start, stop: Math.max(start, Math.min(layout.count, Math.max(0, last) * layout.columns)) };
+}
+
+/** Where a cell lies, relative to the top of the viewport. */
+export function cellPlace(layout: Layout, position: number, top: number): { x: number; y: number } {
+  const line = Math.floor(position / layout.columns);
+  const column = position % layout.columns;
+  return { x: GAP + column * (layout.cellWidth + GAP), y: GAP + line * layout.pitch - top };
+}
+
+/** The least change of `top` that brings a cell wholly into the viewport. */
+export function revealTop(layout: Layout, position: number, top: number): number {
+  const line = Math.floor(position / layout.columns) * layout.pitch;
+  if (line < top) return clampTop(layout, line);
+  const bottom = line + layout.pitch + GAP - layout.viewport;
+  return clampTop(layout, Math.max(top, bottom));
+}
+
+function ratio(layout: Layout): number {
+  const scrollable = layout.track - layout.viewport;
+  return scrollable > 0 ? (layout.content - layout.viewport) / scrollable : 1;
+}

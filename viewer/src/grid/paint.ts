@@ -1,0 +1,49 @@
+/** Painting one cell of the grid on its canvas, at the screen's own resolution. */
+import type { Row, TensorInfo } from "../api";
+import type { Extent } from "../lenses";
+import { collectShapes, containFit, coverFit, drawShapes, type Palette } from "./overlay";
+import type { Thumbnail } from "./thumbnails";
+
+/** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
+const SMALL = 96;
+
+export interface CellPaint {
+  thumbnail: Thumbnail | undefined;
+  /** The values to draw over the picture; undefined draws none. */
+  row: Row | undefined;
+  picture: TensorInfo;
+  tensors: TensorInfo[];
+  hidden: { tensors: ReadonlySet<string>; codes: ReadonlySet<number> };
+  palette: Palette;
+  size: Extent;
+}
+
+export function paintCell(canvas: HTMLCanvasElement, paint: CellPaint): void {
+  const context = prepareCanvas(canvas, paint.size);
+  const { thumbnail } = paint;
+  if (context === null || thumbnail == null || thumbnail.bitmap === null) return;
+  const extent = { width: thumbnail.width, height: thumbnail.height };
+  const isSmall = Math.max(extent.width, extent.height) <= SMALL;
+  const fit = (isSmall ? containFit : coverFit)(extent, paint.size);
+  context.imageSmoothingEnabled = !isSmall;
+  context.imageSmoothingQuality = "high";
+  context.drawImage(thumbnail.bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
+  if (paint.row === undefined) return;
+  const shapes = collectShapes(paint.row, paint.tensors, { tensor: paint.picture, extent }, paint.hidden);
+  drawShapes(context, shapes, fit, paint.palette, { labelsWithin: null });
+}
+
+/** Clears the canvas and scales it so that one unit is one CSS pixel. */
+export function prepareCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
+  const ratio = devicePixelRatio;
+  const width = Math.max(1, Math.round(size.width * ratio));
+  const height = Math.max(1, Math.round(size.height * ratio));
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  const context = canvas.getContext("2d");
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context?.clearRect(0, 0, size.width, size.height);
+  return context;
+}

@@ -1,0 +1,152 @@
+/**
+ * Thumbnails of the rows in sight: many in one request, decoded off the main thread, kept by bytes.
+ *
+ * `want(rows)` says what is on screen, nearest first. Missing rows are asked for in requests of at
+ * most BATCH rows, at most PARALLEL at once; a request none of whose rows is wanted any more is
+ * aborted, so that a fast scroll costs nothing behind it.
+ */
+import type { Api } from "../api";
+import { FrameParser, type Frame } from "./frames";
+import { Lru } from "./lru";
+
+export interface Thumbnail {
+  /** null where the row has no value, or `error` says why there is no picture. */
+  bitmap: ImageBitmap | null;
+  width: number;
+  height: number;
+  error: string | null;
+}
+
+export interface ThumbnailSource {
+  dataset: string;
+  version: string;
+  /** Only for pictures that a query computed: rows are then positions in its result. */
+  view: string | null;
+  tensor: string;
+  size: number;
+}
+
+const BATCH = 24;
+const PARALLEL = 3; // of the six connections that HTTP/1.1 gives; rows and samples need some
+const BUDGET_NBYTES = 192 * 2 ** 20; // decoded, four bytes a pixel
+
+interface Pending {
+  rows: number[];
+  abort: AbortController;
+}
+
+export class ThumbnailLoader {
+  #cache = new Lru<number, Thumbnail>(BUDGET_NBYTES, (thumbnail) => thumbnail.bitmap?.close());
+  #wanted: number[] = [];
+  #pending = new Set<Pending>();
+  #failed: string | null = null;
+
+  constructor(
+    readonly api: Api,
+    readonly source: ThumbnailSource,
+    readonly onChange: () => void,
+    readonly decode: (frame: Frame) => Promise<ImageBitmap | null> = decodeFrame,
+  ) {}
+
+  get(row: number): Thumbnail | undefined {
+    return this.#cache.get(row);
+  }
+
+  want(rows: number[]): void {
+    this.#wanted = rows;
+    const wanted = new Set(rows);
+    for (const pending of this.#pending) {
+      if (!pending.rows.some((row) => wanted.has(row))) pending.abort.abort();
+    }
+    this.#fill();
+  }
+
+  close(): void {
+    this.#wanted = [];
+    for (const pending of this.#pending) pending.abort.abort();
+    this.#cache.clear();
+  }
+
+  #fill(): void {
+    const asked = new Set([...this.#pending].flatMap((pending) => pending.rows));
+    const missing = this.#wanted.filter((row) => !this.#cache.has(row) && !asked.has(row));
+    for (let start = 0; start < missing.length && this.#pending.size < PARALLEL; start += BATCH) {
+      const rows = missing.slice(start, start + BATCH);
+      const pending = { rows, abort: new AbortController() };
+      this.#pending.add(pending);
+      void this.#load(pending);
+    }
+  }
+
+  async #load(pending: Pending): Promise<void> {
+    const { rows } = pending;
+    const { dataset, ...body } = this.source;
+    try {
+      const answer = await this.api.thumbnails(dataset, { ...body, rows }, pending.abort.signal);
+      await this.#read(answer, rows);
+      this.#failed = null;
+    } catch (error) {
+      if (!pending.abort.signal.aborted) this.#fail(rows, String(error));
+    } finally {
+      this.#pending.delete(pending);
+    }
+    this.#fill();
+  }
+
+  async #read(answer: Response, rows: number[]): Promise<void> {
+    const parser = new FrameParser();
+    const reader = answer.body?.getReader();
+    const decoding: Promise<void>[] = [];
+    for (;;) {
+      const piece = await reader?.read();
+      if (piece?.value === undefined) break;
+      for (const frame of parser.push(piece.value)) decoding.push(this.#store(frame, rows));
+    }
+    parser.finish();
+    await Promise.all(decoding);
+  }
+
+  async #store(frame: Frame, rows: number[]): Promise<void> {
+    const row = rows[frame.index];
+    if (row === undefined) return;
+    const { width, height } = frame;
+    if (frame.kind === "error") {
+      const error = new TextDecoder().decode(frame.bytes);
+      this.#keep(row, { bitmap: null, width, height, error });
+    } else {
+      this.#keep(row, { bitmap: await this.decode(frame), width, height, error: null });
+    }
+  }
+
+  #keep(row: number, thumbnail: Thumbnail): void {
+    const bitmap = thumbnail.bitmap;
+    this.#cache.set(row, thumbnail, 256 + (bitmap === null ? 0 : bitmap.width * bitmap.height * 4));
+    this.onChange();
+  }
+
+  /** One failure marks its rows, so that they are not asked for again and again. */
+  #fail(rows: number[], error: string): void {
+    this.#failed = error;
+    for (const row of rows) {
+      if (!this.#cache.has(row)) this.#keep(row, { bitmap: null, width: 0, height: 0, error });
+    }
+  }
+
+  get error(): string | null {
+    return this.#failed;
+  }
+}
+
+/** createImageBitmap decodes on the browser's own threads. */
+async function decodeFrame(frame: Frame): Promise<ImageBitmap | null> {
+  if (frame.kind === "none") return null;
+  return createImageBitmap(new Blob([frame.bytes], { type: frame.kind }));
+}
+
+const SIZES = [64, 96, 160, 256, 384, 512, 768];
+
+/** The thumbnail size that fills a cell; few sizes, so that caches are shared. */
+export function thumbnailSize(cellWidth: number, cellHeight: number, pixelRatio: number): number {
+  const needed = Math.max(cellWidth, cellHeight) * Math.min(2, pixelRatio) * 1.2;
+  return SIZES.find((size) => size >= needed) ?? 768;
+}

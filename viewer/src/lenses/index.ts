@@ -1,0 +1,42 @@
+/** The lens of each kind of tensor, and the two questions the panels ask of it. */
+import { isSummary, type TensorInfo } from "../api";
+import { arrayLens } from "./array";
+import { bboxLens } from "./bbox";
+import { imageLens } from "./image";
+import { labelLens } from "./label";
+import type { Lens, Value } from "./lens";
+import { numberLens } from "./number";
+import { bytesLens, jsonLens, textLens } from "./text";
+
+export type { Extent, Lens, Shape, Value } from "./lens";
+
+const LENSES: Record<string, Lens> = {
+  image: imageLens,
+  bbox: bboxLens,
+  class_label: labelLens,
+  text: textLens,
+  json: jsonLens,
+  bytes: bytesLens,
+  scalar: numberLens,
+  bool: numberLens,
+};
+
+/** Arrays of any kind that has no lens of its own are shown by shape and first numbers. */
+export function lensOf(tensor: TensorInfo): Lens {
+  const lens = LENSES[tensor.kind];
+  if (lens !== undefined) return lens;
+  if (tensor.dtype === null) return jsonLens;
+  return tensor.shape?.length === 0 ? numberLens : arrayLens;
+}
+
+export function describeValue(value: Value | undefined, tensor: TensorInfo): string {
+  if (value === undefined) return "";
+  if (value === null) return "NULL";
+  if (isSummary(value) && value.$summary === "error") return value.message ?? "cannot be read";
+  if (isSummary(value) && value.$summary === "media") return imageLens.describe(value, tensor);
+  return lensOf(tensor).describe(value, tensor);
+}
+
+export function isOverlay(tensor: TensorInfo): boolean {
+  return lensOf(tensor).shapes !== undefined;
+}

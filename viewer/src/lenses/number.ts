@@ -1,0 +1,9 @@
+/** Single numbers and truth values. */
+import { formatNumber } from "../app/format";
+import { shortDtype } from "./dtype";
+import type { Lens } from "./lens";
+
+export const numberLens: Lens = {
+  brief: (tensor) => shortDtype(tensor.dtype),
+  describe: (value) => (typeof value === "number" ? formatNumber(value) : String(value)),
+};

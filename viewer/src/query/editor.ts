@@ -1,0 +1,122 @@
+/** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. */
+import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { EditorState, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, type DecorationSet, drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import type { TensorInfo } from "../api";
+import { completeTql, tqlLanguage } from "./tql";
+
+export interface Editor {
+  text(): string;
+  setText(text: string): void;
+  /** Underlines [start, stop) of the text; nulls take the mark away. */
+  mark(start: number | null, stop: number | null): void;
+  focus(): void;
+  destroy(): void;
+}
+
+interface Options {
+  text: string;
+  /** Shown while the editor is empty. */
+  example: string;
+  tensors: () => TensorInfo[];
+  onrun: (text: string) => void;
+  onleave: () => void;
+}
+
+export function createEditor(parent: HTMLElement, options: Options): Editor {
+  const view = new EditorView({ parent, state: EditorState.create({ doc: options.text, extensions: extend(options) }) });
+  return {
+    text: () => view.state.doc.toString(),
+    setText(text) {
+      if (view.state.doc.toString() === text) return;
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+    },
+    mark(start, stop) {
+      view.dispatch({ effects: setMark.of(start === null ? null : clampMark(start, stop ?? start + 1, view.state.doc.length)) });
+    },
+    focus: () => view.focus(),
+    destroy: () => view.destroy(),
+  };
+}
+
+/** A mark of at least one letter inside the text; an error at its end marks the last letter. */
+export function clampMark(start: number, stop: number, length: number): { from: number; to: number } | null {
+  if (length === 0) return null;
+  const from = Math.max(0, Math.min(start, length - 1));
+  return { from, to: Math.max(from + 1, Math.min(stop, length)) };
+}
+
+const setMark = StateEffect.define<{ from: number; to: number } | null>();
+
+const marks = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(current, transaction) {
+    for (const effect of transaction.effects) {
+      if (!effect.is(setMark)) continue;
+      const place = effect.value;
+      return place === null ? Decoration.none : Decoration.set([errorMark.range(place.from, place.to)]);
+    }
+    return transaction.docChanged ? Decoration.none : current;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+const errorMark = Decoration.mark({ class: "tql-error" });
+
+const highlighting = HighlightStyle.define([
+  { tag: tags.keyword, color: "var(--keyword)" },
+  { tag: tags.string, color: "var(--string)" },
+  { tag: tags.number, color: "var(--number)" },
+  { tag: tags.atom, color: "var(--number)" },
+  { tag: tags.function(tags.variableName), color: "var(--function)" },
+  { tag: tags.comment, color: "var(--dim)", fontStyle: "italic" },
+]);
+
+const theme = EditorView.theme({
+  "&": { fontSize: "13px", backgroundColor: "transparent", color: "var(--text)" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "20px", maxHeight: "160px" },
+  ".cm-content": { padding: "5px 0", caretColor: "var(--text)" },
+  ".cm-line": { padding: "0 12px" },
+  ".cm-placeholder": { color: "var(--dim)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": {
+    backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent) !important",
+  },
+  ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "var(--raise)" },
+  ".tql-error": { textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
+  ".cm-tooltip": { border: "1px solid var(--line)", backgroundColor: "var(--panel)", borderRadius: "6px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "220px" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-completionDetail": { color: "var(--dim)", fontStyle: "normal" },
+});
+
+function extend(options: Options) {
+  const run = (view: EditorView) => {
+    options.onrun(view.state.doc.toString());
+    return true;
+  };
+  const leave = (view: EditorView) => {
+    view.contentDOM.blur();
+    options.onleave();
+    return true;
+  };
+  return [
+    keymap.of([{ key: "Mod-Enter", run }, { key: "Ctrl-Enter", run }]),
+    history(),
+    drawSelection(),
+    bracketMatching(),
+    tqlLanguage,
+    syntaxHighlighting(highlighting),
+    autocompletion({ override: [completeTql(options.tensors)], icons: false }),
+    keymap.of([...completionKeymap, { key: "Escape", run: leave }, ...historyKeymap, ...defaultKeymap]),
+    placeholder(options.example),
+    EditorView.lineWrapping,
+    EditorView.contentAttributes.of({ "aria-label": "TQL query", spellcheck: "false" }),
+    marks,
+    theme,
+  ];
+}

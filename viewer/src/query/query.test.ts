@@ -1,0 +1,80 @@
+import { StringStream } from "@codemirror/language";
+import { expect, test } from "vitest";
+import type { TensorInfo } from "../api";
+import { classFilter, exampleQuery, quoteName } from "./compose";
+import { clampMark } from "./editor";
+import { nextToken } from "./tql";
+
+function tokens(text: string): [string, string | null][] {
+  const stream = new StringStream(text, 2, 2);
+  const found: [string, string | null][] = [];
+  while (!stream.eol()) {
+    stream.start = stream.pos;
+    const kind = nextToken(stream);
+    if (stream.current().trim() !== "") found.push([stream.current(), kind]);
+  }
+  return found;
+}
+
+const label = { name: "label", kind: "class_label", shape: [], names: ["cat's", "dog"] } as unknown as TensorInfo;
+const labels = { ...label, name: "camera/left", shape: [null] } as TensorInfo;
+
+test("words are coloured by what they are", () => {
+  expect(tokens("SELECT * WHERE CONTAINS(labels, 'it''s') AND x[:, 2] > 1.5e3 -- why")).toEqual([
+    ["SELECT", "keyword"],
+    ["*", null],
+    ["WHERE", "keyword"],
+    ["CONTAINS", "variableName.function"],
+    ["(", null],
+    ["labels", "variableName"],
+    [",", null],
+    ["'it''s'", "string"],
+    [")", null],
+    ["AND", "keyword"],
+    ["x", "variableName"],
+    ["[", null],
+    [":", null],
+    [",", null],
+    ["2", "number"],
+    ["]", null],
+    [">", null],
+    ["1.5e3", "number"],
+    ["-- why", "comment"],
+  ]);
+});
+
+test("keywords are known in any case, and stay keywords before a bracket", () => {
+  expect(tokens("where x in (1) is null")).toEqual([
+    ["where", "keyword"],
+    ["x", "variableName"],
+    ["in", "keyword"],
+    ["(", null],
+    ["1", "number"],
+    [")", null],
+    ["is", "keyword"],
+    ["null", "atom"],
+  ]);
+});
+
+test("an unfinished text or name does not hang the editor", () => {
+  expect(tokens("x = 'cat").at(-1)).toEqual(["'cat", "string"]);
+  expect(tokens('"a').at(-1)).toEqual(['"a', "variableName"]);
+});
+
+test("a class filter quotes what needs quotes", () => {
+  expect(classFilter(label, "cat's")).toBe("WHERE label = 'cat''s'");
+  expect(classFilter(labels, "dog")).toBe(`WHERE CONTAINS("camera/left", 'dog')`);
+  expect(quoteName("a b")).toBe('"a b"');
+});
+
+test("the example is of this dataset", () => {
+  const score = { name: "score", kind: "scalar", shape: [] } as unknown as TensorInfo;
+
+  expect(exampleQuery([score, { ...label, names: ["cat"] } as TensorInfo])).toBe("WHERE label = 'cat' ORDER BY score DESC");
+});
+
+test("an error at the end of the text still has a mark", () => {
+  expect(clampMark(5, 5, 5)).toEqual({ from: 4, to: 5 });
+  expect(clampMark(6, 11, 17)).toEqual({ from: 6, to: 11 });
+  expect(clampMark(0, 0, 0)).toBeNull();
+});

@@ -1,0 +1,63 @@
+/**
+ * TQL for the editor: tokens for highlighting, names for completion.
+ *
+ * Only words are known here, from keywords.json, which a test holds equal to the grammar's; what a
+ * query means, and whether it is one, the server's own parser says.
+ */
+import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
+import { StreamLanguage, type StringStream } from "@codemirror/language";
+import type { TensorInfo } from "../api";
+import words from "./keywords.json";
+import { quoteName, quoteText } from "./compose";
+
+const KEYWORDS = new Set(words.keywords);
+const CONSTANTS = new Set(words.constants);
+
+/** The kind of the next token; null for space and punctuation. */
+export function nextToken(stream: StringStream): string | null {
+  if (stream.eatSpace()) return null;
+  if (stream.match(/^--.*/)) return "comment";
+  if (stream.match(/^\/\*.*?(\*\/|$)/)) return "comment";
+  if (stream.match(/^'(?:[^']|'')*'?/)) return "string";
+  if (stream.match(/^"(?:[^"]|"")*"?/)) return "variableName";
+  if (stream.match(/^(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/)) return "number";
+  if (stream.match(/^\$\w+/)) return "atom";
+  const word = stream.match(/^[A-Za-z_]\w*/) as RegExpMatchArray | null;
+  if (word !== null) return wordKind(word[0], stream);
+  stream.next();
+  return null;
+}
+
+function wordKind(word: string, stream: StringStream): string {
+  const upper = word.toUpperCase();
+  if (CONSTANTS.has(upper)) return "atom";
+  if (stream.match(/^\s*\(/, false) !== null && !["IN", "AND", "OR", "NOT", "WHERE", "BY"].includes(upper)) {
+    return "variableName.function";
+  }
+  return KEYWORDS.has(upper) ? "keyword" : "variableName";
+}
+
+export const tqlLanguage = StreamLanguage.define({
+  name: "tql",
+  token: nextToken,
+  languageData: { commentTokens: { line: "--" } },
+});
+
+/** Tensor names, keywords, and after `=` or inside quotes the class names. */
+export function completeTql(tensors: () => TensorInfo[]) {
+  return (context: CompletionContext): CompletionResult | null => {
+    const quoted = context.matchBefore(/'[^']*/);
+    if (quoted !== null) {
+      const names = new Set(tensors().flatMap((tensor) => tensor.names ?? []));
+      const options = [...names].map((name) => ({ label: quoteText(name), type: "text" }));
+      return { from: quoted.from, options, validFor: /^'[^']*'?$/ };
+    }
+    const word = context.matchBefore(/"?[A-Za-z_]\w*/);
+    if (word === null && !context.explicit) return null;
+    const options = [
+      ...tensors().map((tensor) => ({ label: quoteName(tensor.name), detail: tensor.type, type: "variable", boost: 2 })),
+      ...words.keywords.map((label) => ({ label, type: "keyword" })),
+    ];
+    return { from: word?.from ?? context.pos, options, validFor: /^"?\w*$/ };
+  };
+}

@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { loadSnippet } from "./snippet";
+
+const shown = { url: "s3://lake/pets", name: "pets", version: "main@12", tql: "", position: 160 };
+
+test("a row of a version is loaded by its number", () => {
+  expect(loadSnippet(shown)).toBe('ds = tl.open("s3://lake/pets",\n             version="main@12")\nrow = ds[160]');
+});
+
+test("a row of a query is loaded through the query, quotes and all", () => {
+  const snippet = loadSnippet({ ...shown, tql: `WHERE "a b" = 'it''s'`, position: 3 });
+
+  expect(snippet).toContain(String.raw`view = ds.query("WHERE \"a b\" = 'it''s'")`);
+  expect(snippet.endsWith("row = view[3]")).toBe(true);
+});

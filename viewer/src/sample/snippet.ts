@@ -1,0 +1,25 @@
+/** The Python that loads what is on screen: every view can be taken to code. */
+
+export interface Shown {
+  url: string | null;
+  name: string;
+  version: string;
+  tql: string;
+  position: number;
+}
+
+export function loadSnippet({ url, name, version, tql, position }: Shown): string {
+  const lines = [
+    `ds = tl.open(${quote(url ?? name)},`,
+    `             version=${quote(version)})`,
+  ];
+  const query = tql.trim();
+  if (query === "") return [...lines, `row = ds[${position}]`].join("\n");
+  const text = query.includes("\n") ? `"""\n${query}\n"""` : quote(query);
+  return [...lines, `view = ds.query(${text})`, `row = view[${position}]`].join("\n");
+}
+
+/** A Python string literal; JSON's escapes are valid Python. */
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

@@ -1,0 +1,60 @@
+/** What to show of a schema: the picture, the labels to count, the columns that the grid reads. */
+import type { Row, Summary, CellValue, TensorInfo } from "../api";
+import { lensOf } from "../lenses";
+
+/** The picture of the grid: the first shown one. */
+export function choosePicture(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
+  return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
+}
+
+/** The labels whose counts stand at the left: those of the boxes, else the first. */
+export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
+  const labels = tensors.filter((tensor) => tensor.kind === "class_label");
+  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? null;
+}
+
+/** The first single number, whose histogram is worth a look where there are no labels. */
+export function chooseNumber(tensors: TensorInfo[]): TensorInfo | null {
+  return tensors.find((tensor) => tensor.kind === "scalar") ?? null;
+}
+
+const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json"]);
+
+/** Columns for the cells of a grid: all that is cheap, so never pictures or embeddings. */
+export function chooseColumns(tensors: TensorInfo[], picture: TensorInfo | null): string[] {
+  const kinds = picture === null ? null : new Set(["bbox", "class_label", "scalar", "text"]);
+  return tensors
+    .filter((tensor) => (kinds ?? CARD_KINDS).has(tensor.kind) || (picture === null && isSmall(tensor)))
+    .map((tensor) => tensor.name);
+}
+
+/** How high a card is for its values: text gets four lines, everything else one. */
+export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: ReadonlySet<string>): number {
+  const shown = tensors.filter((tensor) => columns.includes(tensor.name) && !hidden.has(tensor.name));
+  const lines = shown.reduce((sum, tensor) => sum + (tensor.kind === "text" || tensor.kind === "json" ? 4 : 1.2), 0);
+  return Math.min(240, Math.max(72, Math.round(40 + 18.5 * lines)));
+}
+
+/** What stands under a picture: the count of boxes, else a class name, else a number or text. */
+export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
+  const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
+  const order = ["bbox", "class_label", "scalar", "text"];
+  for (const kind of order) {
+    for (const tensor of shown) {
+      if (tensor.kind !== kind) continue;
+      const text = captionOf(row[tensor.name], tensor);
+      if (text !== null) return text;
+    }
+  }
+  return "";
+}
+
+function captionOf(value: CellValue | Summary | undefined, tensor: TensorInfo): string | null {
+  if (value === undefined || value === null) return null;
+  const lens = lensOf(tensor);
+  return lens.caption === undefined ? lens.describe(value, tensor) : lens.caption(value, tensor);
+}
+
+function isSmall(tensor: TensorInfo): boolean {
+  return tensor.shape !== null && tensor.shape.reduce((n: number, length) => n * (length ?? 64), 1) <= 256;
+}
