@@ -1,0 +1,132 @@
+"""Canonical JSON, sealed with a digest.
+
+Every JSON object of a dataset is one line of UTF-8: keys sorted by code point, no spaces, no NaN,
+and ``digest`` as its last member, outside that order:
+
+    {"a":1,"b":[2,3],"digest":"<40 hex digits>"}
+    └─────── body ───────┘
+
+The digest is blake2b-160 of the object without that member, ``{"a":1,"b":[2,3]}``. So a reader
+checks the bytes that it got and need not be able to write them: cut the last 52 bytes, put back
+the brace, hash. It guards history against tampering; parents are cited by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NoReturn, cast
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.format.damage import damaged
+from tensorlake.format.spec import MAX_JSON_DEPTH, MAX_PAGE_NBYTES
+
+DIGEST_NBYTES = 20  # blake2b-160 (format.md, "Layout")
+
+_DIGEST_KEY = b'"digest":"'
+_SEAL_NBYTES = len(_DIGEST_KEY) + 2 * DIGEST_NBYTES + len(b'"}')
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Write a JSON value in the one way that the format knows.
+
+    Raises:
+        InvalidInputError: The value holds something JSON has no word for (NaN, bytes, …).
+    """
+    try:
+        text = json.dumps(
+            value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+        )
+        return text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"a value cannot be written as JSON: {error}; use only None, bool, int, finite float,"
+            " str, list and dict with str keys"
+        ) from error
+
+
+def parse_json(data: bytes, *, where: str) -> Any:
+    """Read JSON strictly: UTF-8, no NaN, no duplicate keys, at most 64 levels deep.
+
+    Raises:
+        CorruptionError: The bytes are anything else.
+    """
+    try:
+        value = json.loads(
+            data.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_unique_members
+        )
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise damaged(where, f"it is not JSON ({error})") from error
+    if _depth(value) > MAX_JSON_DEPTH:
+        raise damaged(where, f"it is nested deeper than {MAX_JSON_DEPTH} levels")
+    return value
+
+
+def digest_of(data: bytes) -> str:
+    """Return the blake2b-160 of some bytes in hex."""
+    return hashlib.blake2b(data, digest_size=DIGEST_NBYTES).hexdigest()
+
+
+def seal(value: dict[str, Any]) -> bytes:
+    """Write an object canonically and end it with its digest; a ``digest`` it has is replaced."""
+    body = canonical_bytes({key: item for key, item in value.items() if key != "digest"})
+    comma = b"" if body == b"{}" else b","
+    return body[:-1] + comma + _DIGEST_KEY + digest_of(body).encode("ascii") + b'"}'
+
+
+def sealed_digest(data: bytes) -> str:
+    """Return the digest that ends some sealed bytes, without checking it."""
+    return data[-2 - 2 * DIGEST_NBYTES : -2].decode("ascii")
+
+
+def unseal(data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES) -> dict[str, Any]:
+    """Read a sealed object, ``digest`` included, after checking it.
+
+    Args:
+        data: The whole object.
+        where: Name of the object, for the error.
+        max_nbytes: Larger objects are refused unread.
+
+    Raises:
+        CorruptionError: Any byte is missing, added or changed.
+    """
+    if len(data) > max_nbytes:
+        raise damaged(where, f"it has {len(data)} bytes where {max_nbytes} are allowed")
+    start = len(data) - _SEAL_NBYTES
+    digest = data[start + len(_DIGEST_KEY) : -2]
+    if start < 1 or data[start : start + len(_DIGEST_KEY)] != _DIGEST_KEY or data[-2:] != b'"}':
+        raise damaged(where, "it does not end with its digest")
+    body = (data[:start] if start == 1 else data[: start - 1]) + b"}"
+    separator = b"{" if start == 1 else data[start - 1 : start]
+    if digest_of(body).encode("ascii") != digest or separator not in (b"{", b","):
+        raise damaged(where, "its bytes do not match its digest")
+    value = parse_json(body, where=where)
+    if not isinstance(value, dict) or "digest" in value:
+        raise damaged(where, "it is not one sealed object")
+    return {**cast("dict[str, Any]", value), "digest": digest.decode("ascii")}
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    level: list[Any] = [value]
+    while level:
+        nested: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                nested.extend(cast("dict[str, Any]", item).values())
+            elif isinstance(item, list):
+                nested.extend(cast("list[Any]", item))
+        depth += 1
+        level = [item for item in nested if isinstance(item, (dict, list))]
+    return depth
+
+
+def _unique_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(members)
+    if len(value) != len(members):
+        raise ValueError("a key occurs twice")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

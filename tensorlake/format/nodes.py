@@ -1,0 +1,373 @@
+"""Nodes of the counted trees: references to pages, inner pages, roots.
+
+    Root (in the log entry)   rows · ≤16 children · a tail of the newest entries, inline
+      └ inner page            ≤512 children, each with rows, address, checksum, merged summary
+          └ leaf page         ≤4096 entries of one table (extents, row segments, row id runs)
+
+Trees are counted: a node knows how many rows it holds, never where they start. So concatenating
+two trees rewrites no page. Children of one node may differ in height. A leaf says how often it
+was merged (``merges``): a spilled tail 0 times, and after two eightfold merges it is settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format.damage import damaged
+from tensorlake.format.pages import (
+    Page,
+    PageKind,
+    SectionArray,
+    decode_page,
+    encode_page,
+    require_columns,
+)
+from tensorlake.format.spec import PackId
+from tensorlake.format.summaries import (
+    Summaries,
+    SummaryTable,
+    columns_from_json,
+    columns_to_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tensorlake.storage import Buffer
+
+SETTLED = 2  # merges after which a leaf is left alone (format.md: rewritten at most twice)
+MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
+
+_PACK_NBYTES = 20
+_INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
+_SUMMARY = "summary."
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLimits:
+    """How large the parts of a tree may become (format.md, "The log entry" and "Chunk index")."""
+
+    leaf_entries: int = 4096
+    leaf_nbytes: int = 128 * 1024
+    leaf_units: int = 65536
+    fan_out: int = 512
+    root_children: int = 16
+    tail_entries: int = 64
+    tail_nbytes: int = 2048
+    merge_width: int = 8
+
+
+LIMITS = TreeLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """Where a page lies, what it weighs, and how many rows are below it; height 0 is a leaf."""
+
+    pack: PackId
+    offset: int
+    nbytes: int
+    checksum: int
+    rows: int
+    entries: int
+    height: int
+    merges: int = SETTLED
+    summary: Summaries[Any] | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"page {self.pack}[{self.offset}:{self.offset + self.nbytes}]"
+
+
+class PageSource(Protocol):
+    """Reads pages; the tree checks what it gets."""
+
+    async def read(self, ref: PageRef, /) -> Buffer:
+        """Return the page's bytes."""
+        ...
+
+
+class PageSink(Protocol):
+    """Takes new pages into the packs of a transaction."""
+
+    def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
+        """Place a page and say where."""
+        ...
+
+
+class LeafTable(Protocol):
+    """A table whose entries each stand for a run of rows: what the leaves of a tree hold."""
+
+    PAGE_KIND: ClassVar[PageKind]
+    SUMMARY: ClassVar[type[Any] | None]
+    HAS_PACKS: ClassVar[bool]  # whether entries point into packs
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """Rows of each entry."""
+        ...
+
+    @property
+    def stops(self) -> npt.NDArray[np.int64]:
+        """Rows up to the end of each entry."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the table without entries."""
+        ...
+
+    @classmethod
+    def concat(cls, tables: Sequence[Self], /) -> Self:
+        """Join tables, entry by entry."""
+        ...
+
+    def united(self) -> Self:
+        """Return the table with neighbours that make one entry united."""
+        ...
+
+    def take(self, entries: npt.NDArray[np.int64], /) -> Self:
+        """Return some entries."""
+        ...
+
+    def slice_rows(self, start: int, stop: int, /) -> Self:
+        """Return the rows [start, stop) of this table, entries at the borders cut."""
+        ...
+
+    def leaf_weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return bytes and units of each entry, as the limits of leaves count them."""
+        ...
+
+    def summary(self) -> Summaries[Any]:
+        """Return the merged summary of all entries: one row."""
+        ...
+
+    def pack_ids(self) -> Sequence[PackId]:
+        """Return the packs that entries refer to."""
+        ...
+
+    def to_columns(self) -> dict[str, SectionArray]:
+        """Return the columns of a leaf page."""
+        ...
+
+    @classmethod
+    def from_page(cls, page: Page, /, *, where: str) -> Self:
+        """Read a leaf page, all of its columns or only those of locations."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Write a tail for a log entry."""
+        ...
+
+    @classmethod
+    def from_json(cls, value: Any, /, *, where: str) -> Self:
+        """Read a tail."""
+        ...
+
+
+T = TypeVar("T", bound=LeafTable)
+
+
+@dataclass(frozen=True, slots=True)
+class Root(Generic[T]):
+    """The top of a tree, small enough for a log entry: children, then a tail of newest entries."""
+
+    children: tuple[PageRef, ...]
+    tail: T
+
+    @classmethod
+    def of(cls, table: T) -> Self:
+        """Return a tree that is a tail only; ``append`` spills what is too large for one."""
+        return cls((), table)
+
+    @property
+    def body_rows(self) -> int:
+        """Rows below the children: where the tail starts."""
+        return sum(child.rows for child in self.children)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the whole tree."""
+        return self.body_rows + int(self.tail.rows.sum())
+
+    @property
+    def height(self) -> int:
+        """Pages between the root and an entry, at most."""
+        return max((child.height + 1 for child in self.children), default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the root for a log entry; parts that are empty are left out."""
+        value: dict[str, Any] = {"height": self.height, "rows": self.rows}
+        if self.children:
+            packs = list(dict.fromkeys(str(child.pack) for child in self.children))
+            value["packs"] = packs
+            value["children"] = [
+                [
+                    packs.index(str(child.pack)),
+                    child.offset,
+                    child.nbytes,
+                    f"{child.checksum:016x}",
+                    child.rows,
+                    child.entries,
+                    child.height,
+                    child.merges,
+                ]
+                for child in self.children
+            ]
+            summary = columns_to_json(_summaries(self.children).to_columns(""))
+            if summary:
+                value["summary"] = summary
+        if len(self.tail):
+            value["tail"] = self.tail.to_json()
+        return value
+
+    @classmethod
+    def from_json(cls, value: Any, table: type[T], *, where: str) -> Self:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            CorruptionError: It is something else, or its numbers contradict each other.
+        """
+        try:
+            packs = [PackId.parse(text) for text in value.get("packs", ())]
+            children = tuple(
+                PageRef(packs[pack], offset, nbytes, int(checksum, 16), rows, entries, *shape)
+                for pack, offset, nbytes, checksum, rows, entries, *shape in value.get(
+                    "children", ()
+                )
+            )
+            columns = columns_from_json(value.get("summary", {}), where=where)
+            tail = table.from_json(value["tail"], where=where) if "tail" in value else table.empty()
+            stated = (value["rows"], value["height"])
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise damaged(where, f"it is not a root ({error!r})") from error
+        summaries = Summaries[SummaryTable].from_columns(
+            columns, "", entries=len(children), table=table.SUMMARY, where=where
+        )
+        root = cls(_with_summaries(children, summaries), tail)
+        if (root.rows, root.height) != stated or not all(map(is_plausible, children)):
+            raise damaged(where, f"its rows and height are not the {stated} that it states")
+        return root
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inner:
+    """A decoded inner page."""
+
+    columns: Mapping[str, SectionArray]
+    packs: tuple[PackId, ...]
+    summaries: Summaries[Any]
+    stops: npt.NDArray[np.int64]  # rows up to the end of each child
+
+    @property
+    def height_of_children(self) -> int:
+        """The greatest height of a child."""
+        return int(self.columns["height"].max())
+
+    def ref(self, child: int) -> PageRef:
+        """Return one child, without its summary."""
+        pack, offset, nbytes, checksum, rows, entries, height, merges = (
+            int(self.columns[name][child])
+            for name in (
+                "pack", "offset", "nbytes", "checksum", "rows", "entries", "height", "merges"
+            )
+        )  # fmt: skip
+        return PageRef(self.packs[pack], offset, nbytes, checksum, rows, entries, height, merges)
+
+    def refs(self) -> tuple[PageRef, ...]:
+        """Return all children with their summaries."""
+        refs = tuple(self.ref(child) for child in range(len(self.stops)))
+        return _with_summaries(refs, self.summaries)
+
+
+def write_leaf(table: LeafTable, sink: PageSink, *, merges: int = SETTLED) -> PageRef:
+    """Write a leaf page."""
+    rows = int(table.rows.sum())
+    page = encode_page(table.PAGE_KIND, table.to_columns(), entries=len(table), rows=rows)
+    ref = sink.add(page, rows=rows, entries=len(table), height=0)
+    return replace(ref, merges=merges, summary=table.summary())
+
+
+def write_inner(children: Sequence[PageRef], sink: PageSink) -> PageRef:
+    """Write an inner page over some children."""
+    packs = list(dict.fromkeys(child.pack for child in children))
+    number = {pack: at for at, pack in enumerate(packs)}
+    summaries = _summaries(children)
+    columns: dict[str, SectionArray] = {
+        "rows": np.array([child.rows for child in children], np.uint64),
+        "entries": np.array([child.entries for child in children], np.uint32),
+        "height": np.array([child.height for child in children], np.uint8),
+        "merges": np.array([child.merges for child in children], np.uint8),
+        "pack": np.array([number[child.pack] for child in children], np.uint32),
+        "offset": np.array([child.offset for child in children], np.uint64),
+        "nbytes": np.array([child.nbytes for child in children], np.uint32),
+        "checksum": np.array([child.checksum for child in children], np.uint64),
+        "packs": pack_table(packs),
+        **summaries.to_columns(_SUMMARY),
+    }
+    rows = sum(child.rows for child in children)
+    height = 1 + max(child.height for child in children)
+    page = encode_page(PageKind.INNER, columns, entries=len(children), rows=rows)
+    ref = sink.add(page, rows=rows, entries=len(children), height=height)
+    return replace(ref, summary=summaries.merge_upward())
+
+
+def read_inner(data: Buffer, table: type[LeafTable], *, where: str) -> Inner:
+    """Read an inner page of a tree of such tables.
+
+    Raises:
+        CorruptionError: It is damaged, or no inner page.
+    """
+    page = decode_page(data, where=where)
+    if page.kind != PageKind.INNER:
+        raise damaged(where, f"it is of kind {page.kind}, not an inner page")
+    require_columns(page, _INNER_COLUMNS, where=where)
+    packs = read_pack_table(page, where=where)
+    rows = page.columns["rows"]
+    stops = np.cumsum(rows, dtype=np.int64)
+    if not page.entries or int(stops[-1]) != page.rows or int(rows.max()) > page.rows:
+        raise damaged(where, f"its children do not hold the {page.rows} rows that it states")
+    if int(page.columns["pack"].max()) >= len(packs):
+        raise damaged(where, "a child lies in a pack that is not in its table")
+    summaries = Summaries[SummaryTable].from_columns(
+        page.columns, _SUMMARY, entries=page.entries, table=table.SUMMARY, where=where
+    )
+    return Inner(page.columns, packs, summaries, stops)
+
+
+def pack_table(packs: Sequence[PackId]) -> SectionArray:
+    """Return the column that names packs: 20 bytes each."""
+    data = b"".join(pack.to_bytes() for pack in packs)
+    return np.frombuffer(data, np.uint8).reshape(-1, _PACK_NBYTES)
+
+
+def read_pack_table(page: Page, *, where: str) -> tuple[PackId, ...]:
+    """Read the column that ``pack_table`` made."""
+    column = page.columns.get("packs")
+    if column is None or column.ndim != 2 or column.shape[1] != _PACK_NBYTES:  # noqa: PLR2004 a table
+        raise damaged(where, "its table of packs is missing or of another form")
+    return tuple(PackId.from_bytes(row.tobytes()) for row in column)
+
+
+def is_plausible(ref: PageRef) -> bool:
+    """Return whether a reference's numbers can be those of a page."""
+    return 0 <= ref.height <= MAX_HEIGHT and min(ref.offset, ref.nbytes, ref.rows) >= 0
+
+
+def _summaries(children: Sequence[PageRef]) -> Summaries[Any]:
+    unknown = Summaries[Any].unknown(1)
+    return Summaries[Any].concat([child.summary or unknown for child in children])
+
+
+def _with_summaries(refs: tuple[PageRef, ...], summaries: Summaries[Any]) -> tuple[PageRef, ...]:
+    if summaries.table is None:
+        return refs
+    return tuple(
+        replace(ref, summary=summaries.take(np.array([at], np.int64)))
+        for at, ref in enumerate(refs)
+    )

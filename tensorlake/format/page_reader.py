@@ -1,0 +1,172 @@
+"""Reads and checks pages, many at once, and keeps the decoded ones.
+
+A ``PageReader`` stands between the trees and a ``PageSource``: it verifies length, checksum and
+counts against the reference, decodes only the columns that were asked for, and keeps what it
+decoded in a least-recently-used cache of bounded size. Pages are immutable, so nothing is ever
+invalidated. One reader may be used from several threads; two that miss together both read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.format.damage import damaged
+from tensorlake.format.nodes import Inner, LeafTable, PageRef, PageSource, read_inner
+from tensorlake.format.pages import decode_json_page, decode_page, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from tensorlake.errors import CorruptionError
+    from tensorlake.storage import Buffer
+
+MAX_CACHED_NBYTES = 256 * 1024 * 1024
+# Reads in flight at once: enough to hide 25 ms of latency, few enough for any store.
+MAX_READS = 32
+
+
+class Parts(Flag):
+    """Which columns of a leaf are decoded."""
+
+    LOCATIONS = 0
+    STATISTICS = auto()
+    UNITS = auto()
+    ALL = STATISTICS | UNITS
+
+
+T = TypeVar("T", bound=LeafTable)
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class PageReader:
+    """Reads the pages of trees through a cache of decoded pages."""
+
+    def __init__(
+        self,
+        source: PageSource,
+        *,
+        max_cached_nbytes: int = MAX_CACHED_NBYTES,
+        max_reads: int = MAX_READS,
+    ) -> None:
+        self._source = source
+        self._max_reads = max_reads
+        self._max_cached_nbytes = max_cached_nbytes
+        self._cached_nbytes = 0
+        self._cache: OrderedDict[tuple[PageRef, Parts], tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    async def inners(self, refs: Sequence[PageRef], table: type[LeafTable]) -> list[Inner]:
+        """Read some inner pages, at once."""
+
+        async def inner(ref: PageRef) -> Inner:
+            cached = self._cached(ref, Parts.ALL)
+            if cached is None:
+                data = await self._verified(ref)
+                cached = read_inner(data, table, where=str(ref))
+                if cached.height_of_children >= ref.height:
+                    raise _damaged_page(ref, "it lies above a child of no lower height")
+                self._keep(ref, Parts.ALL, cached, data)
+            return cast("Inner", cached)
+
+        return await self._all(inner, refs)
+
+    async def leaves(
+        self, refs: Sequence[PageRef], table: type[T], parts: Parts = Parts.ALL
+    ) -> list[T]:
+        """Read some leaf pages, at once."""
+
+        async def leaf(ref: PageRef) -> T:
+            cached = self._cached(ref, parts)
+            if cached is None:
+                data = await self._verified(ref)
+                cached = _read_leaf(data, ref, table, parts)
+                self._keep(ref, parts, cached, data)
+            return cast("T", cached)
+
+        return await self._all(leaf, refs)
+
+    async def _verified(self, ref: PageRef) -> Buffer:
+        data = await self._source.read(ref)
+        if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
+            raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
+        table = read_table(data, where=str(ref))
+        if (table.rows, table.entries) != (ref.rows, ref.entries):
+            raise _damaged_page(ref, f"it holds {table.rows} rows, its reference says {ref.rows}")
+        return data
+
+    async def _all(self, read: Callable[[A], Awaitable[B]], items: Sequence[A]) -> list[B]:
+        found: list[B] = []
+        for start in range(0, len(items), self._max_reads):
+            batch = items[start : start + self._max_reads]
+            if len(batch) == 1:
+                found.append(await read(batch[0]))
+            else:
+                found.extend(await asyncio.gather(*(read(item) for item in batch)))
+        return found
+
+    def _cached(self, ref: PageRef, parts: Parts) -> object | None:
+        with self._lock:
+            entry = self._cache.get((ref, parts))
+            if entry is None:
+                return None
+            self._cache.move_to_end((ref, parts))
+            return entry[0]
+
+    def _keep(self, ref: PageRef, parts: Parts, decoded: object, data: Buffer) -> None:
+        table = read_table(data, where=str(ref))
+        nbytes = sum(section.raw_nbytes for section in table.sections)
+        if nbytes > self._max_cached_nbytes:
+            return
+        with self._lock:
+            self._cached_nbytes -= self._cache.pop((ref, parts), (None, 0))[1]
+            self._cache[ref, parts] = (decoded, nbytes)
+            self._cached_nbytes += nbytes
+            while self._cached_nbytes > self._max_cached_nbytes:
+                _, (_, dropped) = self._cache.popitem(last=False)
+                self._cached_nbytes -= dropped
+
+
+def as_page_reader(pages: PageSource | PageReader) -> PageReader:
+    """Return a reader of these pages, with a cache of its own where none was given."""
+    return pages if isinstance(pages, PageReader) else PageReader(pages)
+
+
+async def read_json_pages(refs: Sequence[PageRef], pages: PageSource) -> list[Any]:
+    """Read some JSON pages, at once, checking each against its reference."""
+
+    async def read(ref: PageRef) -> Any:
+        data = await pages.read(ref)
+        if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
+            raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
+        return decode_json_page(data, where=str(ref))
+
+    return list(await asyncio.gather(*(read(ref) for ref in refs)))
+
+
+def _read_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T:
+    unwanted = tuple(
+        prefix
+        for part, prefix in ((Parts.STATISTICS, "statistics."), (Parts.UNITS, "units."))
+        if part not in parts
+    )
+    where = str(ref)
+    names = [section.name for section in read_table(data, where=where).sections]
+    wanted = [name for name in names if not name.startswith(unwanted)]
+    page = decode_page(data, where=where, wanted=wanted)
+    if page.kind != table.PAGE_KIND:
+        raise _damaged_page(ref, f"it is of kind {page.kind}, not {table.PAGE_KIND.name}")
+    leaf = table.from_page(page, where=where)
+    if int(leaf.rows.sum(dtype="int64")) != ref.rows:
+        raise _damaged_page(ref, f"its entries do not hold the {ref.rows} rows that it states")
+    return leaf
+
+
+def _damaged_page(ref: PageRef, why: str) -> CorruptionError:
+    return damaged(str(ref), why, path=ref.pack.path, offset=ref.offset)
