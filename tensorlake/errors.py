@@ -93,10 +93,11 @@ class TensorlakeError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.code = _kebab_case(cls.__name__)
+        if not cls.__name__.startswith("_"):  # a private variant keeps its parent's code
+            cls.code = _kebab_case(cls.__name__)
 
     def __init__(self, message: str, **facts: Any) -> None:
-        super().__init__(message)
+        Exception.__init__(self, message)  # not super(): a foreign base may ask for more
         self.message = message
         self.facts = facts
 

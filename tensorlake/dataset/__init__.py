@@ -1,0 +1,28 @@
+"""The façade: what users hold."""
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.history import Commit, Diff, Log, Updated
+from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
+from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.row import Row
+from tensorlake.dataset.session import UncommittedChangesWarning
+from tensorlake.dataset.tensor import Tensor
+from tensorlake.dataset.view import View
+
+__all__ = [
+    "Commit",
+    "Dataset",
+    "Diff",
+    "Log",
+    "Predicate",
+    "Row",
+    "Tensor",
+    "UncommittedChangesWarning",
+    "Updated",
+    "View",
+    "create",
+    "delete",
+    "exists",
+    "list_datasets",
+    "open_dataset",
+]

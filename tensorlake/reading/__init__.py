@@ -1,0 +1,17 @@
+"""Reading versions: snapshots, selections of their rows, and the reader of samples."""
+
+from tensorlake.reading.chunks import ChunkCache, ChunkIndex, ChunkKey, Located
+from tensorlake.reading.reader import Reader
+from tensorlake.reading.selection import Selection
+from tensorlake.reading.snapshot import Snapshot, Zones
+
+__all__ = [
+    "ChunkCache",
+    "ChunkIndex",
+    "ChunkKey",
+    "Located",
+    "Reader",
+    "Selection",
+    "Snapshot",
+    "Zones",
+]

@@ -1,0 +1,53 @@
+"""Versions: branches as logs, transactions and how they are published, tags."""
+
+from tensorlake.versions.branching import create_branch
+from tensorlake.versions.combine import Conflict, find_conflicts
+from tensorlake.versions.commit import CommitRequest, find_key, publish_transaction
+from tensorlake.versions.creation import create_dataset, read_descriptor
+from tensorlake.versions.entries import fence_of, time_of
+from tensorlake.versions.log import BranchLog, LostRace, list_branches
+from tensorlake.versions.packs import PackReader
+from tensorlake.versions.ranges import Ranges, ranges_of
+from tensorlake.versions.refs import (
+    Resolved,
+    Tag,
+    commit_under,
+    create_tag,
+    delete_tag,
+    list_tags,
+    resolve,
+)
+from tensorlake.versions.state import State, state_of, table_of
+from tensorlake.versions.transaction import Edit, Savepoint, Transaction
+
+__all__ = [
+    "BranchLog",
+    "CommitRequest",
+    "Conflict",
+    "Edit",
+    "LostRace",
+    "PackReader",
+    "Ranges",
+    "Resolved",
+    "Savepoint",
+    "State",
+    "Tag",
+    "Transaction",
+    "commit_under",
+    "create_branch",
+    "create_dataset",
+    "create_tag",
+    "delete_tag",
+    "fence_of",
+    "find_conflicts",
+    "find_key",
+    "list_branches",
+    "list_tags",
+    "publish_transaction",
+    "ranges_of",
+    "read_descriptor",
+    "resolve",
+    "state_of",
+    "table_of",
+    "time_of",
+]

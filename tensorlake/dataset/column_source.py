@@ -1,0 +1,89 @@
+"""A selection as the query engine sees it: named columns, read by row number.
+
+The one place where samples become the engine's batches. Rows here are positions in the selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake.reading import Reader, Selection
+from tensorlake.types import ClassLabel, Column, EncodedColumn, RaggedColumn, SampleType, UniformColumn
+
+__all__ = ["SelectionSource", "column_type"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def column_type(sample_type: SampleType) -> tql.ColumnType:
+    """Say how a query sees samples of a type."""
+    return tql.ColumnType(
+        kind=sample_type.query_kind,
+        dtype=None if sample_type.dtype is None else sample_type.dtype.name,
+        shape=sample_type.shape,
+        names=tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None,
+        nullable=sample_type.nullable,
+    )
+
+
+class SelectionSource:
+    """The columns of a selection (``tensorlake_query.ColumnSource``)."""
+
+    def __init__(self, selection: Selection, reader: Reader) -> None:
+        self._selection = selection
+        self._reader = reader
+        self._schema = {
+            name: column_type(selection.snapshot.spec(name).type) for name in selection.columns
+        }
+
+    @property
+    def schema(self) -> Mapping[str, tql.ColumnType]:
+        """Type of each column."""
+        return self._schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self._selection.num_rows
+
+    def read(self, column: str, rows: Int64Array) -> tql.Batch:
+        """Read the samples of rows; media come decoded."""
+        sample_type = self._selection.snapshot.spec(column).type
+        stored = self._reader.read(column, self._selection.physical(rows))
+        return batch_of(sample_type, stored)
+
+    def shapes(self, column: str, rows: Int64Array) -> Int64Array:
+        """Shapes of samples without decoding; −1 where NULL."""
+        return self._reader.shapes(column, self._selection.physical(rows))
+
+    def statistics(self, column: str) -> tql.ColumnStatistics | None:
+        """Bounds of a column for each run of rows that lie in one chunk; None where unknown."""
+        if self._selection.rows is not None:
+            return None
+        zones = self._selection.snapshot.zones(column)
+        if zones is None:
+            return None
+        return tql.ColumnStatistics(
+            starts=zones.starts,
+            minimum=zones.minimum,
+            maximum=zones.maximum,
+            null_count=zones.null_count,
+            known=zones.known,
+        )
+
+
+def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:
+    """Hand a column to the engine, copying nothing but text and JSON."""
+    match column:
+        case UniformColumn():
+            return tql.UniformBatch(column.values, column.valid)
+        case RaggedColumn():
+            return tql.RaggedBatch(column.values, column.shapes, column.valid)
+        case EncodedColumn():
+            return tql.ObjectBatch(
+                [sample_type.present_one(column, at) for at in range(len(column))]
+            )

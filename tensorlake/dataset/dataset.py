@@ -1,0 +1,273 @@
+"""Dataset: a handle on one branch, or one version, of a dataset.
+
+Reading is ``Readable``'s. Writing is staged, seen by this handle alone, and published by one
+``commit``: others see all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset import schema_changes, staging, versioning
+from tensorlake.dataset.describe import Summary, dataset_repr, summarize
+from tensorlake.dataset.history import Commit, Diff, Log
+from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.session import Session
+from tensorlake.dataset.view import View
+from tensorlake.errors import InvalidStateError, UncommittedChangesError
+from tensorlake.reading import Selection
+from tensorlake.types import NO_DEFAULT, SampleType
+from tensorlake.versions import CommitRequest, Tag
+
+__all__ = ["Dataset"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class Dataset(Readable):
+    """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-dataset", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.commit("three").version
+        'main@1'
+        >>> ds["x"][ds["x"] > 1]
+        array([2, 3])
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def selection(self) -> Selection:
+        """All rows and tensors, staged changes included."""
+        snapshot = self.session.snapshot()
+        return Selection(snapshot, tuple(spec.name for spec in snapshot.schema.tensors))
+
+    def __len__(self) -> int:
+        transaction = self.session.transaction
+        return self.session.committed.num_rows if transaction is None else transaction.num_rows
+
+    def __repr__(self) -> str:
+        return dataset_repr(self)
+
+    def summary(self, *, full: bool = False) -> Summary:
+        """Describe the dataset: sizes, types, shapes, versions. Reads the index only.
+
+        Args:
+            full: Also read the columns of numbers and labels, for their values.
+        """
+        return summarize(self, full=full)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the chunks that this version shows."""
+        snapshot = self.session.committed
+        return sum(int(snapshot.extents(spec.id).nbytes.sum()) for spec in snapshot.schema.tensors)
+
+    # Staging rows
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Stage one row.
+
+        Raises:
+            InvalidInputError: A value does not fit; nothing was staged.
+        """
+        staging.append(self.session, row)
+
+    def extend(self, data: Any) -> None:
+        """Stage rows: columns, rows, an Arrow table, a DataFrame, a View, or an iterator of these.
+
+        Raises:
+            InvalidInputError: A value does not fit; nothing of this call was staged.
+        """
+        staging.extend(self.session, data)
+
+    def delete(self, rows: Any) -> int:
+        """Stage that rows are gone: an int, slice, list, mask, Predicate or View.
+
+        Returns:
+            How many rows go.
+        """
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+            rows = [rows]
+        return staging.delete(self.session, self.selection(), self.positions_named(rows))
+
+    def assign(self, name: str, rows: Any, values: Any) -> None:
+        """Stage values for rows of one tensor: what ``ds[name][rows] = values`` does."""
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+            rows, values = [rows], [values]
+        positions = self._column(name).positions(rows)
+        staging.assign(self.session, name, positions, values)
+
+    # Staging the schema
+
+    def add_tensor(
+        self, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
+    ) -> None:
+        """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
+
+        Raises:
+            SchemaError: The name is taken, or there is neither fill nor default nor NULL.
+        """
+        schema_changes.add_tensor(self.session, name, sample_type, fill)
+
+    def drop_tensor(self, name: str) -> None:
+        """Stage that a tensor is gone; older versions keep it."""
+        schema_changes.drop_tensor(self.session, name)
+
+    def rename_tensor(self, old: str, new: str) -> None:
+        """Stage another name for a tensor; its data and identity stay."""
+        schema_changes.rename_tensor(self.session, old, new)
+
+    def change_names(self, name: str, names: Sequence[str]) -> None:
+        """Stage the class names of a tensor, by code."""
+        schema_changes.change_names(self.session, name, names)
+
+    # Publishing
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything is staged."""
+        return self.session.transaction is not None
+
+    def commit(self, message: str = "", *, key: str | None = None) -> Commit:
+        """Publish what is staged, atomically and durably, and return the commit.
+
+        Args:
+            message: What changed and why, for the log.
+            key: Names this piece of work: a second commit with the same key publishes nothing
+                and returns the first, so work can be repeated after a crash.
+
+        Raises:
+            ConflictError: Another commit changed the same cells; your changes stay staged.
+        """
+        entry = self.session.commit(CommitRequest(message=message, key=key))
+        return Commit.of_entry(entry, self.session.branch)
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        self.session.discard()
+
+    @contextmanager
+    def transaction(self, message: str = "") -> Iterator[Self]:
+        """Commit when the block ends; discard everything staged when it raises.
+
+        Raises:
+            UncommittedChangesError: The handle has staged changes already.
+        """
+        if self.has_changes:
+            raise UncommittedChangesError(
+                f"a transaction of {self.url!r} was begun over staged changes\n"
+                "commit or discard them first"
+            )
+        try:
+            yield self
+        except BaseException:
+            self.discard()
+            raise
+        self.commit(message)
+
+    def refresh(self) -> Self:
+        """Move this handle to its branch's newest commit.
+
+        Raises:
+            UncommittedChangesError: There are staged changes; commit rebases them by itself.
+        """
+        if self.has_changes:
+            raise UncommittedChangesError(
+                f"{self.url!r} has staged changes; refresh would move them to another base\n"
+                "ds.commit() publishes them on the newest version, ds.discard() forgets them"
+            )
+        self.session.refresh()
+        return self
+
+    # Versions
+
+    def log(self, limit: int | None = None) -> Log:
+        """Commits up to this version, newest first."""
+        return versioning.log(self.session, limit)
+
+    def at(self, version: str | dt.datetime) -> Dataset:
+        """Open another version as a new handle: a branch is writable, a commit or tag is not."""
+        return Dataset(versioning.at(self.session, version))
+
+    def branch(self, name: str, at: str | dt.datetime | None = None) -> Dataset:
+        """Start a branch at a version (default: this one) and open it as a new handle.
+
+        Raises:
+            InvalidInputError: The name was used before.
+        """
+        if self.has_changes and at is None:
+            raise UncommittedChangesError(
+                f"{self.url!r} has staged changes, which would not be on the new branch\n"
+                "commit or discard them first, or name a version: ds.branch(name, at=…)"
+            )
+        return Dataset(versioning.branch(self.session, name, at))
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of the branches."""
+        return versioning.branches(self.session)
+
+    def tag(self, name: str, at: str | dt.datetime | None = None) -> Tag:
+        """Name a version (default: this one) for good.
+
+        Raises:
+            InvalidInputError: The name is taken by another version.
+        """
+        return versioning.tag(self.session, name, at)
+
+    @property
+    def tags(self) -> Mapping[str, Tag]:
+        """The tags, by name."""
+        return versioning.tags(self.session)
+
+    def delete_tag(self, name: str) -> None:
+        """Give up a tag; its name stays used."""
+        versioning.delete_tag(self.session, name)
+
+    def diff(self, a: str | None = None, b: str | None = None) -> Diff:
+        """Compare versions by row identity.
+
+        Without arguments what is staged; with one, from that version to this handle's; with two,
+        from the first to the second.
+        """
+        return versioning.diff(self.session, a, b)
+
+    # The handle
+
+    def close(self) -> None:
+        """Give the handle back; staged changes are lost, with a warning."""
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[Any, ...]]:
+        if self.has_changes:
+            raise InvalidStateError(
+                f"a handle of {self.url!r} with staged changes cannot be pickled:"
+                " they belong to this process\ncommit or discard them first"
+            )
+        from tensorlake.dataset.open import reopen
+
+        return reopen, (self.url, self.session.name, self.session.options)
+
+    def _with_rows(self, positions: Int64Array) -> View:
+        return View(self.session, self.selection().with_rows(positions))
+
+    def _with_columns(self, names: Sequence[str]) -> View:
+        for name in names:
+            self._column(name)
+        return View(self.session, self.selection().with_columns(tuple(names)))

@@ -1,0 +1,220 @@
+"""What datasets and views print: ``repr`` without reading data, ``summary`` from the index."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.dataset.words import human_nbytes, human_time, plural
+from tensorlake.format import TensorSpec
+from tensorlake.reading import Snapshot
+from tensorlake.versions import time_of
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.view import View
+
+__all__ = ["Summary", "TensorSummary", "dataset_repr", "summarize", "view_repr"]
+
+TENSORS_SHOWN = 12
+QUERY_CHARACTERS_SHOWN = 200
+
+
+def dataset_repr(dataset: Dataset) -> str:
+    """Describe a dataset: no data read, one line a tensor."""
+    selection = dataset.selection()
+    transaction = dataset.session.transaction
+    rows = plural(len(dataset), "row")
+    if transaction is not None and transaction.appended_rows:
+        rows += f", {transaction.appended_rows:,} of them staged"
+    elif transaction is not None:
+        rows += ", changes staged"
+    head = f"Dataset {dataset.url!r} {selection.snapshot.version} · {rows}"
+    return "\n".join([head, *_tensor_lines(selection.snapshot)])
+
+
+def _tensor_lines(snapshot: Snapshot) -> list[str]:
+    specs = snapshot.schema.tensors
+    cells = [
+        (spec.name, spec.type.describe(), _shape(spec), str(spec.type.dtype or ""))
+        for spec in specs[:TENSORS_SHOWN]
+    ]
+    lines = [f"  {line}" for line in _aligned(cells)]
+    if len(specs) > TENSORS_SHOWN:
+        lines.append(f"  … {len(specs) - TENSORS_SHOWN} more tensors (ds.tensors)")
+    return lines
+
+
+def _shape(spec: TensorSpec) -> str:
+    if spec.type.dtype is None:
+        return ""
+    ragged = "ragged " if None in spec.type.shape and spec.type.is_media else ""
+    return f"{ragged}{spec.type.shape}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Pad columns but the last two, which read as one: ``(None, 4) float32``."""
+    if not rows:
+        return []
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 2)]
+    return [
+        "   ".join(
+            [*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)),
+             " ".join(cell for cell in row[len(widths):] if cell)]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def view_repr(view: View) -> str:
+    """Describe a view: of what, how many rows, from which query."""
+    selection = view.selection()
+    total = selection.snapshot.num_rows
+    head = (
+        f"View of {view.url!r} {view.version} · {len(view):,} of {plural(total, 'row')}"
+        if view.has_rows
+        else f"View of {view.url!r} {view.version} · {plural(len(view), 'row')} of aggregates"
+    )
+    lines = [head]
+    if view.tql is not None:
+        text = view.tql
+        shown = text if len(text) <= QUERY_CHARACTERS_SHOWN else f"{text[:QUERY_CHARACTERS_SHOWN]}…"
+        lines.append(f"  {shown}")
+    lines += [f"  {name}   computed" for name in view.computed]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSummary:
+    """What the index tells of one tensor.
+
+    Attributes:
+        shape: Shapes of its samples: ``32–500 × 64–640 × 3``.
+        stored_nbytes: Bytes of the chunks that this version shows.
+        nulls: How many rows are NULL.
+        values: Range or classes, where statistics know them.
+    """
+
+    name: str
+    type: str
+    shape: str
+    stored_nbytes: int
+    codec: str
+    nulls: int
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A dataset at a glance; prints as a table."""
+
+    url: str
+    version: str
+    message: str
+    author: str
+    time: dt.datetime
+    num_rows: int
+    stored_nbytes: int
+    pack_count: int
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    tensors: tuple[TensorSummary, ...]
+
+    def __repr__(self) -> str:
+        when = human_time(self.time, now=dt.datetime.now(dt.timezone.utc))
+        refs = [f"{plural(len(self.branches), 'branch')} ({', '.join(self.branches)})"]
+        if self.tags:
+            refs.append(f"{plural(len(self.tags), 'tag')} ({', '.join(self.tags)})")
+        rows = [("tensor", "type", "shape", "stored", "codec", "nulls", "values")]
+        rows += [
+            (t.name, t.type, t.shape, human_nbytes(t.stored_nbytes), t.codec, str(t.nulls), t.values)
+            for t in self.tensors
+        ]
+        return "\n".join(
+            [
+                f"{self.url}   {self.version} {self.message!r}   {self.author}, {when}",
+                " · ".join(
+                    [
+                        plural(self.num_rows, "row"),
+                        f"{human_nbytes(self.stored_nbytes)} stored",
+                        plural(self.pack_count, "pack"),
+                        *refs,
+                    ]
+                ),
+                "",
+                *_table(rows),
+                'next: ds.query("WHERE …") · ds.torch(batch_size=64) · ds.show()',
+            ]
+        )
+
+    def to_pandas(self) -> Any:
+        """Give the table of tensors as a DataFrame."""
+        import pandas as pd
+
+        from dataclasses import asdict
+
+        return pd.DataFrame([asdict(tensor) for tensor in self.tensors])
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    cells = list(rows)
+    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def summarize(dataset: Dataset, *, full: bool) -> Summary:
+    """Read the index of every tensor; with ``full`` also columns of numbers and labels."""
+    snapshot = dataset.selection().snapshot
+    head = dataset.session.head
+    tensors = tuple(_summary_of(dataset, snapshot, spec, full=full) for spec in snapshot.schema.tensors)
+    return Summary(
+        url=dataset.url,
+        version=snapshot.version,
+        message=head.message,
+        author=head.author,
+        time=time_of(head),
+        num_rows=len(dataset),
+        stored_nbytes=sum(tensor.stored_nbytes for tensor in tensors),
+        pack_count=head.packs.count,
+        branches=tuple(dataset.branches),
+        tags=tuple(dataset.tags),
+        tensors=tensors,
+    )
+
+
+def _summary_of(
+    dataset: Dataset, snapshot: Snapshot, spec: TensorSpec, *, full: bool
+) -> TensorSummary:
+    extents = snapshot.extents(spec.id)
+    known = snapshot.statistics(spec.id)
+    values = _class_counts(dataset, spec) if full and dataset[spec.name].names_or_none else None
+    return TensorSummary(
+        name=spec.name,
+        type=spec.type.describe(),
+        shape=known.shape_text(spec.type.shape),
+        stored_nbytes=int(extents.nbytes.sum()),
+        codec=spec.encodings[-1].codec_name,
+        nulls=known.null_count,
+        values=known.values_text(getattr(spec.type, "names", None)) if values is None else values,
+    )
+
+
+def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:
+    tensor = dataset[spec.name]
+    names = tensor.names
+    read = tensor.read(null=0)
+    codes = np.asarray(getattr(read, "values", read)).reshape(-1)
+    counts = np.bincount(codes, minlength=len(names))
+    order = np.argsort(-counts, kind="stable")[:CLASSES_SHOWN]
+    shown = "  ".join(f"{names[code]} {counts[code]:,}" for code in order.tolist())
+    return shown + ("  …" if len(names) > CLASSES_SHOWN else "")
+
+
+CLASSES_SHOWN = 4

@@ -1,0 +1,178 @@
+"""What happened: commits as a user sees them, and what differs between two versions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.dataset.words import human_time, plural
+from tensorlake.format import ChangedRows, Changes, Entry
+from tensorlake.versions import time_of
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.tensor import Tensor
+    from tensorlake.dataset.view import View
+
+__all__ = ["Commit", "Diff", "Log", "Updated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a branch.
+
+    Attributes:
+        version: Its name for ever: ``main@12``.
+        digest: Digest of its log entry, 40 hex digits.
+        parents: The versions it follows.
+        changes: What it changed, as recorded: rows appended, ranges updated and deleted.
+    """
+
+    version: str
+    digest: str
+    message: str
+    author: str
+    time: dt.datetime
+    parents: tuple[str, ...]
+    num_rows: int
+    changes: Changes
+    keys: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tensor_names: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @classmethod
+    def of_entry(cls, entry: Entry, branch: str) -> Commit:
+        """Show a log entry as a commit."""
+        specs = (entry.schema or {}).get("tensors", [])
+        return cls(
+            version=f"{branch}@{entry.seq}",
+            digest=entry.digest,
+            message=entry.message,
+            author=entry.author,
+            time=time_of(entry),
+            parents=tuple(f"{parent.branch}@{parent.seq}" for parent in entry.parents),
+            num_rows=entry.num_rows,
+            changes=entry.changes,
+            keys=tuple(entry.keys),
+            meta=entry.meta,
+            tensor_names={spec["id"]: spec["name"] for spec in specs},
+        )
+
+    def summary(self) -> str:
+        """Say in a few words what it changed.
+
+        ``+1,200 rows``, ``label 214 rows``, ``+vector``.
+        """
+        changes = self.changes
+        parts: list[str] = []
+        if changes.append:
+            parts.append(f"+{plural(changes.append, 'row')}")
+        for tensor_id, ranges in changes.update.items():
+            name = self.tensor_names.get(tensor_id, tensor_id)
+            parts.append(f"{name} {_count(ranges)}")
+        if changes.delete:
+            parts.append(f"-{_count(changes.delete)}")
+        parts += [SCHEMA_WORDS[change["op"]].format(change["name"]) for change in changes.schema]
+        return ", ".join(parts) or "no change"
+
+    def __str__(self) -> str:
+        when = human_time(self.time, now=dt.datetime.now(dt.timezone.utc))
+        return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}"
+
+
+SCHEMA_WORDS = {"add": "+{}", "drop": "-{}", "rename": "renamed {}", "names": "classes of {}"}
+
+
+def _count(rows: ChangedRows) -> str:
+    if rows == "many":
+        return "many rows"
+    return plural(sum(stop - start for start, stop in rows), "row")
+
+
+class Log(list[Commit]):
+    """Commits, newest first; prints as one line each."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "no commits"
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """The rows whose value of one tensor differs, before and after.
+
+    Attributes:
+        before: The tensor over those rows in the older version.
+        after: The same rows, in the same order, in the newer one.
+    """
+
+    before: Tensor
+    after: Tensor
+
+    def __len__(self) -> int:
+        return len(self.after)
+
+    def __repr__(self) -> str:
+        return f"Updated({plural(len(self), 'row')} of {self.after.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What differs between two versions, by row identity.
+
+    Attributes:
+        added: A View of rows only the newer version has.
+        removed: A View of rows only the older version has.
+        updated: Tensors with changed cells, by name.
+        schema: Changes of the schema, one line each.
+    """
+
+    added: View
+    removed: View
+    updated: Mapping[str, Updated]
+    schema: tuple[str, ...]
+    before: str
+    after: str
+
+    def __bool__(self) -> bool:
+        return bool(len(self.added) or len(self.removed) or self.updated or self.schema)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the lines of ``repr``."""
+        return iter(repr(self).splitlines())
+
+    def __repr__(self) -> str:
+        lines = [f"{self.before} → {self.after}"]
+        lines += [f" {change}" for change in self.schema]
+        if len(self.added):
+            lines.append(f" {plural(len(self.added), 'row')} added")
+        if len(self.removed):
+            lines.append(f" {plural(len(self.removed), 'row')} removed")
+        width = max(map(len, self.updated), default=0)
+        for name, updated in self.updated.items():
+            count = plural(len(updated), "row")
+            lines.append(f" {name:<{width}}  {count} updated{_transitions(updated)}")
+        if not self:
+            lines.append(" no difference")
+        return "\n".join(lines)
+
+
+TRANSITIONS_SHOWN = 3
+
+
+def _transitions(updated: Updated) -> str:
+    """Say which classes became which, for class labels: ``   puppy → dog 214``."""
+    before_names, after_names = updated.before.names_or_none, updated.after.names_or_none
+    if before_names is None or after_names is None or updated.after.type.layout != "uniform":
+        return ""
+    counts: dict[tuple[str, str], int] = {}
+    pairs = zip(updated.before.read_codes(), updated.after.read_codes(), strict=True)
+    for old, new in pairs:
+        pair = (
+            "NULL" if old is None else before_names[old],
+            "NULL" if new is None else after_names[new],
+        )
+        counts[pair] = counts.get(pair, 0) + 1
+    largest = sorted(counts.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{old} → {new} {count:,}" for (old, new), count in largest[:TRANSITIONS_SHOWN])
+    return f"   {shown}" + (", …" if len(largest) > TRANSITIONS_SHOWN else "")

@@ -1,0 +1,55 @@
+"""Matching rows of two snapshots by row id, which says the same row for ever.
+
+Row positions move when others are deleted, physical rows are one branch's; a row id (transaction,
+offset) survives both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import find_rows, row_ids, txid_of
+from tensorlake.reading import Selection, Snapshot
+from tensorlake.storage import runtime
+
+__all__ = ["ids_of", "physical_of", "positions_by_row_id", "row_id_texts"]
+
+Int64Array = npt.NDArray[np.int64]
+RowIds = npt.NDArray[Any]
+"""Records (txid_high, txid_low, offset), as ``tensorlake.format.ROW_ID``."""
+
+
+def positions_by_row_id(wanted: Selection, among: Selection) -> Int64Array:
+    """Positions in ``among`` of the rows of ``wanted``, in its order; rows gone are left out."""
+    physical = wanted.physical(wanted.all_positions())
+    found = physical_of(ids_of(wanted.snapshot, physical), among.snapshot)
+    rows = np.full(len(found), -1, dtype=np.int64)
+    known = found >= 0
+    rows[known] = among.snapshot.rows_of(found[known])
+    rows = rows[rows >= 0]
+    if among.rows is None or len(rows) == 0:
+        return rows
+    order = np.argsort(among.rows, kind="stable")
+    at = np.searchsorted(among.rows, rows, sorter=order)
+    is_inside = at < len(order)
+    at, rows = at[is_inside], rows[is_inside]
+    return order[at][among.rows[order[at]] == rows].astype(np.int64)
+
+
+def ids_of(snapshot: Snapshot, physical: Int64Array) -> RowIds:
+    """Row ids of physical rows, in their order."""
+    return runtime.run(row_ids(snapshot.state.row_ids, physical, snapshot.packs.pages))
+
+
+def physical_of(ids: RowIds, snapshot: Snapshot) -> Int64Array:
+    """Physical rows of row ids in a snapshot; -1 where it never had them."""
+    return runtime.run(find_rows(snapshot.state.row_ids, ids, snapshot.packs.pages))
+
+
+def row_id_texts(selection: Selection) -> list[str]:
+    """Row ids of a selection as texts ``<txid>:<offset>``."""
+    ids = ids_of(selection.snapshot, selection.physical(selection.all_positions()))
+    return [f"{txid_of(one)}:{int(one['offset'])}" for one in ids]

@@ -1,0 +1,88 @@
+"""Predicates: conditions on rows, written in Python, evaluated by TQL.
+
+``ds["label"] == "cat"`` makes the same expression tree as the text ``label = 'cat'``; ``&``, ``|``
+and ``~`` join them. A predicate holds no data and belongs to no version: it is evaluated where it
+is used, over the columns it names and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+import tensorlake_query as tql
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["Predicate", "comparison", "membership", "nullness"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predicate:
+    """A condition that each row meets or not (or, where it is NULL, cannot answer)."""
+
+    expr: tql.ast.Expr
+
+    @property
+    def tql(self) -> str:
+        """The condition as TQL text."""
+        return tql.print_expr(self.expr)
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return Predicate(tql.ast.And((self.expr, _expr_of(other, "&"))))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return Predicate(tql.ast.Or((self.expr, _expr_of(other, "|"))))
+
+    def __invert__(self) -> Predicate:
+        return Predicate(tql.ast.Not(self.expr))
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidInputError(
+            f"the predicate {self.tql!r} has an answer for every row, not one\n"
+            "join predicates by & | ~, each in parentheses; count matches by len(ds[predicate])"
+        )
+
+    def __repr__(self) -> str:
+        return f"Predicate({self.tql})"
+
+
+def comparison(column: str, operator: tql.ast.CompareOp, value: object) -> Predicate:
+    """Compare a column with a value."""
+    return Predicate(tql.ast.Compare(operator, tql.ast.Column(column), _literal(value)))
+
+
+def membership(column: str, values: Iterable[object]) -> Predicate:
+    """Ask whether a column's value is one of several."""
+    items = tuple(_literal(value) for value in values)
+    return Predicate(tql.ast.InList(tql.ast.Column(column), items))
+
+
+def nullness(column: str) -> Predicate:
+    """Ask whether a column is NULL."""
+    return Predicate(tql.ast.IsNull(tql.ast.Column(column)))
+
+
+def _literal(value: object) -> tql.ast.Expr:
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return tql.ast.Array(tuple(_literal(item) for item in value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return tql.ast.Literal(value)
+    raise InvalidInputError(
+        f"a tensor cannot be compared with {type(value).__name__} {value!r}\n"
+        "compare with a number, a bool, a text, None or an array",
+        actual=type(value).__name__,
+    )
+
+
+def _expr_of(other: object, operator: str) -> tql.ast.Expr:
+    if isinstance(other, Predicate):
+        return other.expr
+    raise InvalidInputError(
+        f"a predicate cannot be joined by {operator} with {type(other).__name__} {other!r}\n"
+        'compare both sides: (ds["a"] == 1) & (ds["b"] > 2), each in parentheses'
+    )

@@ -1,0 +1,283 @@
+"""The reading side that a ``Dataset`` and a ``View`` share.
+
+Everything here is said in terms of one ``Selection``: rows × columns of one snapshot. A Dataset's
+selection follows its handle (staged changes included); a View's is frozen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.row import Row
+from tensorlake.dataset.rows import positions_of, row_position
+from tensorlake.dataset.tensor import Tensor
+from tensorlake.errors import InvalidInputError, ReadOnlyError
+from tensorlake.format import Schema
+from tensorlake.reading import Reader, Selection
+from tensorlake.types import SampleType
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.computed import Computed
+    from tensorlake.dataset.session import Session
+    from tensorlake.dataset.view import View
+    from tensorlake.loader import Loader
+
+__all__ = ["Readable"]
+
+Int64Array = npt.NDArray[np.int64]
+
+BATCH_ROWS = 1024
+"""Rows read together when a whole dataset is copied."""
+
+
+class Readable(ABC):
+    """Rows and columns that can be read, queried and streamed."""
+
+    session: Session
+
+    @abstractmethod
+    def selection(self) -> Selection:
+        """The rows and columns this stands for, now."""
+
+    @property
+    def computed(self) -> Mapping[str, Computed]:
+        """Columns that a query computed, by name."""
+        return {}
+
+    # What it is
+
+    def __len__(self) -> int:
+        return self.selection().num_rows
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self)
+
+    @property
+    def url(self) -> str:
+        """Where the dataset is."""
+        return self.session.store.url
+
+    @property
+    def schema(self) -> Mapping[str, SampleType]:
+        """The types of the columns, by name."""
+        selection = self.selection()
+        return {name: selection.snapshot.spec(name).type for name in selection.columns}
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The columns that are stored, by name."""
+        return {name: Tensor(self, name) for name in self.selection().columns}
+
+    @property
+    def version(self) -> str:
+        """The version read; with staged changes, the one they stand on."""
+        return self.selection().snapshot.version
+
+    def reader(self) -> Reader:
+        """A reader of the snapshot."""
+        return self.session.reader(self.selection().snapshot)
+
+    # Rows and columns
+
+    @overload
+    def __getitem__(self, key: int) -> Row: ...
+    @overload
+    def __getitem__(self, key: str) -> Tensor: ...
+    @overload
+    def __getitem__(
+        self, key: slice | Sequence[int] | Sequence[str] | npt.NDArray[Any] | Predicate | Readable
+    ) -> View: ...
+    def __getitem__(self, key: Any) -> Any:
+        """Read a row (int), a column (name), or make a View (rows, or several columns)."""
+        if isinstance(key, str):
+            return self._column(key)
+        if isinstance(key, bool | np.bool_):
+            raise InvalidInputError(
+                f"a dataset cannot be indexed by {key!r}\n"
+                'a condition is written ds["label"] == "cat"; a mask has one bool a row'
+            )
+        if isinstance(key, int | np.integer):
+            return self._row(row_position(int(key), len(self), what=repr(self.url)))
+        if isinstance(key, Sequence) and key and all(isinstance(name, str) for name in key):
+            return self._with_columns([str(name) for name in key])
+        return self._with_rows(self.positions_named(key))
+
+    def __iter__(self) -> Iterator[Row]:
+        for position in range(len(self)):
+            yield self._row(position)
+
+    def __getitems__(self, positions: Sequence[int]) -> list[dict[str, Any]]:
+        """Read many rows at once, as torch's map-style fetcher asks."""
+        selection, reader = self.selection(), self.reader()
+        physical = selection.physical(np.asarray(positions, dtype=np.int64))
+        columns = {name: reader.read(name, physical) for name in selection.columns}
+        types = self.schema
+        return [
+            {name: types[name].present_one(column, at) for name, column in columns.items()}
+            for at in range(len(physical))
+        ]
+
+    def positions_named(self, rows: Any) -> Int64Array:
+        """Positions in this that a slice, list, mask, Predicate or View names, in order."""
+        if isinstance(rows, Predicate):
+            from tensorlake.dataset.query import matching_positions
+
+            return matching_positions(self, rows)
+        if isinstance(rows, Readable):
+            return self._positions_of_view(rows)
+        return positions_of(rows, len(self), what=repr(self.url))
+
+    def _positions_of_view(self, view: Readable) -> Int64Array:
+        """Rows of a view of this dataset, by identity; those that are gone are left out."""
+        from tensorlake.dataset.identity import positions_by_row_id
+
+        return positions_by_row_id(view.selection(), self.selection())
+
+    def _column(self, name: str) -> Tensor:
+        selection = self.selection()
+        if name not in selection.columns:
+            raise unknown_column(name, selection.columns)
+        return Tensor(self, name)
+
+    def _row(self, position: int) -> Row:
+        selection = self.selection()
+        row = int(selection.row_numbers(np.array([position], dtype=np.int64))[0])
+        computed = {name: column.present_one(position) for name, column in self.computed.items()}
+        return Row(self.reader(), row, (*selection.columns, *computed), computed)
+
+    @abstractmethod
+    def _with_rows(self, positions: Int64Array) -> View:
+        """A View of some of these rows."""
+
+    @abstractmethod
+    def _with_columns(self, names: Sequence[str]) -> View:
+        """A View of some of these columns."""
+
+    @property
+    def rows(self) -> Int64Array:
+        """Positions of the rows in their version, int64."""
+        selection = self.selection()
+        return selection.row_numbers(selection.all_positions())
+
+    @property
+    def row_ids(self) -> list[str]:
+        """Identities of the rows: stable under every change but deletion."""
+        from tensorlake.dataset.identity import row_id_texts
+
+        return row_id_texts(self.selection())
+
+    def iter_column_batches(self) -> Iterator[dict[str, Any]]:
+        """Read all rows in batches of stored columns, as ``extend`` of another dataset takes them."""
+        selection, reader = self.selection(), self.reader()
+        for start in range(0, selection.num_rows, BATCH_ROWS):
+            positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
+            physical = selection.physical(positions)
+            yield {name: reader.read(name, physical, decode=False) for name in selection.columns}
+
+    # Selecting
+
+    def query(self, tql: str, **params: Any) -> View:
+        """Select rows (and compute columns) by a TQL query; see docs/reference/tql.md.
+
+        Raises:
+            QueryError: The text is not TQL, or names what does not exist; it shows the place.
+        """
+        from tensorlake.dataset.query import run_query
+
+        return run_query(self, tql, params)
+
+    def where(self, condition: str | Predicate, **params: Any) -> View:
+        """Select the rows that meet a condition: TQL text without WHERE, or a Predicate."""
+        from tensorlake.dataset.query import run_where
+
+        return run_where(self, condition, params)
+
+    def take(self, count: int) -> View:
+        """Select the first rows."""
+        if count < 0:
+            raise InvalidInputError(f"take({count}): give a number of rows, 0 or more")
+        return self._with_rows(np.arange(min(count, len(self)), dtype=np.int64))
+
+    def sample(self, count: int, *, seed: int = 0) -> View:
+        """Select rows at random, without repeats, the same for the same seed."""
+        if not 0 <= count <= len(self):
+            message = f"sample({count}): there are {len(self):,} rows; give 0 to {len(self)}"
+            raise InvalidInputError(message, expected=len(self), actual=count)
+        chosen = np.random.Generator(np.random.Philox(seed)).permutation(len(self))[:count]
+        return self._with_rows(chosen.astype(np.int64))
+
+    # Streaming
+
+    def torch(self, **arguments: Any) -> Loader:
+        """Stream batches of torch tensors; arguments in docs/reference/loader.md."""
+        return self._loader("torch", arguments)
+
+    def jax(self, **arguments: Any) -> Loader:
+        """Stream batches of JAX arrays; arguments in docs/reference/loader.md."""
+        return self._loader("jax", arguments)
+
+    def loader(self, **arguments: Any) -> Loader:
+        """Stream batches of NumPy arrays; arguments in docs/reference/loader.md."""
+        return self._loader("numpy", arguments)
+
+    def _loader(self, framework: Any, arguments: dict[str, Any]) -> Loader:
+        from tensorlake.loader import make_loader
+
+        selection = self.selection()
+        return make_loader(
+            selection, self.session.reader(selection.snapshot), framework=framework, **arguments
+        )
+
+    # Out
+
+    def to_pandas(self) -> Any:
+        """Read everything into a pandas DataFrame whose index is ``_row``."""
+        from tensorlake.dataset.export import to_pandas
+
+        return to_pandas(self)
+
+    # Not here
+
+    def assign(self, name: str, rows: Any, values: Any) -> None:
+        """Refuse: only a Dataset takes values."""
+        del rows, values
+        raise self._cannot_write(f"ds[{name!r}][rows] = values")
+
+    def change_names(self, name: str, names: Sequence[str]) -> None:
+        """Refuse: only a Dataset has its class names changed."""
+        del names
+        raise self._cannot_write(f"ds[{name!r}].add_names(…)")
+
+    def _cannot_write(self, instead: str) -> ReadOnlyError:
+        return ReadOnlyError(
+            f"a View of {self.url!r} is frozen at {self.version}\nassign to its dataset: {instead}"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = NEIGHBOURS_WORDS.get(name)
+        kind = type(self).__name__
+        raise AttributeError(
+            f"{kind} has no {name!r}" + ("" if hint is None else f"; {hint}"), name=name, obj=self
+        )
+
+
+NEIGHBOURS_WORDS = {
+    "columns": "the columns are ds.tensors, their types ds.schema",
+    "column_names": "the columns are ds.tensors, their types ds.schema",
+    "features": "the schema is ds.schema",
+    "num_rows": "the number of rows is len(ds)",
+    "to_df": "a DataFrame is ds.to_pandas()",
+    "save": "changes are published by ds.commit(message)",
+    "checkout": "another version is ds.at(version), a new handle",
+    "shuffle": "order belongs to the loader: ds.torch(shuffle=True)",
+    "iter_batches": "batches are ds.loader(batch_size=…), ds.torch(…) or ds.jax(…)",
+}
+"""What users of other libraries type, and our word for it."""

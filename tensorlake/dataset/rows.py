@@ -1,0 +1,76 @@
+"""What may stand between brackets: how ``ds[…]`` and ``ds["t"][…] =`` name rows.
+
+An int is one row; a slice, a list, an integer array or a boolean mask are several; a Predicate is
+evaluated by TQL; a View of the same dataset names its rows by their identity, so that it still
+means the same rows after others were deleted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.errors import InvalidInputError, RowNotFoundError, ShapeMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["positions_of", "row_position"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def row_position(row: int, count: int, *, what: str) -> int:
+    """Check one row number, negative ones counting from the end.
+
+    Raises:
+        RowNotFoundError: There is no such row.
+    """
+    position = row + count if row < 0 else row
+    if not 0 <= position < count:
+        raise RowNotFoundError(
+            f"{what} has {count:,} rows, no row {row}\nrows are 0 to {count - 1}, or -1 from the end",
+            row=row,
+            expected=count,
+        )
+    return position
+
+
+def positions_of(rows: slice | Sequence[int] | npt.ArrayLike, count: int, *, what: str) -> Int64Array:
+    """Bring a slice, list, integer array or mask to row positions, in the order named.
+
+    Raises:
+        RowNotFoundError: One of the rows does not exist.
+        InvalidInputError: It names no rows.
+    """
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(count), dtype=np.int64)
+    named = np.asarray(rows)
+    if named.dtype == np.bool_:
+        if named.shape != (count,):
+            raise ShapeMismatchError(
+                f"a mask over {what} has one bool a row: expected shape ({count},),"
+                f" got {named.shape}",
+                expected=(count,),
+                actual=named.shape,
+            )
+        return np.flatnonzero(named).astype(np.int64)
+    if named.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if named.ndim != 1 or named.dtype.kind not in "iu":
+        raise _no_rows(rows, what)
+    positions = named.astype(np.int64)
+    positions = np.where(positions < 0, positions + count, positions)
+    if len(bad := np.flatnonzero((positions < 0) | (positions >= count))):
+        row_position(int(named[bad[0]]), count, what=what)
+    return positions
+
+
+def _no_rows(rows: Any, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} cannot be indexed by {type(rows).__name__} {str(rows)[:60]!r}\n"
+        "rows are an int, a slice, a list of ints, a mask of bools, a Predicate or a View",
+        actual=type(rows).__name__,
+    )

@@ -1,0 +1,205 @@
+"""What stands behind a dataset handle: a branch's log, the version read, and what is staged.
+
+A session is shared by a ``Dataset`` and the views made from it. Reads go through ``snapshot()``:
+the committed version, or the transaction's working copy while changes are staged. Staging is under
+one lock; reads may come from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from tensorlake.errors import InvalidStateError, ReadOnlyError
+from tensorlake.format import Entry
+from tensorlake.reading import ChunkCache, Reader, Snapshot
+from tensorlake.storage import Store, runtime
+from tensorlake.versions import (
+    BranchLog,
+    CommitRequest,
+    PackReader,
+    Resolved,
+    Transaction,
+    commit_under,
+    find_key,
+    publish_transaction,
+)
+
+__all__ = ["Session", "UncommittedChangesWarning"]
+
+
+class UncommittedChangesWarning(UserWarning):
+    """A handle was closed with staged changes, which are gone."""
+
+
+class Session:
+    """One handle's place in a dataset.
+
+    Attributes:
+        store: Where the dataset is.
+        branch: Whose log the handle stands on.
+        name: The version as the user called it.
+        is_writable: Whether changes may be staged.
+        options: How to open the store again: never holds secrets that repr would show.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        resolved: Resolved,
+        *,
+        read_only: bool = False,
+        options: Mapping[str, Any] | None = None,
+        chunks: ChunkCache | None = None,
+    ) -> None:
+        self.store = store
+        self.branch = resolved.branch
+        self.name = resolved.name
+        self.is_writable = resolved.is_writable and not read_only
+        self.why_read_only = "it was opened with read_only=True" if read_only else None
+        self.options = dict(options or {})
+        self.packs = PackReader(store)
+        self.chunks = chunks or ChunkCache()
+        self.log = BranchLog(store, self.branch)
+        self.lock = threading.RLock()
+        self._head = resolved.entry
+        self._committed = self._snapshot_of(resolved.entry)
+        self._transaction: Transaction | None = None
+        self._working: Snapshot | None = None
+        self._changes_seen = 0
+        self._is_committing = False
+        self.is_closed = False
+
+    @property
+    def head(self) -> Entry:
+        """The log entry the handle stands on."""
+        return self._head
+
+    @property
+    def committed(self) -> Snapshot:
+        """The version the handle stands on, without staged changes."""
+        return self._committed
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What is staged; None when nothing is."""
+        transaction = self._transaction
+        return transaction if transaction is not None and transaction.has_changes else None
+
+    def snapshot(self) -> Snapshot:
+        """What a read sees now: the staged changes too."""
+        if self.transaction is None:
+            return self._committed
+        with self.lock:
+            transaction = self.transaction
+            if transaction is None:
+                return self._committed
+            if self._working is None or self._working.state is not transaction.working():
+                self._changes_seen += 1
+                self._working = Snapshot(
+                    transaction.working(),
+                    transaction.packs,
+                    version=self._committed.version,
+                    digest=f"{self._committed.digest}+{transaction.txid}.{self._changes_seen}",
+                    is_staged=True,
+                )
+            return self._working
+
+    def reader(self, snapshot: Snapshot) -> Reader:
+        """Make a reader of a snapshot; chunks read are shared by the session's readers."""
+        return Reader(snapshot, self.chunks)
+
+    def staging(self) -> Transaction:
+        """Begin, or go on with, staging changes. Call with the lock held.
+
+        Raises:
+            ReadOnlyError: The handle cannot write.
+        """
+        self._check_open()
+        if not self.is_writable:
+            raise ReadOnlyError(
+                f"this handle is at {self.name!r} of {self.store.url!r} and cannot write"
+                + (f": {self.why_read_only}\n" if self.why_read_only else "\n")
+                + f"a branch is writable: ds.branch('fix', at={self.name!r})",
+                version=self.name,
+            )
+        if self._is_committing:
+            raise InvalidStateError("a commit of this handle is under way in another thread")
+        if self._transaction is None:
+            self._transaction = Transaction(self.store, self._head, self.packs)
+        return self._transaction
+
+    def commit(self, request: CommitRequest) -> Entry:
+        """Publish what is staged; the head when nothing is, the first commit when ``key`` is known.
+
+        Raises:
+            ConflictError: Another commit changed the same; everything stays staged.
+        """
+        with self.lock:
+            self._check_open()
+            if self._is_committing:
+                raise InvalidStateError("a commit of this handle is under way in another thread")
+            transaction = self.transaction
+            if transaction is None:
+                return self._head
+            if request.key is not None:
+                known = runtime.run(find_key(self.log, self._head, request.key))
+                if known is not None:
+                    self.discard()
+                    return known
+            self._is_committing = True
+        try:
+            entry = publish_transaction(transaction, self.log, request)
+        finally:
+            self._is_committing = False
+        with self.lock:
+            self._stand_on(entry)
+        return entry
+
+    def discard(self) -> None:
+        """Forget everything staged; views of it are stale from now on."""
+        with self.lock:
+            if self._working is not None:
+                self._working.retire()
+            self._transaction, self._working = None, None
+
+    def refresh(self) -> None:
+        """Move to the branch's newest entry."""
+        with self.lock:
+            newest = runtime.run(self.log.newest_from(self._head))
+            if newest.seq != self._head.seq:
+                self._stand_on(newest)
+
+    def close(self) -> None:
+        """Give the handle back; warn when staged changes are lost by it."""
+        if self.is_closed:
+            return
+        if self.transaction is not None:
+            warnings.warn(
+                f"{self.store.url!r} was closed with staged changes, which are gone;"
+                " call ds.commit() or ds.discard() first",
+                UncommittedChangesWarning,
+                stacklevel=3,
+            )
+            self.discard()
+        self.is_closed = True
+
+    def _stand_on(self, entry: Entry) -> None:
+        # Snapshots of the working copy stay readable: all they cite is stored now.
+        self._transaction, self._working = None, None
+        self._head = entry
+        self._committed = self._snapshot_of(entry)
+
+    def _snapshot_of(self, entry: Entry) -> Snapshot:
+        if entry.kind != "commit":
+            under = runtime.run(commit_under(self.store, self.branch, entry))
+            return Snapshot.of_entry(under, self.packs, branch=self.branch)
+        return Snapshot.of_entry(entry, self.packs, branch=self.branch)
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise InvalidStateError(
+                f"this handle of {self.store.url!r} is closed; open the dataset again with tl.open"
+            )

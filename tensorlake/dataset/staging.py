@@ -1,0 +1,123 @@
+"""Staging rows: append, extend, assign, delete. Each call is all or nothing.
+
+Values are checked before anything is staged; where a call arrives in several batches (an iterator)
+a savepoint is taken first and returned to on any error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.incoming import batches, convert_batch
+from tensorlake.dataset.rewriting import edits_for
+from tensorlake.dataset.session import Session
+from tensorlake.errors import InvalidInputError, ShapeMismatchError
+from tensorlake.reading import Selection
+from tensorlake.types import Column, take
+
+__all__ = ["append", "assign", "delete", "extend"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def append(session: Session, row: Mapping[str, Any]) -> None:
+    """Stage one row."""
+    if not isinstance(row, Mapping):
+        raise InvalidInputError(
+            f"append() takes one row {{'name': value, …}}, got {type(row).__name__}\n"
+            "for many rows use extend()",
+            actual=type(row).__name__,
+        )
+    with session.lock:
+        transaction = session.staging()
+        batch = {name: [value] for name, value in row.items()}
+        columns, _ = convert_batch(
+            transaction.schema, batch, row_start=transaction.num_rows, call="append()"
+        )
+        transaction.append(columns, 1)
+
+
+def extend(session: Session, data: Any) -> None:
+    """Stage rows, in as many batches as the data come in."""
+    with session.lock:
+        transaction = session.staging()
+        savepoint = transaction.savepoint()
+        row_start = 0
+        try:
+            for batch in batches(data, call="extend()"):
+                columns, rows = convert_batch(
+                    transaction.schema, batch, row_start=row_start, call="extend()"
+                )
+                if rows:
+                    transaction.append(columns, rows)
+                row_start += rows
+        except BaseException:
+            transaction.roll_back(savepoint)
+            raise
+
+
+def assign(session: Session, name: str, positions: Int64Array, values: Any) -> None:
+    """Stage values for rows (positions in what the handle sees) of one tensor."""
+    with session.lock:
+        transaction = session.staging()
+        snapshot = session.snapshot()
+        spec = snapshot.spec(name)
+        if len(np.unique(positions)) < len(positions):
+            raise InvalidInputError(
+                f"an assignment to {name!r} names rows more than once; which value should win?\n"
+                "name every row once",
+                tensor=name,
+            )
+        call = f"ds[{name!r}][rows] ="
+        column = _converted(session, name, values, len(positions), call=call)
+        physical = snapshot.physical(positions)
+        order = np.argsort(physical, kind="stable")
+        physical, column = physical[order], take(column, order)
+        if len(physical) == 0:
+            return
+        transaction = session.staging()
+        edits = edits_for(
+            session.reader(snapshot), transaction, spec, physical=physical, column=column
+        )
+        transaction.edit(spec, edits, physical)
+
+
+def _converted(session: Session, name: str, values: Any, rows: int, *, call: str) -> Column:
+    """Check values for ``rows`` rows; a single value stands for every row."""
+    sample_type = session.snapshot().spec(name).type
+    if _is_single(values, ndim=len(sample_type.shape)):
+        one = sample_type.convert([values], tensor=name, call=call)
+        return take(one, np.zeros(rows, dtype=np.int64))
+    column = sample_type.convert(values, tensor=name, call=call)
+    if len(column) != rows:
+        raise ShapeMismatchError(
+            f"{call} got {len(column):,} values for {rows:,} rows of {name!r}\n"
+            "give one value for each row, or a single one for all; nothing was staged",
+            tensor=name,
+            expected=rows,
+            actual=len(column),
+        )
+    return column
+
+
+def _is_single(values: Any, *, ndim: int) -> bool:
+    """Whether this is one sample, to be broadcast, rather than a sequence of samples."""
+    if values is None or isinstance(values, str | bytes | Mapping):
+        return True
+    if hasattr(values, "ndim"):
+        return int(values.ndim) == ndim
+    return not isinstance(values, list | tuple) and not hasattr(values, "__len__")
+
+
+def delete(session: Session, selection: Selection, positions: Int64Array) -> int:
+    """Stage that rows (positions in ``selection``) are no longer shown."""
+    with session.lock:
+        transaction = session.staging()
+        rows = np.unique(selection.row_numbers(positions))
+        if len(rows):
+            transaction.delete(rows, selection.snapshot.physical(rows))
+        return len(rows)

@@ -1,0 +1,241 @@
+"""One column of a dataset or view: reading it, asking of it, assigning to it.
+
+What comes back from brackets follows from the schema, never from the values: a fixed shape gives
+one array, a ``None`` in the shape a ``Ragged``, text and JSON a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.predicate import Predicate, comparison, membership, nullness
+from tensorlake.dataset.rows import positions_of, row_position
+from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.types import (
+    NO_DEFAULT,
+    ClassLabel,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    UniformColumn,
+)
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.readable import Readable
+
+__all__ = ["Tensor"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class Tensor:
+    """A column, over the rows of its dataset or view.
+
+    Comparing it (``ds["label"] == "cat"``) makes a ``Predicate``; brackets read.
+    """
+
+    __hash__ = None  # == makes a Predicate
+
+    def __init__(self, rows: Readable, name: str) -> None:
+        self._rows = rows
+        self.name = name
+        rows.selection().snapshot.spec(name)
+
+    @property
+    def type(self) -> SampleType:
+        """The type of its samples."""
+        return self._rows.selection().snapshot.spec(self.name).type
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Dtype of the decoded elements; None for text, JSON and bytes."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Shape of the whole column: rows first; None where samples differ."""
+        return (len(self), *self.type.shape)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was noted about the tensor."""
+        return dict(self._rows.selection().snapshot.spec(self.name).attributes)
+
+    def __len__(self) -> int:
+        return self._rows.selection().num_rows
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), ITERATED_AT_ONCE):
+            column = self._column(np.arange(start, min(len(self), start + ITERATED_AT_ONCE)))
+            for position in range(len(column)):
+                yield self.type.present_one(column, position)
+
+    def __repr__(self) -> str:
+        dtype = "" if self.dtype is None else f" {self.type.shape} {self.dtype}"
+        return f"Tensor {self.name!r} {self.type.describe()} · {len(self):,} ×{dtype or ' bytes'}"
+
+    # Reading
+
+    def __getitem__(self, rows: Any) -> Any:
+        if isinstance(rows, tuple):
+            return self._region(rows)
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+            position = row_position(int(rows), len(self), what=self._what())
+            return self.type.present_one(self._column(np.array([position])), 0)
+        return self.type.present(self._column(self.positions(rows)), tensor=self.name)
+
+    def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
+        """Read rows as brackets do, with ``null`` in the place of NULLs."""
+        column = self._column(self.positions(rows))
+        return self.type.present(column, tensor=self.name, null=null)
+
+    def shapes(self, rows: Any = slice(None)) -> Int64Array:
+        """Shapes of the samples, int64 (n, ndim), without decoding any."""
+        selection = self._rows.selection()
+        physical = selection.physical(self.positions(rows))
+        return self._rows.reader().shapes(self.name, physical)
+
+    def bytes(self, row: int) -> bytes:
+        """The stored, encoded sample of one row.
+
+        Raises:
+            InvalidInputError: The tensor's samples are not stored as encoded bytes, or it is NULL.
+        """
+        position = row_position(int(row), len(self), what=self._what())
+        column = self._column(np.array([position]), decode=False)
+        if not isinstance(column, EncodedColumn):
+            raise InvalidInputError(
+                f"{self.name!r} ({self.type.describe()}) stores arrays, not encoded samples\n"
+                f"read it: ds[{self.name!r}][{row}]",
+                tensor=self.name,
+            )
+        if column.valid is not None and not column.valid[0]:
+            message = f"row {row} of {self.name!r} is NULL and has no bytes"
+            raise InvalidInputError(message, tensor=self.name, row=row)
+        return bytes(column.samples[0])
+
+    def _region(self, key: tuple[Any, ...]) -> Any:
+        rows, *region = key
+        if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
+            raise InvalidInputError(
+                f"a region is of one row: ds[{self.name!r}][row, 10:20, 10:20];"
+                f" got {rows!r} for the row",
+                tensor=self.name,
+            )
+        sample = self[int(rows)]
+        return None if sample is None else np.asarray(sample)[tuple(region)]
+
+    def positions(self, rows: Any) -> Int64Array:
+        """Positions that a slice, list, mask, Predicate or View names."""
+        if hasattr(rows, "selection") or isinstance(rows, Predicate):
+            return self._rows.positions_named(rows)
+        return positions_of(rows, len(self), what=self._what())
+
+    def _column(self, positions: Int64Array, *, decode: bool = True) -> Column:
+        physical = self._rows.selection().physical(positions)
+        return self._rows.reader().read(self.name, physical, decode=decode)
+
+    def _what(self) -> str:
+        return f"tensor {self.name!r} of {self._rows.selection().snapshot.url!r}"
+
+    # Conditions
+
+    def __eq__(self, value: object) -> Predicate:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride] - conditions, as in every column library
+        return comparison(self.name, "=", value)
+
+    def __ne__(self, value: object) -> Predicate:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        return comparison(self.name, "!=", value)
+
+    def __lt__(self, value: object) -> Predicate:
+        return comparison(self.name, "<", value)
+
+    def __le__(self, value: object) -> Predicate:
+        return comparison(self.name, "<=", value)
+
+    def __gt__(self, value: object) -> Predicate:
+        return comparison(self.name, ">", value)
+
+    def __ge__(self, value: object) -> Predicate:
+        return comparison(self.name, ">=", value)
+
+    def isin(self, values: Iterable[object]) -> Predicate:
+        """Ask for rows whose value is one of several."""
+        return membership(self.name, values)
+
+    def is_null(self) -> Predicate:
+        """Ask for rows whose value is NULL."""
+        return nullness(self.name)
+
+    # Writing
+
+    def __setitem__(self, rows: Any, values: Any) -> None:
+        self._rows.assign(self.name, rows, values)
+
+    # Class labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The class names, by code.
+
+        Raises:
+            SchemaError: The tensor holds no class labels.
+        """
+        return tuple(self._class_label("names").names)
+
+    @property
+    def names_or_none(self) -> tuple[str, ...] | None:
+        """The class names; None for other types."""
+        sample_type = self.type
+        return tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None
+
+    def codes(self, names: Sequence[str]) -> Int64Array:
+        """The codes of class names.
+
+        Raises:
+            UnknownClassError: One of them is no class of this tensor.
+        """
+        label = self._class_label("codes()")
+        column = label.convert(list(names), tensor=self.name, call="codes()")
+        assert isinstance(column, UniformColumn | RaggedColumn)
+        return column.values
+
+    def read_codes(self) -> list[int | None]:
+        """The codes of all rows; None where NULL."""
+        column = self._column(np.arange(len(self)))
+        assert isinstance(column, UniformColumn)
+        codes: list[int | None] = column.values.tolist()
+        if column.valid is not None:
+            for position in np.flatnonzero(~column.valid).tolist():
+                codes[position] = None
+        return codes
+
+    def add_names(self, names: Sequence[str]) -> None:
+        """Add class names, with the next codes. Staged."""
+        self._rows.change_names(self.name, [*self._class_label("add_names()").names, *names])
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a class another name; its code and rows stay. Staged."""
+        code = int(self.codes([old])[0])
+        names = [*self.names]
+        names[code] = new
+        self._rows.change_names(self.name, names)
+
+    def _class_label(self, what: str) -> ClassLabel:
+        sample_type = self.type
+        if not isinstance(sample_type, ClassLabel):
+            raise SchemaError(
+                f"{self.name!r} is {sample_type.describe()} and has no class names"
+                f" ({what} needs a ClassLabel)\ndeclare it as tl.ClassLabel([…])",
+                tensor=self.name,
+            )
+        return sample_type
+
+
+
+ITERATED_AT_ONCE = 256
+"""Rows read together while iterating: bounded memory, and whole chunks in one read."""

@@ -1,0 +1,70 @@
+"""How values, sizes and times read in ``repr``, ``summary`` and messages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["describe_value", "human_nbytes", "human_time", "plural"]
+
+KILO = 1000
+SHOWN_CHARACTERS = 60
+SHOWN_ELEMENTS = 8
+DAY_S = 86_400
+
+
+def human_nbytes(nbytes: int) -> str:
+    """Write a size with three digits and a decimal unit.
+
+    >>> human_nbytes(812), human_nbytes(2_710_000)
+    ('812 B', '2.71 MB')
+    """
+    size, units = float(nbytes), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 999.5:  # noqa: PLR2004 - what would print as 1000
+        size, unit = size / KILO, next(units, "PB")
+    return f"{nbytes} B" if unit == "B" else f"{size:.3g} {unit}"
+
+
+def human_time(when: dt.datetime, *, now: dt.datetime) -> str:
+    """Write how long ago something was.
+
+    >>> noon = dt.datetime(2026, 1, 2, 12)
+    >>> human_time(noon - dt.timedelta(hours=2), now=noon)
+    '2 hours ago'
+    """
+    seconds = (now - when).total_seconds()
+    for unit, length in (("day", DAY_S), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return f"{plural(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "row"), plural(12480, "row")
+    ('1 row', '12,480 rows')
+    """
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
+
+
+def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
+    """Write one value on one line: a class by its name, an array by its dtype and shape."""
+    if value is None:
+        return "NULL"
+    if names is not None and np.ndim(value) == 0:
+        return f"{int(value)} {names[int(value)]!r}"
+    if names is not None:
+        return f"{[names[code] for code in np.asarray(value).tolist()[:SHOWN_ELEMENTS]]}"
+    if isinstance(value, np.ndarray) and value.ndim:
+        shown = ""
+        if value.size <= SHOWN_ELEMENTS:
+            shown = " " + np.array2string(value, separator=", ", precision=4).replace("\n", "")
+        return f"{value.dtype} {value.shape}{shown}"
+    text = repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

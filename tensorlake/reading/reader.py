@@ -1,0 +1,326 @@
+"""Reading samples of a snapshot: rows → chunks → bytes → columns.
+
+From a local folder chunks are memory-mapped; from elsewhere a chunk is one ranged GET, or, where few
+of its rows are wanted, only the parts that hold them (units). Everything is verified on arrival; a
+mapped chunk once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.format import (
+    ChunkHeader,
+    ChunkKind,
+    ChunkLayout,
+    TensorSpec,
+    Units,
+    decode_chunk,
+    decode_units,
+    header_rows,
+    read_header,
+    read_units,
+    rows_of_unit,
+    unit_of_rows,
+    unit_ranges,
+)
+from tensorlake.reading.chunks import ChunkCache, ChunkIndex, ChunkKey, Located
+from tensorlake.reading.snapshot import Snapshot
+from tensorlake.storage import Buffer, Store, runtime
+from tensorlake.types import Column, concat, take
+
+__all__ = ["Reader"]
+
+Int64Array = npt.NDArray[np.int64]
+
+WHOLE_CHUNK_NBYTES_MAX = 256 << 10
+"""A chunk this small is read whole: at 20 ms a request its bytes cost less than a second request."""
+
+CHUNKS_IN_FLIGHT = 64
+
+
+class Reader:
+    """Reads columns of one snapshot. Thread-safe; cheap to make."""
+
+    def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
+        self.snapshot = snapshot
+        self._cache = cache or ChunkCache()
+        self._indexes: dict[str, ChunkIndex] = {}
+
+    @property
+    def store(self) -> Store:
+        """Where the bytes come from."""
+        return self.snapshot.packs.store
+
+    # For the loader: one step at a time
+
+    def locate(self, tensor: str, physical: Int64Array) -> Located:
+        """Find in which chunks physical rows lie; any order."""
+        return self.index(tensor).locate(physical)
+
+    def index(self, tensor: str) -> ChunkIndex:
+        """The tensor's extents, ready to be searched."""
+        found = self._indexes.get(tensor)
+        if found is None:
+            extents = self.snapshot.extents(self.snapshot.spec(tensor).id)
+            found = self._indexes.setdefault(tensor, ChunkIndex(extents))
+        return found
+
+    async def fetch_chunk(self, key: ChunkKey) -> Buffer:
+        """Read a chunk's bytes by one request, and verify them."""
+        blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
+        return _verified(key, blob)
+
+    def map_chunk(self, key: ChunkKey) -> Buffer | None:
+        """View a chunk of a local folder (or a staged one) in memory; None elsewhere."""
+        blob = self.snapshot.packs.map_range(key.pack, key.offset, key.nbytes)
+        if blob is not None and not self._cache.is_verified(key):
+            _verified(key, blob)
+            self._cache.set_verified(key)
+        return blob
+
+    def decode_chunk(self, tensor: str, key: ChunkKey, blob: Buffer) -> Column:
+        """Turn a chunk's verified bytes into a column of stored samples."""
+        layout = self.snapshot.spec(tensor).encodings[key.read_as]
+        return decode_chunk(
+            blob,
+            header_nbytes=key.header_nbytes,
+            rows=header_rows(blob),
+            layout=layout,
+            verify=None,
+            where=str(key),
+        )
+
+    def fill_column(self, tensor: str, rows: int) -> Column:
+        """The stored samples of rows that have the tensor's fill."""
+        spec = self.snapshot.spec(tensor)
+        return spec.type.fill_column(spec.fill, rows)
+
+    # For everyone else: columns
+
+    def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
+        """Read samples of physical rows, in their order; media decoded unless told not to.
+
+        Raises:
+            CorruptionError: Stored bytes are damaged; the message says where.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        if len(physical) == 0:
+            column = spec.type.convert([], tensor=tensor)
+        else:
+            column = self._gather(spec, self.locate(tensor, physical))
+        if decode and spec.type.is_media:
+            return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
+        return column
+
+    def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
+        """Shapes of samples, int64 (n, ndim), from headers alone; −1 where NULL.
+
+        Raises:
+            InvalidInputError: The type's samples have no shape.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        if spec.type.dtype is None:
+            raise InvalidInputError(
+                f"{tensor!r} ({spec.type.describe()}) has no shape; read it: ds[{tensor!r}][:]",
+                tensor=tensor,
+            )
+        shapes = np.empty((len(physical), len(spec.type.shape)), dtype=np.int64)
+        located = self.locate(tensor, physical)
+        headers = self._headers(located.chunks)
+        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+            rows = np.flatnonzero(located.chunk == at)
+            wanted = located.row_in_chunk[rows]
+            if header is None:
+                column = self.fill_column(tensor, 1)
+                own = getattr(column, "shapes", None)
+                valid = column.valid
+                fixed = np.array([spec.type.shape]) if own is None else own
+                shapes[rows] = -1 if valid is not None and not valid[0] else fixed
+                continue
+            layout = spec.encodings[key.read_as]
+            if header.shapes is None:
+                shapes[rows] = np.array(layout.shape, dtype=np.int64)
+            else:
+                shapes[rows] = header.shapes[wanted]
+            if header.valid is not None:
+                shapes[rows[~header.valid[wanted]]] = -1
+        return shapes
+
+    def stored_nbytes(self, tensor: str, physical: Int64Array) -> int:
+        """Bytes of the chunks that hold these rows."""
+        if len(physical) == 0:
+            return 0
+        return sum(key.nbytes for key in self.locate(tensor, physical).chunks)
+
+    def _gather(self, spec: TensorSpec, located: Located) -> Column:
+        """Take each chunk's wanted rows, then put them in the order asked for."""
+        order = np.argsort(located.chunk, kind="stable")
+        counts = np.bincount(located.chunk, minlength=len(located.chunks))
+        wanted = np.split(located.row_in_chunk[order], np.cumsum(counts)[:-1])
+        parts: list[Column | None] = [
+            self._at_hand(spec, key, rows) for key, rows in zip(located.chunks, wanted, strict=True)
+        ]
+        missing = [at for at, part in enumerate(parts) if part is None]
+        if missing:
+            fetched = runtime.run(self._fetch(spec, located, wanted, missing))
+            for at, part in zip(missing, fetched, strict=True):
+                parts[at] = part
+        column = concat([part for part in parts if part is not None])
+        if len(located.chunks) == 1:
+            return column
+        inverse = np.empty(len(order), dtype=np.int64)
+        inverse[order] = np.arange(len(order))
+        return take(column, inverse)
+
+    def _at_hand(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column | None:
+        """Rows of a chunk that needs no request; None when it does."""
+        if key.is_fill:
+            return self.fill_column(spec.name, len(rows))
+        whole = self._cache.column(key)
+        if whole is None:
+            blob = self.map_chunk(key)
+            if blob is None:
+                return None
+            whole = self.decode_chunk(spec.name, key, blob)
+            self._cache.keep(key, whole)
+        return take(whole, rows)
+
+    async def _fetch(
+        self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
+    ) -> list[Column]:
+        factories: list[Callable[[], Coroutine[Any, Any, Column]]] = [
+            partial(
+                self._fetch_rows,
+                spec,
+                located.chunks[at],
+                int(located.extents[at]),
+                wanted[at],
+            )
+            for at in which
+        ]
+        return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
+
+    async def _fetch_rows(
+        self, spec: TensorSpec, key: ChunkKey, entry: int, rows: Int64Array
+    ) -> Column:
+        if key.nbytes > WHOLE_CHUNK_NBYTES_MAX:
+            part = await self._fetch_units(spec, key, entry, rows)
+            if part is not None:
+                return part
+        whole = self.decode_chunk(spec.name, key, await self.fetch_chunk(key))
+        self._cache.keep(key, whole)
+        return take(whole, rows)
+
+    async def _fetch_units(
+        self, spec: TensorSpec, key: ChunkKey, entry: int, rows: Int64Array
+    ) -> Column | None:
+        """Read only the parts of a chunk that hold some rows; None when the whole costs less."""
+        layout = spec.encodings[key.read_as]
+        units = await self._units(spec, key, entry)
+        if units is None:
+            return None
+        wanted, inverse = np.unique(unit_of_rows(layout, rows), return_inverse=True)
+        ranges = unit_ranges(units, wanted, header_nbytes=key.header_nbytes) + key.offset
+        if 2 * int((ranges[:, 1] - ranges[:, 0]).sum()) > key.nbytes:
+            return None
+        pairs = [(int(start), int(stop)) for start, stop in ranges]
+        buffers = await self.store.get_ranges(key.pack.path, pairs)
+        return _rows_of_units(
+            buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
+        )
+
+    async def _units(self, spec: TensorSpec, key: ChunkKey, entry: int) -> Units | None:
+        """The parts of a chunk that can be read alone: from the index, else from its header."""
+        recorded = self.index(spec.name).extents.units.entry(entry)
+        if recorded is not None:
+            return Units(*recorded)
+        data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
+        return read_units(
+            data,
+            header_nbytes=key.header_nbytes,
+            rows=header_rows(data),
+            layout=spec.encodings[key.read_as],
+            where=str(key),
+        )
+
+    def _headers(self, keys: tuple[ChunkKey, ...]) -> list[ChunkHeader | None]:
+        """Headers of chunks, in order; None for fills."""
+        found: list[ChunkHeader | None] = []
+        missing: list[int] = []
+        for at, key in enumerate(keys):
+            header = None if key.is_fill else self._header_at_hand(key)
+            if header is None and not key.is_fill:
+                missing.append(at)
+            found.append(header)
+        if missing:
+            factories = [partial(self._fetch_header, keys[at]) for at in missing]
+            fetched = runtime.run(runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT))
+            for at, header in zip(missing, fetched, strict=True):
+                found[at] = header
+        return found
+
+    def _header_at_hand(self, key: ChunkKey) -> ChunkHeader | None:
+        header = self._cache.header(key)
+        if header is None:
+            data = self.snapshot.packs.map_range(key.pack, key.offset, key.header_nbytes)
+            header = None if data is None else self._parsed(key, data)
+        return header
+
+    async def _fetch_header(self, key: ChunkKey) -> ChunkHeader:
+        data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
+        return self._parsed(key, data)
+
+    def _parsed(self, key: ChunkKey, data: Buffer) -> ChunkHeader:
+        header = read_header(
+            data, header_nbytes=key.header_nbytes, rows=header_rows(data), where=str(key)
+        )
+        self._cache.keep_header(key, header)
+        return header
+
+
+def _rows_of_units(
+    buffers: Sequence[Buffer],
+    wanted: Int64Array,
+    inverse: Int64Array,
+    rows: Int64Array,
+    *,
+    units: Units,
+    layout: ChunkLayout,
+    where: str,
+) -> Column:
+    """Take rows of a chunk out of the parts that hold them; part ``inverse[i]`` holds row i."""
+    is_encoded = layout.kind is ChunkKind.ENCODED
+    chunk_rows = (
+        len(units)
+        if is_encoded
+        else int(units.lengths.sum(dtype=np.int64)) // max(1, layout.row_nbytes)
+    )
+    column = decode_units(
+        buffers, wanted, units=units, rows=chunk_rows, layout=layout, where=where
+    )
+    spans = [rows_of_unit(layout, unit, rows=chunk_rows) for unit in wanted.tolist()]
+    starts = np.array([start for start, _ in spans], dtype=np.int64)
+    lengths = np.array([stop - start for start, stop in spans], dtype=np.int64)
+    begins = np.cumsum(lengths) - lengths
+    return take(column, begins[inverse] + rows - starts[inverse])
+
+
+def _verified(key: ChunkKey, blob: Buffer) -> Buffer:
+    if xxh3_64_intdigest(blob) != key.checksum:
+        raise CorruptionError(
+            f"{key} is damaged: the checksum of its {key.nbytes:,} bytes is wrong\n"
+            "restore the object from a copy, or run check() to see what is lost",
+            object=key.pack.path,
+            offset=key.offset,
+        )
+    return blob

@@ -1,0 +1,94 @@
+"""Making a dataset: the descriptor first, then ``branches/main/0``, whose put-if-absent decides.
+
+A descriptor without that entry is a creation that died; ``create_dataset`` completes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.format import (
+    DESCRIPTOR,
+    MAIN,
+    Descriptor,
+    Entry,
+    Extents,
+    RowIdRuns,
+    RowSegments,
+    Schema,
+    Root,
+    new_txid,
+)
+from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.versions.commit import author
+from tensorlake.versions.entries import now_microseconds
+from tensorlake.versions.log import BranchLog, LostRace
+from tensorlake.versions.refs import Resolved
+
+__all__ = ["create_dataset", "read_descriptor"]
+
+
+async def create_dataset(
+    store: Store, schema: dict[str, Any], *, grace_s: int, exist_ok: bool
+) -> Resolved:
+    """Make an empty dataset; with ``exist_ok`` the head of the one that is there.
+
+    Raises:
+        InvalidInputError: There is one already.
+    """
+    if await read_descriptor(store) is None:
+        descriptor = Descriptor(new_txid(), now_microseconds(), grace_s)
+        try:
+            await store.put_if_absent(DESCRIPTOR, descriptor.to_bytes())
+        except ObjectExistsError:
+            await read_descriptor(store)  # another creator's; it must be one we can write
+    log = BranchLog(store, MAIN)
+    head = await log.head()
+    if head is None:
+        first = Entry(
+            kind="commit",
+            seq=0,
+            txid=new_txid(),
+            time=now_microseconds(),
+            author=author(),
+            message="create",
+            schema=schema,
+            roots={spec.id: Root.of(Extents.empty()) for spec in Schema.from_json(schema).tensors},
+            rows=Root.of(RowSegments.empty()),
+            row_ids=Root.of(RowIdRuns.empty()),
+        )
+        published = await log.publish(first)
+        if isinstance(published, Entry):
+            await log.write_hint(published)
+            return Resolved(MAIN, published, is_writable=True, name=MAIN)
+        head = published.winner
+        if not isinstance(published, LostRace) or not exist_ok:
+            raise _exists(store)
+    if not exist_ok:
+        raise _exists(store)
+    return Resolved(MAIN, await log.newest_from(head), is_writable=True, name=MAIN)
+
+
+def _exists(store: Store) -> InvalidInputError:
+    return InvalidInputError(
+        f"there is a tensorlake dataset at {store.url!r} already\n"
+        "open it with tl.open(url), or give exist_ok=True, or choose another URL",
+        dataset=store.url,
+    )
+
+
+async def read_descriptor(store: Store) -> Descriptor | None:
+    """Read what the dataset is; None when there is none.
+
+    Raises:
+        CorruptionError: The descriptor is damaged.
+        UnsupportedFeatureError: It was written by a newer format than this reads.
+    """
+    data = await store.get(DESCRIPTOR)
+    if data is None:
+        return None
+    if not data:
+        message = f"{DESCRIPTOR!r} of {store.url!r} is empty; restore it from a copy"
+        raise CorruptionError(message, object=DESCRIPTOR)
+    return Descriptor.from_bytes(data)

@@ -1,0 +1,50 @@
+"""Small facts about log entries that several rooms need."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from tensorlake.format import Entry, Fence, Parent
+
+__all__ = ["fence_of", "following", "microseconds", "now_microseconds", "time_of"]
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def microseconds(when: dt.datetime) -> int:
+    """Write an aware time as the log does: microseconds since 1970."""
+    return (when - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def now_microseconds() -> int:
+    """The local clock, as the log writes it."""
+    return microseconds(dt.datetime.now(dt.UTC))
+
+
+def time_of(entry: Entry) -> dt.datetime:
+    """When an entry was published, by its writer's clock."""
+    return EPOCH + dt.timedelta(microseconds=entry.time)
+
+
+def fence_of(entry: Entry) -> Fence:
+    """The largest fence of the log up to this entry."""
+    return entry.fence or Fence()
+
+
+def following(before: Entry, *, branch: str, **members: Any) -> Entry:
+    """Make the entry after ``before`` on the same branch: numbered, chained, later in time.
+
+    What is not given (fence, features, indexes, version vector, …) carries over.
+    """
+    own_parent = Parent(branch=branch, seq=before.seq, digest=before.digest)
+    carried: dict[str, Any] = {
+        "seq": before.seq + 1,
+        "prev": before.digest,
+        "time": max(now_microseconds(), before.time + 1),
+        "parents": (own_parent,) if before.has_body else (),
+        "of": None,
+        "keys": (),
+        "meta": {},
+    }
+    return before.changed(**{**carried, **members})

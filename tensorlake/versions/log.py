@@ -1,0 +1,170 @@
+"""A branch as a numbered log: finding its head, reading an entry, publishing the next one.
+
+Entries ``branches/<branch>/<seq>.json`` are immutable and contiguous from 0; publishing is one
+put-if-absent of the next number, the only atomic operation asked of a store. ``HEAD`` beside them
+is a hint: it costs requests when stale, missing or wrong, never truth. See
+``docs/reference/format.md``, "Head look-up" and "Commit".
+
+Invariants:
+- A head is returned only when its entry was read and the number after it was seen absent.
+- Success is reported only when the entry with *our* ``txid`` stands at the number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from tensorlake.errors import (
+    CommitOutcomeUnknownError,
+    CorruptionError,
+    StorageError,
+    TensorlakeError,
+    VersionNotFoundError,
+)
+from tensorlake.format import Entry, decode_name, entry_path, head_path
+from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
+
+__all__ = ["BranchLog", "LostRace", "list_branches"]
+
+_log = logging.getLogger("tensorlake.versions")
+
+PUBLISH_TRIES = 5
+"""How often one entry is sent before its outcome is declared unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """Another writer's entry took the number."""
+
+    winner: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLog:
+    """The log of one branch in one store."""
+
+    store: Store
+    branch: str
+
+    async def entry(self, seq: int) -> Entry | None:
+        """Read entry ``seq``; None when it does not exist."""
+        path = entry_path(self.branch, seq)
+        data = await self.store.get(path)
+        if data is None:
+            return None
+        entry = Entry.from_bytes(data, where=path)
+        if entry.seq != seq:
+            message = f"{path!r} says it is entry {entry.seq}, expected {seq}; restore it"
+            raise CorruptionError(message, object=path, expected=seq, actual=entry.seq)
+        return entry
+
+    async def existing(self, seq: int) -> Entry:
+        """Read entry ``seq``, which must exist."""
+        entry = await self.entry(seq)
+        if entry is None:
+            raise VersionNotFoundError(
+                f"{self.store.url!r} has no version '{self.branch}@{seq}'; see ds.log()",
+                version=f"{self.branch}@{seq}",
+            )
+        return entry
+
+    async def head(self) -> Entry | None:
+        """Find the newest entry: 3 requests in 2 round trips when the hint is fresh; no LIST.
+
+        Returns None when the branch has no entry at all.
+        """
+        hint = await self._hint()
+        if hint is not None:
+            here, after = await asyncio.gather(self.entry(hint), self.entry(hint + 1))
+            if here is not None:
+                return here if after is None else await self.newest_from(after)
+        first = await self.entry(0)
+        return None if first is None else await self.newest_from(first)
+
+    async def newest_from(self, entry: Entry) -> Entry:
+        """Gallop (+1, +2, +4, …) from an entry that exists, then bisect to the newest."""
+        known, step = entry, 1
+        while True:
+            ahead = await self.entry(known.seq + step)
+            if ahead is None:
+                break
+            known, step = ahead, step * 2
+        absent = known.seq + step
+        while absent - known.seq > 1:
+            middle = await self.entry((known.seq + absent) // 2)
+            if middle is None:
+                absent = (known.seq + absent) // 2
+            else:
+                known = middle
+        return known
+
+    async def after(self, seq: int) -> AsyncIterator[Entry]:
+        """Yield the entries that follow ``seq``, oldest first."""
+        while (entry := await self.entry(seq + 1)) is not None:
+            yield entry
+            seq = entry.seq
+
+    async def publish(self, entry: Entry) -> Entry | LostRace:
+        """Put ``entry`` at its number, durably, exactly once.
+
+        Whatever the store answered, the number is read back before a failure is believed: our own
+        ``txid`` there is success, another's a lost race, absence means that nothing landed.
+
+        Raises:
+            CommitOutcomeUnknownError: Neither the put nor the read-back gave an answer.
+        """
+        path = entry_path(self.branch, entry.seq)
+        data, entry = entry.sealed()
+        for attempt in range(PUBLISH_TRIES):
+            try:
+                await self.store.put_if_absent(path, data)
+            except (ObjectExistsError, UnknownOutcomeError) as error:
+                found = await self._read_back(entry, cause=error)
+                if found is not None:
+                    return entry if found.txid == entry.txid else LostRace(found)
+                await asyncio.sleep(0.05 * 2**attempt)
+            else:
+                return entry
+        raise _outcome_unknown(self.store.url, entry, None)
+
+    async def write_hint(self, entry: Entry) -> None:
+        """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""
+        try:
+            await self.store.put(head_path(self.branch), entry.to_bytes(), durable=False)
+        except TensorlakeError as error:
+            _log.debug("hint of %s not written: %s", self.branch, error)
+
+    async def _hint(self) -> int | None:
+        try:
+            data = await self.store.get(head_path(self.branch))
+            return None if data is None else Entry.from_bytes(data, where="HEAD").seq
+        except CorruptionError as error:
+            _log.debug("hint of %s ignored: %s", self.branch, error)
+            return None
+
+    async def _read_back(self, entry: Entry, *, cause: Exception) -> Entry | None:
+        try:
+            return await self.entry(entry.seq)
+        except StorageError as error:
+            raise _outcome_unknown(self.store.url, entry, error) from cause
+
+
+def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
+        f"whether transaction {entry.txid} became entry {entry.seq} of {url!r} is unknown"
+        f" ({error or 'the store kept failing'}); call commit() again on this handle:"
+        " it first looks for the transaction",
+        txid=entry.txid,
+        seq=entry.seq,
+    )
+
+
+async def list_branches(store: Store) -> list[str]:
+    """Name the branches that have at least one entry or a hint, in order."""
+    names: set[str] = set()
+    async for meta in store.list("branches/"):
+        names.add(decode_name(meta.path.split("/")[1]))
+    return sorted(names)

@@ -1,0 +1,81 @@
+"""Sets of rows as sorted, disjoint half-open ranges: arrays of shape (k, 2), int64.
+
+Changes are kept like this: a relabelled block of a million rows is one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Ranges", "clip", "intersect", "no_ranges", "ranges_of", "rows_in", "union"]
+
+Ranges = npt.NDArray[np.int64]
+
+
+def no_ranges() -> Ranges:
+    """Make the empty set."""
+    return np.empty((0, 2), dtype=np.int64)
+
+
+def ranges_of(rows: npt.NDArray[np.int64]) -> Ranges:
+    """Group rows (any order, repeats allowed) into ranges.
+
+    >>> ranges_of(np.array([7, 3, 4, 5])).tolist()
+    [[3, 6], [7, 8]]
+    """
+    if len(rows) == 0:
+        return no_ranges()
+    rows = np.unique(rows)
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    starts = rows[np.concatenate(([0], breaks + 1))]
+    stops = rows[np.concatenate((breaks, [len(rows) - 1]))] + 1
+    return np.stack((starts, stops), axis=1)
+
+
+def rows_in(ranges: Ranges) -> npt.NDArray[np.int64]:
+    """List the rows of ranges, in order."""
+    lengths = ranges[:, 1] - ranges[:, 0]
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(ranges[:, 0] - (ends - lengths), lengths)
+
+
+def union(sets: Iterable[Ranges]) -> Ranges:
+    """Unite sets; ranges that touch become one."""
+    parts = [part for part in sets if len(part)]
+    if not parts:
+        return no_ranges()
+    ranges = np.concatenate(parts)
+    ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(ranges[:, 1])
+    is_first = np.concatenate(([True], ranges[1:, 0] > reach[:-1]))
+    firsts = np.flatnonzero(is_first)
+    lasts = np.concatenate((firsts[1:], [len(ranges)])) - 1
+    return np.stack((ranges[firsts, 0], reach[lasts]), axis=1)
+
+
+def intersect(a: Ranges, b: Ranges) -> Ranges:
+    """Keep what both sets hold.
+
+    >>> intersect(np.array([[0, 5], [8, 9]]), np.array([[3, 9]])).tolist()
+    [[3, 5], [8, 9]]
+    """
+    if len(a) == 0 or len(b) == 0:
+        return no_ranges()
+    first = np.searchsorted(b[:, 1], a[:, 0], side="right")
+    stop = np.searchsorted(b[:, 0], a[:, 1], side="left")
+    counts = np.maximum(stop - first, 0)
+    of_a = np.repeat(np.arange(len(a)), counts)
+    ends = np.cumsum(counts)
+    of_b = np.arange(int(ends[-1])) + np.repeat(first - (ends - counts), counts)
+    starts = np.maximum(a[of_a, 0], b[of_b, 0])
+    stops = np.minimum(a[of_a, 1], b[of_b, 1])
+    return np.stack((starts, stops), axis=1)
+
+
+def clip(ranges: Ranges, stop: int) -> Ranges:
+    """Keep what lies below ``stop``."""
+    return intersect(ranges, np.array([[0, stop]], dtype=np.int64))

@@ -1,0 +1,245 @@
+"""Tags: names for versions, and how a version text is resolved.
+
+A tag is one immutable object, put if absent: ``{branch, seq, digest, txid, expires?}``. It is
+written first, and then the log it cites is read again; when the version was given up meanwhile,
+the tag is withdrawn (format.md, "Garbage", rule 2). Deleting leaves a tombstone, so that a name
+once used never means two things.
+
+A version text is ``branch``, ``branch@number``, a tag, or an aware datetime (the newest commit of
+main at that time). A branch wins over a tag of the same name; creating such a tag is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.errors import (
+    InvalidInputError,
+    InvalidStateError,
+    SnapshotExpiredError,
+    VersionNotFoundError,
+)
+from tensorlake.format import (
+    Entry,
+    decode_name,
+    new_txid,
+    seal,
+    tag_path,
+    unseal,
+)
+from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.versions.entries import fence_of, microseconds, time_of
+from tensorlake.versions.log import BranchLog, list_branches
+
+__all__ = ["Resolved", "Tag", "create_tag", "delete_tag", "list_tags", "read_tag", "resolve"]
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for one commit."""
+
+    name: str
+    branch: str
+    seq: int
+    digest: str
+    txid: str
+    expires: dt.datetime | None = None
+
+    @property
+    def version(self) -> str:
+        """The commit it names, as ``branch@number``."""
+        return f"{self.branch}@{self.seq}"
+
+    def to_bytes(self) -> bytes:
+        """Write the tag's object."""
+        body: dict[str, Any] = {
+            "branch": self.branch,
+            "digest_of": self.digest,
+            "seq": self.seq,
+            "txid": self.txid,
+        }
+        if self.expires is not None:
+            body["expires"] = self.expires.isoformat()
+        return seal(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a version text means."""
+
+    branch: str
+    entry: Entry
+    is_writable: bool
+    name: str  # how the user called it: "main", "main@12", "v1"
+
+
+async def read_tag(store: Store, name: str) -> Tag | None:
+    """Read a tag; None when there is none, or it was deleted."""
+    path = tag_path(name)
+    data = await store.get(path)
+    return None if data is None else _parse_tag(name, data, path)
+
+
+def _parse_tag(name: str, data: bytes, path: str) -> Tag | None:
+    body = unseal(data, where=path)
+    if body.get("deleted"):
+        return None
+    expires = body.get("expires")
+    return Tag(
+        name=name,
+        branch=str(body["branch"]),
+        seq=int(body["seq"]),
+        digest=str(body["digest_of"]),
+        txid=str(body["txid"]),
+        expires=None if expires is None else dt.datetime.fromisoformat(str(expires)),
+    )
+
+
+async def list_tags(store: Store) -> dict[str, Tag]:
+    """Read every tag that was not deleted, by name. Pins are not tags of the user's."""
+    tags: dict[str, Tag] = {}
+    async for meta in store.list("tags/"):
+        name = decode_name(meta.path.removeprefix("tags/").removesuffix(".json"))
+        if name.startswith("pin-"):
+            continue
+        tag = await read_tag(store, name)
+        if tag is not None:
+            tags[name] = tag
+    return tags
+
+
+async def create_tag(
+    store: Store, name: str, entry: Entry, branch: str, *, expires: dt.datetime | None = None
+) -> Tag:
+    """Name a commit, for good unless ``expires`` is given.
+
+    Raises:
+        InvalidInputError: The name is taken by another version, by a branch, or malformed.
+        SnapshotExpiredError: The version was given up while the tag was made.
+    """
+    if name.startswith("pin-"):
+        message = f"tag {name!r}: names that start with 'pin-' are reserved; choose another"
+        raise InvalidInputError(message, tag=name)
+    if await BranchLog(store, name).entry(0) is not None:
+        message = f"{name!r} is a branch of {store.url!r}; choose another name for the tag"
+        raise InvalidInputError(message, tag=name)
+    tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
+    try:
+        await store.put_if_absent(tag_path(name), tag.to_bytes())
+    except ObjectExistsError:
+        found = await read_tag(store, name)
+        if found is None or (found.branch, found.seq) != (tag.branch, tag.seq):
+            raise _taken(store, name, found) from None
+        return found
+    head = await BranchLog(store, branch).newest_from(entry)
+    if head.kind == "end" or fence_of(head).expired_before > entry.seq:
+        await _withdraw(store, tag)
+        message = (
+            f"{tag.version} of {store.url!r} was given up while it was being tagged {name!r};"
+            " tag a newer version, see ds.log()"
+        )
+        raise SnapshotExpiredError(message, version=tag.version)
+    return tag
+
+
+def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
+    what = "was used and deleted" if found is None else f"is {found.version} already"
+    return InvalidInputError(
+        f"tag {name!r} of {store.url!r} {what}; tags do not move: choose another name",
+        tag=name,
+    )
+
+
+async def delete_tag(store: Store, name: str) -> None:
+    """Give up a tag. Its name stays used; the version stays readable while its branch has it."""
+    tag = await read_tag(store, name)
+    if tag is None:
+        raise await _not_found(store, name)
+    await _withdraw(store, tag)
+
+
+async def _withdraw(store: Store, tag: Tag) -> None:
+    body: dict[str, Any] = {"deleted": True, "txid": tag.txid}
+    await store.put(tag_path(tag.name), seal(body))
+
+
+async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
+    """Find the entry that a version text, or a time, means.
+
+    Raises:
+        VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
+    """
+    if isinstance(version, dt.datetime):
+        return await _at_time(store, version)
+    name = MAIN if version is None else version
+    branch, at, number = name.rpartition("@")
+    if at and number.isdigit():
+        entry = await BranchLog(store, branch).entry(int(number))
+        if entry is None:
+            raise await _not_found(store, name)
+        return Resolved(branch, await commit_under(store, branch, entry), False, name)
+    head = await BranchLog(store, name).head()
+    if head is not None:
+        if head.kind == "begin":
+            message = f"branch {name!r} of {store.url!r} has no commit yet; create it again"
+            raise VersionNotFoundError(message, version=name)
+        return Resolved(name, head, head.kind != "end", name)
+    tag = await read_tag(store, name)
+    if tag is None:
+        raise await _not_found(store, name)
+    entry = await BranchLog(store, tag.branch).existing(tag.seq)
+    if entry.digest != tag.digest:
+        message = f"tag {name!r} cites {tag.version} with another digest; run tensorlake check"
+        raise InvalidStateError(message, tag=name)
+    return Resolved(tag.branch, entry, False, name)
+
+
+async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
+    """Step from a fence or an end to the commit it stands on."""
+    while entry.kind != "commit" and entry.seq > 0:
+        entry = await BranchLog(store, branch).existing(entry.seq - 1)
+    return entry
+
+
+async def _at_time(store: Store, when: dt.datetime) -> Resolved:
+    if when.tzinfo is None:
+        message = (
+            f"version {when.isoformat()!r} has no time zone; give an aware datetime,"
+            " such as datetime.now(datetime.timezone.utc)"
+        )
+        raise InvalidInputError(message, version=when)
+    log = BranchLog(store, MAIN)
+    head = await log.head()
+    first = await log.existing(0)
+    at = microseconds(when)
+    if head is None or first.time > at:
+        message = (
+            f"{store.url!r} has nothing as old as {when.isoformat()}: its first commit is of"
+            f" {time_of(first).isoformat()}"
+        )
+        raise VersionNotFoundError(message, version=when)
+    low, high = first, head
+    while high.seq - low.seq > 1:
+        middle = await log.existing((low.seq + high.seq) // 2)
+        low, high = (middle, high) if middle.time <= at else (low, middle)
+    found = high if high.time <= at else low
+    return Resolved(MAIN, await commit_under(store, MAIN, found), False, f"{MAIN}@{found.seq}")
+
+
+async def _not_found(store: Store, name: str) -> VersionNotFoundError:
+    branches = await list_branches(store)
+    known = [*branches, *await list_tags(store)]
+    near = difflib.get_close_matches(name.partition("@")[0], known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near and near[0] != name.partition("@")[0] else ""
+    return VersionNotFoundError(
+        f"{store.url!r} has no branch, tag or commit {name!r}\n"
+        f"{hint}branches: {', '.join(branches)}; tags:"
+        f" {', '.join(known[len(branches) :]) or 'none'}",
+        version=name,
+        known=known,
+    )

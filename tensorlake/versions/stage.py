@@ -1,0 +1,208 @@
+"""Where one transaction's chunks and index pages go before they are published: its packs.
+
+Chunks fill the open pack; a full pack is sent to the store in the background, so memory stays
+bounded whatever is staged. Until a pack is stored, its chunks are read from memory, which is how a
+handle reads its own staged changes.
+
+Rules kept here (docs/reference/format.md, "Garbage", rule 1):
+- pack 0 is stored by a single PUT before any other pack is sent: its store time is the
+  transaction's age;
+- a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
+  goes out again under the next free number, and ``final_id`` tells which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from bisect import bisect_right
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import StorageError
+from tensorlake.format import (
+    ChunkBlob,
+    Extents,
+    PackId,
+    PackWriter,
+    PageRef,
+    new_txid,
+)
+from tensorlake.storage import Buffer, ObjectExistsError, Store, UnknownOutcomeError, runtime
+
+__all__ = ["PACK_NBYTES", "PackStage"]
+
+PACK_NBYTES = 64 << 20
+"""A pack is closed when it reaches this size (format.md, "Chunks")."""
+
+UPLOADS_IN_FLIGHT = 2
+"""Closed packs held in memory at most, beside the open one: three packs bound a transaction."""
+
+PUT_TRIES = 4
+"""How many names a pack is given before its PUT is reported as failed."""
+
+
+@dataclass(slots=True)
+class _UnsentPack:
+    """The bytes of a pack that is not stored yet."""
+
+    id: PackId
+    writer: PackWriter
+    offsets: list[int] = field(default_factory=list[int])
+    blobs: list[tuple[tuple[Buffer, ...], str]] = field(
+        default_factory=list[tuple[tuple[Buffer, ...], str]]
+    )
+
+    def add(self, pieces: tuple[Buffer, ...], *, what: str) -> int:
+        offset = self.writer.add(pieces, what=what)
+        self.offsets.append(offset)
+        self.blobs.append((pieces, what))
+        return offset
+
+    def read(self, offset: int, nbytes: int) -> Buffer:
+        which = bisect_right(self.offsets, offset) - 1
+        pieces, _ = self.blobs[which]
+        whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        begin = offset - self.offsets[which]
+        return memoryview(whole)[begin : begin + nbytes]
+
+    def without_pages(self, new_id: PackId) -> _UnsentPack:
+        """The same chunks at the same offsets under another name.
+
+        Pages are always last in a pack, so dropping them moves no chunk. They cite their own pack,
+        hence must be built again.
+        """
+        copy = _UnsentPack(new_id, PackWriter(new_id.txid, new_id.n))
+        for pieces, what in self.blobs:
+            if what != "page":
+                copy.add(pieces, what=what)
+        return copy
+
+
+class PackStage:
+    """The packs of one transaction, being filled and sent. Also the page sink of its trees.
+
+    Not thread-safe: the transaction that owns it holds one lock.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.txid = new_txid()
+        self._numbers = itertools.count()
+        self._final: dict[PackId, PackId] = {}
+        self._unsent: dict[PackId, _UnsentPack] = {}
+        self._open: _UnsentPack | None = None
+        self._first: Future[PackId] | None = None
+        self._uploads: list[tuple[_UnsentPack, Future[PackId]]] = []
+        self._failed: list[_UnsentPack] = []
+        self.pack_count = 0
+        self.pack_nbytes = 0
+
+    def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
+        """Place a chunk; the one extent returned says where it is."""
+        pack, offset = self._add(blob.pieces, what=tensor_id)
+        return Extents.of_blob(blob, pack, offset, read_as=read_as)
+
+    def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
+        """Place an index page (the ``PageSink`` of ``tensorlake.format``)."""
+        pack, offset = self._add((page,), what="page")
+        return PageRef(
+            pack=pack,
+            offset=offset,
+            nbytes=len(page),
+            checksum=xxh3_64_intdigest(page),
+            rows=rows,
+            entries=entries,
+            height=height,
+        )
+
+    def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
+        """Read bytes of a pack that is not stored yet; None when it is stored, or another's."""
+        unsent = self._unsent.get(pack)
+        return None if unsent is None else unsent.read(offset, nbytes)
+
+    def final_id(self, pack: PackId) -> PackId:
+        """Tell under which name a pack was stored in the end."""
+        return self._final.get(pack, pack)
+
+    def with_final_ids(self, extents: Extents) -> Extents:
+        """Let extents cite packs by the names they were stored under."""
+        if not self._final:
+            return extents
+        return replace(extents, packs=tuple(self.final_id(pack) for pack in extents.packs))
+
+    def send_open(self) -> None:
+        """Close the open pack, if any, and begin to send it, and those that failed before."""
+        waiting, self._failed = self._failed, []
+        if self._open is not None:
+            waiting.append(self._open)
+            self._open = None
+        for pack in waiting:
+            upload = runtime.submit(self._send(pack, after=self._first))
+            self._first = self._first or upload
+            self._uploads.append((pack, upload))
+
+    def settle(self, *, in_flight: int = 0) -> bool:
+        """Wait until at most ``in_flight`` packs are still being sent.
+
+        Returns:
+            False when a pack that held index pages had to be renamed: build its pages again.
+
+        Raises:
+            StorageError: A pack could not be stored. It is kept, and sent again by ``send_open``.
+        """
+        intact = True
+        while len(self._uploads) > in_flight:
+            pack, upload = self._uploads.pop(0)
+            try:
+                stored_as = upload.result()
+            except Exception:
+                self._failed.append(pack)
+                self._first = None if self._first is upload else self._first
+                raise
+            self._unsent.pop(pack.id)
+            self.pack_count += 1
+            self.pack_nbytes += pack.writer.nbytes
+            if stored_as != pack.id:
+                self._final[pack.id] = stored_as
+                intact = intact and all(what != "page" for _, what in pack.blobs)
+        return intact
+
+    def first_pack(self) -> PackId | None:
+        """Name the pack whose store time is the transaction's age; None when nothing was sent."""
+        return None if self._first is None else self._first.result()
+
+    def _add(self, pieces: tuple[Buffer, ...], *, what: str) -> tuple[PackId, int]:
+        if self._open is None:
+            pack_id = PackId(self.txid, next(self._numbers))
+            self._open = _UnsentPack(pack_id, PackWriter(self.txid, pack_id.n))
+            self._unsent[pack_id] = self._open
+        pack = self._open
+        offset = pack.add(pieces, what=what)
+        if pack.writer.nbytes >= PACK_NBYTES:
+            self.send_open()
+            self.settle(in_flight=UPLOADS_IN_FLIGHT)
+        return pack.id, offset
+
+    async def _send(self, pack: _UnsentPack, *, after: Future[PackId] | None) -> PackId:
+        """PUT a pack under a name that is never used twice; the name that holds it is returned."""
+        if after is not None:
+            await asyncio.wrap_future(after)
+        sending = pack
+        for _ in range(PUT_TRIES):
+            path, pieces = sending.id.path, sending.writer.finish()
+            try:
+                await self._store.put_if_absent(path, pieces)
+            except (UnknownOutcomeError, ObjectExistsError) as error:
+                # Names are random: whatever stands there is what this very call stored.
+                found = await self._store.head(path)
+                if found is not None and found.nbytes == sum(len(piece) for piece in pieces):
+                    return sending.id
+                sending = sending.without_pages(PackId(self.txid, next(self._numbers)))
+                failure = error
+            else:
+                return sending.id
+        message = f"pack {pack.id.path!r} could not be stored in {PUT_TRIES} tries; commit again"
+        raise StorageError(message, object=pack.id.path) from failure
