@@ -1,0 +1,119 @@
+"""What a sample looks like in one cell of a table, and as JSON.
+
+Pictures and other media are never decoded: a cell tells codec, shape and size (``jpeg 375×500×3
+43.2 kB``). Labels show their names. An array longer than a cell shows dtype and shape.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorlake.cli.output import as_document, size
+from tensorlake.dataset import Dataset, View
+from tensorlake.types import EncodedColumn
+
+__all__ = ["Media", "as_cell", "column_names", "read_rows", "row_document", "shape_text", "told"]
+
+CELL_WIDTH = 60
+ROWS_AT_ONCE = 64
+SHOWN_ELEMENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """What a stored picture is, without its pixels."""
+
+    codec: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+    def __str__(self) -> str:
+        return f"{self.codec} {shape_text(self.shape)} {size(self.nbytes)}"
+
+
+def column_names(view: Dataset | View) -> list[str]:
+    """Name the columns: tensors first, then what a query computed."""
+    return [*view.tensors, *view.computed]
+
+
+def read_rows(view: Dataset | View, *, stop: int | None = None) -> Iterator[dict[str, Any]]:
+    """Read rows one after another; of media what they are, of labels their names."""
+    names = column_names(view)
+    shown = view[:stop]
+    columns = [told(shown, name) for name in names]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def told(view: Dataset | View, name: str) -> Iterator[Any]:
+    """Read a column in the words of a person: class names for codes, `Media` for pixels."""
+    if name in view.computed:
+        yield from view.computed[name].present()
+        return
+    tensor = view[name]
+    if tensor.type.is_media:
+        yield from _media(view, name)
+        return
+    names = tensor.names_or_none
+    for value in tensor:
+        if value is None or names is None:
+            yield value
+        elif np.ndim(value) == 0:
+            yield names[int(value)]
+        else:
+            yield [names[code] for code in np.asarray(value).tolist()]
+
+
+def _media(view: Dataset | View, name: str) -> Iterator[Media | None]:
+    selection, reader = view.selection(), view.reader()
+    codec = (view.schema[name].media_type or "").rpartition("/")[2]
+    for start in range(0, len(view), ROWS_AT_ONCE):
+        positions = np.arange(start, min(start + ROWS_AT_ONCE, len(view)))
+        column = reader.read(name, selection.physical(positions), decode=False)
+        assert isinstance(column, EncodedColumn)  # media are stored encoded
+        for place, sample in enumerate(column.samples):
+            if column.valid is not None and not column.valid[place]:
+                yield None
+                continue
+            shape = () if column.shapes is None else tuple(column.shapes[place].tolist())
+            yield Media(codec, shape, len(sample))
+
+
+def as_cell(value: Any) -> str:
+    """Say a value in at most 60 characters, on one line."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, np.ndarray):
+        if value.size > SHOWN_ELEMENTS:
+            return f"{value.dtype} {shape_text(value.shape)}"
+        return _cut(np.array2string(value, separator=", ", precision=4).replace("\n", ""))
+    if isinstance(value, bytes | bytearray | memoryview):
+        return size(len(value))
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return _cut(", ".join(map(str, value)))
+    return _cut(" ".join(str(value).split()))
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Say a shape as it is multiplied.
+
+    >>> shape_text((375, 500, 3)), shape_text((None, 4)), shape_text(())
+    ('375×500×3', '?×4', '()')
+    """
+    return "×".join("?" if n is None else str(n) for n in shape) or "()"
+
+
+def row_document(row: dict[str, Any]) -> dict[str, object]:
+    """Make a row a JSON object."""
+    return {
+        name: asdict(value) if isinstance(value, Media) else as_document(value)
+        for name, value in row.items()
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CELL_WIDTH else text[: CELL_WIDTH - 1] + "…"

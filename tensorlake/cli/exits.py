@@ -1,0 +1,70 @@
+"""How a command ends: the exit code, and what it says about a failure.
+
+    0    done
+    1    failed, or a check found something; the error is on stderr, as the SDK words it
+    2    wrong usage (typer's own)
+    130  Ctrl-C
+
+Only failures that a user can act on are caught: tensorlake's own errors and those of the operating
+system. Anything else is a defect of ours and keeps its traceback.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec
+
+import typer
+
+from tensorlake.errors import TensorlakeError
+
+__all__ = ["FAILED", "INTERRUPTED", "exits_cleanly", "fail", "wrong_usage"]
+
+FAILED = 1
+WRONG_USAGE = 2
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+
+P = ParamSpec("P")
+
+
+def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn a command's failures into a message and an exit code."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()  # a closed pipe shows here, not in the interpreter's last breath
+        except TensorlakeError as error:
+            fail(_first_line(error), cause=error)
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough. Whatever is still buffered goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            fail(f"{type(error).__name__}: {error}", cause=error)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    return guarded
+
+
+def _first_line(error: TensorlakeError) -> str:
+    """Put name and code before the message; a query's message brings its code and place."""
+    name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__[0] != "_")
+    text = str(error)
+    return f"{name} {text}" if text.startswith("[") else f"{name} [{error.code}]: {text}"
+
+
+def fail(message: str, *, cause: BaseException | None = None) -> NoReturn:
+    """Say on stderr why the command failed, and end it."""
+    print(message, file=sys.stderr)
+    raise typer.Exit(FAILED) from cause
+
+
+def wrong_usage(message: str) -> NoReturn:
+    """Say on stderr what was wrong with the arguments, and end the command."""
+    print(f"Error: {message}", file=sys.stderr)
+    raise typer.Exit(WRONG_USAGE)

@@ -1,0 +1,41 @@
+"""``tensorlake head URL``: the first rows."""
+
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.cells import as_cell, column_names, read_rows, row_document
+from tensorlake.cli.options import (
+    AsJson,
+    At,
+    Columns,
+    EndpointUrl,
+    StorageOptions,
+    Url,
+    open_dataset,
+    parse_columns,
+)
+from tensorlake.cli.output import print_json, print_table
+
+__all__ = ["head"]
+
+
+def head(
+    url: Url,
+    *,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many rows.")] = 5,
+    columns: Columns = None,
+    at: At = None,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """Show the first rows; pictures as what they are, never decoded."""
+    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+        view = ds[parse_columns(columns) or list(ds.tensors)]
+        rows = list(read_rows(view, stop=number))
+    names = column_names(view)
+    if as_json:
+        print_json([row_document(row) for row in rows])
+        return
+    print_table([[as_cell(row[name]) for name in names] for row in rows], header=names)

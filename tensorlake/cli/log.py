@@ -1,0 +1,86 @@
+"""``tensorlake log URL``: the commits that led here, newest first."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.output import ago, print_json, print_table
+from tensorlake.dataset import Commit
+
+__all__ = ["commit_document", "commit_line", "log"]
+
+
+def log(
+    url: Url,
+    *,
+    at: At = None,
+    number: Annotated[
+        int | None, typer.Option("-n", metavar="N", min=1, help="At most so many commits.")
+    ] = None,
+    oneline: Annotated[bool, typer.Option("--oneline", help="One line a commit.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Only commits from this day on: 2026-01-31.")
+    ] = None,
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only commits by this author.")
+    ] = None,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """Show the commits that led to a version, newest first."""
+    earliest = _parse_date(since) if since else None
+    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+        wanted = (
+            commit
+            for commit in ds.log()
+            if (author is None or commit.author == author)
+            and (earliest is None or commit.time >= earliest)
+        )
+        commits = list(islice(wanted, number))
+    if as_json:
+        print_json([commit_document(commit) for commit in commits])
+    elif oneline:
+        print_table([commit_line(commit) for commit in commits])
+    else:
+        for commit in commits:
+            print(f"{commit.version}  {commit.digest}")
+            print(f"  {commit.author or 'nobody'}, {commit.time:%Y-%m-%d %H:%M:%S %Z}")
+            print(f"  {commit.message or '(no message)'}")
+            print(f"  {commit.summary()}\n")
+
+
+def commit_line(commit: Commit) -> tuple[str, ...]:
+    """Say a commit in the columns of one line."""
+    return (
+        commit.version,
+        ago(commit.time),
+        commit.author or "",
+        commit.message or "",
+        commit.summary(),
+    )
+
+
+def commit_document(commit: Commit) -> dict[str, object]:
+    """Make a commit a JSON object."""
+    return {
+        "version": commit.version,
+        "digest": commit.digest,
+        "message": commit.message,
+        "author": commit.author,
+        "time": commit.time,
+        "parents": list(commit.parents),
+        "changes": commit.summary(),
+    }
+
+
+def _parse_date(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        wrong_usage(f"--since expects a date like 2026-01-31, got {text!r}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,135 @@
+"""Words and tables for people, documents for programs.
+
+On a terminal a table has a bold head and is cut to the width; in a pipe it is plain text with two
+spaces between columns, nothing cut, nothing coloured. ``NO_COLOR`` is obeyed by rich itself. JSON
+is one document: NULL is ``null``, and what JSON has no number for is a string ("NaN",
+"Infinity", "-Infinity"), so that nothing is lost without a sign.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TextIO
+from unicodedata import east_asian_width
+
+import numpy as np
+
+__all__ = ["ago", "as_document", "print_json", "print_table", "size"]
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+STEPS = (
+    (timedelta(days=365), "year"),
+    (timedelta(days=30), "month"),
+    (timedelta(days=7), "week"),
+    (timedelta(days=1), "day"),
+    (timedelta(hours=1), "hour"),
+    (timedelta(minutes=1), "minute"),
+)
+
+
+def size(nbytes: int) -> str:
+    """Say a number of bytes in three digits.
+
+    >>> size(999), size(43_210), size(2_710_000_000)
+    ('999 B', '43.2 kB', '2.71 GB')
+    """
+    amount = float(nbytes)
+    unit = 0
+    while amount >= 999.5 and unit < len(UNITS) - 1:  # noqa: PLR2004 1000 when shown in three digits
+        amount /= 1000
+        unit += 1
+    if unit == 0:
+        return f"{nbytes} B"
+    return f"{amount:#.3g}".rstrip(".") + f" {UNITS[unit]}"
+
+
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """Say how long ago a moment was.
+
+    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
+    '2 days ago'
+    """
+    passed = (now or datetime.now(UTC)) - moment
+    for step, name in STEPS:
+        if passed >= step:
+            count = passed // step
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def print_table(
+    rows: Iterable[Sequence[str]],
+    *,
+    header: Sequence[str] | None = None,
+    right: Sequence[int] = (),
+    file: TextIO | None = None,
+) -> None:
+    """Print rows as a table; the columns in ``right`` are aligned to the right."""
+    target = file or sys.stdout
+    cells = [list(row) for row in rows]
+    if target.isatty():
+        _print_rich(cells, header, right)
+        return
+    shown = [list(header), *cells] if header else cells
+    widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        padded = [
+            _pad(cell, width, right=column in right)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(padded).rstrip(), file=target)
+
+
+def _print_rich(cells: list[list[str]], header: Sequence[str] | None, right: Sequence[int]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=header is not None, pad_edge=False, padding=(0, 2, 0, 0))
+    width = len(header) if header else max(map(len, cells), default=0)
+    for column in range(width):
+        table.add_column(
+            header[column] if header else "",
+            justify="right" if column in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))  # Text: a cell's [brackets] are no markup
+    Console().print(table)
+
+
+def _width(text: str) -> int:
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
+
+
+def as_document(value: object) -> object:
+    """Make a value of what JSON has: NumPy arrays become lists, times ISO text."""
+    if isinstance(value, np.ndarray):
+        return as_document(value.tolist())
+    if isinstance(value, np.generic):
+        return as_document(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, dict):
+        return {str(key): as_document(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_document(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"nbytes": len(value)}
+    return value
+
+
+def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:
+    """Print one JSON document (one line of it with ``indent=None``)."""
+    document = json.dumps(as_document(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    print(document, file=file or sys.stdout)

@@ -1,0 +1,62 @@
+"""The program: its commands, gathered; each lives in a file of its own name."""
+
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.diff import diff
+from tensorlake.cli.exits import exits_cleanly
+from tensorlake.cli.head import head
+from tensorlake.cli.info import info
+from tensorlake.cli.ingest import ingest
+from tensorlake.cli.log import log
+from tensorlake.cli.ls import ls
+from tensorlake.cli.query import query
+from tensorlake.cli.serve import serve
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    name="tensorlake",
+    help="Versioned, multi-modal datasets: look at them, ask them, fill them, serve them.",
+    epilog="A version is a branch, a tag or a commit: --at main@12."
+    " Exit: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register(*commands: Callable[..., None]) -> None:
+    for command in commands:
+        app.command()(exits_cleanly(command))
+
+
+_register(info, ls, head, log, diff, query, ingest, serve)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so
+    if asked:
+        print(f"tensorlake {metadata.version('tensorlake-dl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the program's version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Versioned, multi-modal datasets: look at them, ask them, fill them, serve them."""
+    del version  # answered by its callback, before any command
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program on the arguments (default: the process's own) and exit with its code."""
+    app(args=arguments, prog_name="tensorlake")

@@ -1,0 +1,97 @@
+"""The program itself: exit codes, help, and the page that describes it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensorlake.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMANDS = ("info", "ls", "head", "log", "diff", "query", "ingest", "serve")
+
+
+def test_version_is_that_of_the_distribution(run):
+    assert re.fullmatch(r"tensorlake \d+\.\d+\.\d+\S*\n", run("--version").out)
+
+
+def test_a_dataset_that_is_not_there_fails_with_the_words_of_the_sdk(run, tmp_path):
+    failed = run("info", str(tmp_path / "nothing"))
+
+    assert failed.code == 1
+    assert failed.out == ""
+    assert failed.err.startswith("DatasetNotFoundError [dataset-not-found]: ")
+    assert "nothing" in failed.err
+
+
+def test_a_version_that_is_not_there_fails(run, pets):
+    failed = run("info", pets, "--at", "v9")
+
+    assert failed.code == 1
+    assert failed.err.startswith("VersionNotFoundError [version-not-found]: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("frobnicate",), ("info",), ("info", "memory://x", "--nonsense"), ("head", "x", "-n", "many")],
+)
+def test_wrong_usage_exits_with_two(run, arguments):
+    assert run(*arguments).code == 2
+
+
+def test_a_storage_option_without_a_value_is_wrong_usage(run, pets):
+    refused = run("info", pets, "--storage-option", "region")
+
+    assert refused.code == 2
+    assert "KEY=VALUE" in refused.err
+
+
+def test_ctrl_c_exits_with_130(run, pets, monkeypatch):
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin.read", interrupted, raising=False)
+
+    assert run("query", pets, "-").code == 130
+
+
+def test_a_reader_that_closes_the_pipe_is_no_failure(tmp_path):
+    code = (
+        "import tensorlake as tl, numpy as np\n"
+        "ds = tl.create('many.tl', {'x': 'int64'})\n"
+        "ds.extend({'x': np.arange(20000)})\n"
+        "ds.commit('many')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    command = [sys.executable, "-m", "tensorlake", "query", "many.tl", "SELECT x", "-n", "0"]
+    with subprocess.Popen(
+        [*command, "--format", "jsonl"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+        code = process.wait(timeout=60)
+
+    assert errors == ""
+    assert code == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_reference_names_every_flag_of_a_command(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--help"}
+
+    assert f"`{command} " in page
+    assert {flag for flag in flags if flag not in page} == set()

@@ -1,0 +1,83 @@
+"""query: asking in TQL, and how rows are written."""
+
+import csv
+import io
+import json
+
+
+def test_query_prints_the_rows_it_selects(run, pets):
+    shown = run("query", pets, "SELECT label, score WHERE score > 0.3")
+
+    assert shown.code == 0
+    assert shown.lines[0].split() == ["label", "score"]
+    assert [line.split() for line in shown.lines[1:]] == [["cat", "0.5"]]
+
+
+def test_query_counts_without_printing_rows(run, pets):
+    assert run("query", pets, "WHERE label = 'dog'", "--count").out == "2\n"
+    counted = run("query", pets, "WHERE label = 'dog'", "--count", "--json")
+    assert json.loads(counted.out) == {"count": 2}
+
+
+def test_query_takes_parameters_as_json_or_text(run, pets):
+    by_text = run("query", pets, "WHERE label = $name", "--param", "name=dog", "--count")
+    by_number = run("query", pets, "WHERE score < $limit", "--param", "limit=0.3", "--count")
+
+    assert by_text.out == "2\n"
+    assert by_number.out == "1\n"
+
+
+def test_query_reads_an_older_version(run, pets):
+    assert run("query", pets, "WHERE label = 'dog'", "--at", "main@1", "--count").out == "1\n"
+
+
+def test_query_shows_computed_columns_beside_stored_ones(run, pets):
+    shown = run("query", pets, "SELECT label, score * 2 AS twice WHERE score = 0.25", "--json")
+
+    assert json.loads(shown.out) == [{"label": "dog", "twice": 0.5}]
+
+
+def test_query_writes_csv_to_a_file(run, pets, tmp_path):
+    target = tmp_path / "rows.csv"
+
+    shown = run("query", pets, "SELECT label, note", "--format", "csv", "-o", str(target))
+
+    assert shown.out == ""
+    rows = list(csv.reader(io.StringIO(target.read_text(encoding="utf-8"))))
+    assert rows == [["label", "note"], ["cat", "first"], ["dog", ""], ["dog", "third"]]
+
+
+def test_query_writes_one_json_document_a_line(run, pets):
+    shown = run("query", pets, "SELECT label", "--format", "jsonl")
+
+    assert [json.loads(line)["label"] for line in shown.lines] == ["cat", "dog", "dog"]
+
+
+def test_query_shows_at_most_n_rows_and_says_how_many_more_there_are(run, pets):
+    shown = run("query", pets, "SELECT label", "-n", "1")
+
+    assert len(shown.lines) == 2
+    assert "2 more rows" in shown.err
+
+
+def test_query_reads_the_text_from_a_file(run, pets, tmp_path):
+    text = tmp_path / "dogs.tql"
+    text.write_text("WHERE label = 'dog'", encoding="utf-8")
+
+    assert run("query", pets, "-f", str(text), "--count").out == "2\n"
+
+
+def test_query_refuses_a_parameter_without_a_name(run, pets):
+    refused = run("query", pets, "WHERE label = 'dog'", "--param", "dog")
+
+    assert refused.code == 2
+    assert "NAME=VALUE" in refused.err
+
+
+def test_query_points_at_the_mistake(run, pets):
+    failed = run("query", pets, "WHERE lable = 'dog'")
+
+    assert failed.code == 1
+    assert failed.err.startswith("QueryNameError [query-name]")
+    assert "^^^^^" in failed.err
+    assert failed.out == ""

@@ -1,0 +1,52 @@
+"""log and diff: what happened to a dataset."""
+
+import json
+
+
+def test_log_is_newest_first_and_ends_at_the_version_asked_for(run, pets):
+    newest = json.loads(run("log", pets, "--json").out)
+    older = json.loads(run("log", pets, "--at", "main@2", "--json").out)
+
+    assert [commit["version"] for commit in newest[:3]] == ["main@3", "main@2", "main@1"]
+    assert older == newest[1:]
+
+
+def test_log_oneline_has_one_line_a_commit(run, pets):
+    shown = run("log", pets, "--oneline", "-n", "2")
+
+    assert [line.split()[0] for line in shown.lines] == ["main@3", "main@2"]
+    assert "one more" in shown.lines[1]
+    assert "+1 row" in shown.lines[1]
+
+
+def test_log_leaves_out_commits_before_a_day(run, pets):
+    assert run("log", pets, "--since", "2999-01-01", "--oneline").lines == []
+
+
+def test_log_refuses_a_day_that_is_none(run, pets):
+    refused = run("log", pets, "--since", "yesterday")
+
+    assert refused.code == 2
+    assert "'yesterday'" in refused.err
+
+
+def test_diff_shows_rows_added_and_values_changed(run, pets):
+    document = json.loads(run("diff", pets, "main@1", "--json").out)
+
+    assert document["added"] == 1
+    assert document["removed"] == 0
+    assert document["updated"] == {}
+
+
+def test_diff_between_two_versions_names_the_tensor_and_the_classes(run, pets):
+    shown = run("diff", pets, "main@2", "main@3")
+
+    assert shown.code == 0
+    assert "label" in shown.out
+    assert "cat → dog 1" in shown.out
+
+
+def test_diff_exits_with_one_when_asked_to_and_something_differs(run, pets):
+    assert run("diff", pets, "main@2", "--exit-code").code == 1
+    assert run("diff", pets, "main@3", "--exit-code").code == 0
+    assert run("diff", pets, "main@2", "--tensor", "score", "--exit-code").code == 0
