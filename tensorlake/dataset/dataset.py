@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from tensorlake.errors import InvalidStateError, UncommittedChangesError
 from tensorlake.reading import Selection
 from tensorlake.types import NO_DEFAULT, SampleType
 from tensorlake.versions import CommitRequest, Tag
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.ingest import IngestReport
 
 __all__ = ["Dataset"]
 
@@ -42,6 +45,9 @@ class Dataset(Readable):
         >>> ds["x"][ds["x"] > 1]
         array([2, 3])
     """
+
+    ingest_report: IngestReport | None = None
+    """What the ingestion that made this handle did."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.words import human_nbytes, human_time, plural
-from tensorlake.format import TensorSpec
+from tensorlake.format import StatisticsTable, TensorSpec
 from tensorlake.reading import Snapshot
+from tensorlake.types import ClassLabel
 from tensorlake.versions import time_of
 
 if TYPE_CHECKING:
@@ -193,17 +194,58 @@ def _summary_of(
     dataset: Dataset, snapshot: Snapshot, spec: TensorSpec, *, full: bool
 ) -> TensorSummary:
     extents = snapshot.extents(spec.id)
-    known = snapshot.statistics(spec.id)
-    values = _class_counts(dataset, spec) if full and dataset[spec.name].names_or_none else None
+    is_label = isinstance(spec.type, ClassLabel)
+    known = extents.statistics
+    whole = known.table if known.table is not None and bool(known.known.all()) else None
+    if full and is_label:
+        values = _class_counts(dataset, spec)
+    else:
+        values = "" if whole is None or is_label else _value_range(whole)
     return TensorSummary(
         name=spec.name,
         type=spec.type.describe(),
-        shape=known.shape_text(spec.type.shape),
+        shape=_shape_range(spec, whole),
         stored_nbytes=int(extents.nbytes.sum()),
-        codec=spec.encodings[-1].codec_name,
-        nulls=known.null_count,
-        values=known.values_text(getattr(spec.type, "names", None)) if values is None else values,
+        codec=_codec(spec),
+        nulls=0 if known.table is None else int(known.table.null_count.sum()),
+        values=values,
     )
+
+
+def _shape_range(spec: TensorSpec, table: StatisticsTable | None) -> str:
+    """Shapes of samples: a length where all agree, a range where they do not."""
+    shape = spec.type.shape
+    lows = highs = None
+    if table is not None and table.shape_min is not None and table.shape_max is not None:
+        has_shapes = table.has_shapes
+        if bool(has_shapes.any()):
+            lows = table.shape_min[has_shapes].min(axis=0)
+            highs = table.shape_max[has_shapes].max(axis=0)
+    parts: list[str] = []
+    for axis, length in enumerate(shape):
+        if length is not None or lows is None or highs is None:
+            parts.append("?" if length is None else str(length))
+        elif lows[axis] == highs[axis]:
+            parts.append(str(lows[axis]))
+        else:
+            parts.append(f"{lows[axis]}–{highs[axis]}")  # noqa: RUF001 - an en dash, for a range
+    return " × ".join(parts) or ("()" if spec.type.dtype is not None else "")  # noqa: RUF001 - times
+
+
+def _value_range(table: StatisticsTable) -> str:
+    if table.domain in {None, "bytes"} or table.minimum is None or table.maximum is None:
+        return ""
+    has_bounds = table.has_minimum & table.has_maximum
+    if not bool(has_bounds.any()):
+        return ""
+    low, high = table.minimum[has_bounds].min(), table.maximum[has_bounds].max()
+    return f"{low:g} … {high:g}"
+
+
+def _codec(spec: TensorSpec) -> str:
+    own = getattr(spec.type, "codec", None)
+    names = [str(codec["name"]) for codec in spec.layout.codecs if codec["name"] != "bytes"]
+    return str(own) if own is not None else ", ".join(names) or "none"
 
 
 def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:

@@ -6,6 +6,8 @@ import datetime as dt
 import difflib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from tensorlake.dataset.dataset import Dataset
@@ -14,6 +16,7 @@ from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     SchemaError,
+    TensorlakeError,
     UnsupportedFeatureError,
 )
 from tensorlake.format import DESCRIPTOR, Descriptor, Schema
@@ -94,7 +97,7 @@ def open_dataset(
     """
     options = _options(storage_options, durability)
     store = _open_store(url, options)
-    return _open(store, _resolve(store, version), read_only=read_only, options=options)
+    return _open(store, _resolve(store, version, options), read_only=read_only, options=options)
 
 
 def exists(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
@@ -126,16 +129,17 @@ def delete(
             f"delete({url!r}) removes every version for good; to confirm give confirm={url!r},"
             f" not {confirm!r}"
         )
-    store = _open_store(url, _options(storage_options, "fsync"))
+    options = _options(storage_options, "fsync")
+    store = _open_store(url, options)
     if runtime.run(store.head(DESCRIPTOR)) is None:
-        raise _not_found(store)
+        raise _not_found(store, options)
     runtime.run(_delete(store))
 
 
 def reopen(url: str, version: str, options: Mapping[str, Any]) -> Dataset:
     """Open what a pickled handle stood for; credentials come from the environment."""
     store = _open_store(url, dict(options))
-    return _open(store, _resolve(store, version), options=options)
+    return _open(store, _resolve(store, version, options), options=options)
 
 
 def _schema(schema: Mapping[str, Any] | None, like: Dataset | None) -> Schema:
@@ -186,7 +190,9 @@ def _open_store(url: str, options: Mapping[str, Any]) -> Store:
     )
 
 
-def _resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
+def _resolve(
+    store: Store, version: str | dt.datetime | None, options: Mapping[str, Any]
+) -> Resolved:
     """Read the descriptor beside the log: 4 requests in 2 round trips for a branch's head."""
 
     async def both() -> Resolved | None:
@@ -206,7 +212,7 @@ def _resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
 
     resolved = runtime.run(both())
     if resolved is None:
-        raise _not_found(store)
+        raise _not_found(store, options)
     return resolved
 
 
@@ -224,33 +230,40 @@ def _open(
 PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
 
 
-def _not_found(store: Store) -> DatasetNotFoundError:
-    from tensorlake.storage import parent_of
-
-    parent, name = parent_of(store)
-    around = [] if parent is None else runtime.run(_list(parent))
+def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
+    parent, _, name = store.url.rstrip("/").rpartition("/")
+    around: list[str] = []
+    if parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
+        with suppress(TensorlakeError):  # a hint must not hide the error
+            around = runtime.run(_list(_open_store(parent, options), depth=1))
     near = difflib.get_close_matches(name, around, n=1)
     shown = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
-    under = f"(beside it: {shown}); " if around else ""
-    hint = f"did you mean {store.url.removesuffix(name) + near[0]!r}? " if near else ""
+    under = f"(beside it: {shown}) " if around else ""
+    hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
     return DatasetNotFoundError(
         f"no tensorlake dataset at {store.url!r}\n"
-        f"{under}{hint}To make a new one: tl.create(url, schema)",
+        f"{under}{hint}to make a new one: tl.create(url, schema)",
         dataset=store.url,
         near=near,
     )
 
 
 SHOWN_AROUND = 5
+LIST_DEPTH = 4
+"""How many folders deep datasets are looked for: lakes are shallow, and each folder is a request."""
 
 
-async def _list(store: Store) -> list[str]:
-    names = [
-        meta.path.removesuffix(DESCRIPTOR).rstrip("/") or "."
-        async for meta in store.list("")
-        if meta.path == DESCRIPTOR or meta.path.endswith(f"/{DESCRIPTOR}")
+async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[str]:
+    """Name the datasets under a prefix: a folder with a descriptor is one, and not looked into."""
+    if await store.head(f"{prefix}{DESCRIPTOR}") is not None:
+        return [prefix.rstrip("/") or "."]
+    if depth == 0:
+        return []
+    factories = [
+        partial(_list, store, f"{prefix}{folder}/", depth=depth - 1)
+        for folder in await store.folders(prefix)
     ]
-    return sorted(names)
+    return [name for found in await runtime.gather_bounded(factories, limit=16) for name in found]
 
 
 async def _delete(store: Store) -> None:

@@ -146,6 +146,17 @@ class LocalStore:
         except OSError as error:
             raise self._translated(error, "list", prefix) from error
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        if prefix:
+            check_path(prefix.removesuffix("/"))
+        try:
+            with os.scandir(os.path.join(self._root, prefix)) as scan:
+                return sorted(e.name for e in scan if e.is_dir() and e.name != SCRATCH)
+        except ABSENT:
+            return []
+        except OSError as error:
+            raise self._translated(error, "list", prefix) from error
+
     async def delete(self, path: str) -> None:
         try:
             os.unlink(self._file(path))

@@ -110,6 +110,11 @@ class MemoryStore:
             if found is not None:  # deleted since
                 yield ObjectMeta(key[skip:], len(found.data), found.modified)
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        start = self._prefix + prefix
+        below = (key[len(start) :] for key in list(self._objects) if key.startswith(start))
+        return sorted({rest.partition("/")[0] for rest in below if "/" in rest})
+
     async def delete(self, path: str) -> None:
         self._objects.pop(self._key(path), None)
 

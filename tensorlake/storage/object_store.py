@@ -43,6 +43,7 @@ from tensorlake.storage.flight import Flight
 from tensorlake.storage.options import connect
 from tensorlake.storage.retry import RetryPolicy, retry
 from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.settle import watched
 from tensorlake.storage.store import (
     Buffer,
     Data,
@@ -106,8 +107,8 @@ class ObjectStore:
         check_path(path)
 
         async def fetch() -> bytes:
-            result = await obstore.get_async(self._client, path)
-            return (await result.bytes_async()).to_bytes()
+            result = await watched(obstore.get_async(self._client, path))
+            return (await watched(result.bytes_async())).to_bytes()
 
         try:
             return await self._repeated(fetch)
@@ -195,11 +196,7 @@ class ObjectStore:
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
         if self._connection.is_read_only:
-            raise UnsupportedStoreError(
-                f"objects under {self.url!r} cannot be listed: HTTP has no list;\n"
-                "open the bucket or folder behind it",
-                url=self.url,
-            )
+            raise self._cannot_list()
         folder, _, _ = prefix.rpartition("/")
         after = prefix[:-1]  # the list starts behind this, so that `prefix` itself is in it
         pages: obstore.ListStream[Sequence[obstore.ObjectMeta]] | None = None
@@ -211,7 +208,8 @@ class ObjectStore:
             )
             pages = None  # a stream that failed is not asked again: the next attempt goes on behind
             try:
-                page = await stream.__anext__()  # anext(stream, ()) trips over a foreign awaitable
+                # Not anext(stream, ()): it trips over a foreign awaitable.
+                page = await watched(stream.__anext__())
             except StopAsyncIteration:
                 page = ()
             pages = stream
@@ -231,6 +229,18 @@ class ObjectStore:
                 return
             after = page[-1]["path"]
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        if self._connection.is_read_only:
+            raise self._cannot_list()
+        folder = prefix.removesuffix("/")
+        try:
+            found = await self._repeated(
+                lambda: obstore.list_with_delimiter_async(self._client, folder or None)
+            )
+        except RequestFailedError as error:
+            raise self._translated(error, "list", prefix) from None
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+
     async def delete(self, path: str) -> None:
         self._checked_for_write(path, b"")
         try:
@@ -245,7 +255,8 @@ class ObjectStore:
 
     def clone(self) -> ObjectStore:
         url, options = self._opened_with
-        return ObjectStore(url, options, policy=self._policy)
+        flight = Flight(self._flight.max_requests, self._flight.max_nbytes)
+        return ObjectStore(url, options, policy=self._policy, flight=flight)
 
     def _checked_for_write(self, path: str, data: Data) -> list[Buffer]:
         check_path(path)
@@ -284,13 +295,20 @@ class ObjectStore:
         async with self._flight.admit(nbytes):
             try:
                 async with asyncio.timeout(timeout_s):
-                    return await call()
+                    return await watched(call())
             except TimeoutError:
                 failure = Failure(FailureKind.TIMEOUT, f"no answer within {timeout_s:.0f} s")
             except REPORTED as error:
                 failure = understand(error, secrets=self._connection.secrets)
         # Raised outside of the handler: the cause may hold secrets, so it is not even the context.
         raise RequestFailedError(failure)
+
+    def _cannot_list(self) -> UnsupportedStoreError:
+        return UnsupportedStoreError(
+            f"objects under {self.url!r} cannot be listed: HTTP has no list;\n"
+            "open the bucket or folder behind it",
+            url=self.url,
+        )
 
     def _translated(self, error: RequestFailedError, verb: str, path: str) -> TensorlakeError:
         return translate(error.failure, verb=verb, path=path, url=self.url)

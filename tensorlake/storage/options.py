@@ -88,6 +88,8 @@ def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Conne
             client = _make(AzureStore, bucket, prefix or None, _renamed(options, _AZURE_NAMES))
         else:
             client = _http(url, options)
+    except InvalidInputError:
+        raise
     except exceptions.UnknownConfigurationKeyError as error:
         raise InvalidInputError(
             f"storage_options for {shown!r} have a name that {scheme} does not know"

@@ -25,6 +25,8 @@ T = TypeVar("T")
 BLOCKING_THREADS: Final = 16
 """Threads for blocking file I/O: enough to keep a local disk's queue filled, few enough to idle."""
 
+STOP_TIMEOUT_S: Final = 5.0
+
 
 class _LoopThread:
     """An event loop that runs in a daemon thread of its own."""
@@ -39,6 +41,11 @@ class _LoopThread:
         )
         self.thread.start()
 
+    def stop(self) -> None:
+        """Cancel what runs, let it end, and end the thread."""
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(STOP_TIMEOUT_S)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(STOP_TIMEOUT_S)
 
 _lock = threading.Lock()
 _current: _LoopThread | None = None
@@ -106,6 +113,15 @@ async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, lim
     return [results[position] for position in range(len(waiting))]
 
 
+def stop() -> None:
+    """End the loop thread, cancelling what runs on it; a later `run` starts another."""
+    global _current  # noqa: PLW0603 - as below
+    with _lock:
+        current, _current = _current, None
+    if current is not None:
+        current.stop()
+
+
 def _loop_thread() -> _LoopThread:
     global _current  # noqa: PLW0603 - the one loop of the process is the point of this module
     current = _current
@@ -113,6 +129,14 @@ def _loop_thread() -> _LoopThread:
         with _lock:
             current = _current = _current or _LoopThread()
     return current
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=STOP_TIMEOUT_S / 2)
 
 
 def _forget_parent() -> None:

@@ -96,6 +96,10 @@ class Store(Protocol):
         """Iterate over the objects whose path starts with `prefix`, in the order of their paths."""
         ...
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        """Name what lies directly under `prefix` ("" or "a/") and holds objects, in order."""
+        ...
+
     async def delete(self, path: str) -> None:
         """Remove an object; none being there is fine."""
         ...

@@ -83,7 +83,7 @@ class CountingStore:
         return trips
 
     def count(self, *calls: str, path: str = "") -> int:
-        """Count the requests of these calls (of all, if none is named) whose path contains `path`."""
+        """Count the requests of these calls (none named: of all) whose path contains `path`."""
         return sum(
             (not calls or request.call in calls) and path in request.path
             for request in self._log.requests
@@ -141,6 +141,11 @@ class CountingStore:
             await _turns()
             async for meta in self._store.list(prefix):
                 yield meta
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        with self._counted("list", prefix):
+            await _turns()
+            return await self._store.folders(prefix)
 
     async def delete(self, path: str) -> None:
         with self._counted("delete", path):

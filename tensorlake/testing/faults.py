@@ -138,6 +138,10 @@ class FaultyStore:
         async for meta in self._store.list(prefix):
             yield meta
 
+    async def folders(self, prefix: str) -> Sequence[str]:
+        await self._arrive("list", prefix)
+        return await self._store.folders(prefix)
+
     async def delete(self, path: str) -> None:
         fault = await self._arrive("delete", path)
         await self._store.delete(path)

@@ -25,7 +25,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import Entry, decode_name, entry_path, head_path
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
+from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
 
 __all__ = ["BranchLog", "LostRace", "list_branches"]
 
@@ -163,8 +163,13 @@ def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitO
 
 
 async def list_branches(store: Store) -> list[str]:
-    """Name the branches that have at least one entry or a hint, in order."""
-    names: set[str] = set()
-    async for meta in store.list("branches/"):
-        names.add(decode_name(meta.path.split("/")[1]))
-    return sorted(names)
+    """Name the branches that have not ended, in order."""
+    names = sorted(decode_name(folder) for folder in await store.folders("branches/"))
+    heads = await runtime.gather_bounded(
+        [BranchLog(store, name).head for name in names], limit=16
+    )
+    return [
+        name
+        for name, head in zip(names, heads, strict=True)
+        if head is not None and head.kind not in {"begin", "end"}
+    ]
