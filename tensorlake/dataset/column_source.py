@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 import tensorlake_query as tql
 from tensorlake.reading import Reader, Selection
-from tensorlake.types import ClassLabel, Column, EncodedColumn, RaggedColumn, SampleType, UniformColumn
+from tensorlake.types import (
+    ClassLabel,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    UniformColumn,
+)
 
 __all__ = ["SelectionSource", "column_type"]
 

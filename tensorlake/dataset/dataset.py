@@ -7,7 +7,7 @@ Reading is ``Readable``'s. Writing is staged, seen by this handle alone, and pub
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -163,7 +163,7 @@ class Dataset(Readable):
         self.session.discard()
 
     @contextmanager
-    def transaction(self, message: str = "") -> Iterator[Self]:
+    def transaction(self, message: str = "") -> Generator[Self]:
         """Commit when the block ends; discard everything staged when it raises.
 
         Raises:

@@ -64,8 +64,10 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 2)]
     return [
         "   ".join(
-            [*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)),
-             " ".join(cell for cell in row[len(widths):] if cell)]
+            [
+                *(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)),
+                " ".join(cell for cell in row[len(widths) :] if cell),
+            ]
         ).rstrip()
         for row in rows
     ]
@@ -126,13 +128,21 @@ class Summary:
     tensors: tuple[TensorSummary, ...]
 
     def __repr__(self) -> str:
-        when = human_time(self.time, now=dt.datetime.now(dt.timezone.utc))
+        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
         refs = [f"{plural(len(self.branches), 'branch')} ({', '.join(self.branches)})"]
         if self.tags:
             refs.append(f"{plural(len(self.tags), 'tag')} ({', '.join(self.tags)})")
         rows = [("tensor", "type", "shape", "stored", "codec", "nulls", "values")]
         rows += [
-            (t.name, t.type, t.shape, human_nbytes(t.stored_nbytes), t.codec, str(t.nulls), t.values)
+            (
+                t.name,
+                t.type,
+                t.shape,
+                human_nbytes(t.stored_nbytes),
+                t.codec,
+                str(t.nulls),
+                t.values,
+            )
             for t in self.tensors
         ]
         return "\n".join(
@@ -154,9 +164,9 @@ class Summary:
 
     def to_pandas(self) -> Any:
         """Give the table of tensors as a DataFrame."""
-        import pandas as pd
-
         from dataclasses import asdict
+
+        import pandas as pd
 
         return pd.DataFrame([asdict(tensor) for tensor in self.tensors])
 
@@ -174,7 +184,9 @@ def summarize(dataset: Dataset, *, full: bool) -> Summary:
     """Read the index of every tensor; with ``full`` also columns of numbers and labels."""
     snapshot = dataset.selection().snapshot
     head = dataset.session.head
-    tensors = tuple(_summary_of(dataset, snapshot, spec, full=full) for spec in snapshot.schema.tensors)
+    tensors = tuple(
+        _summary_of(dataset, snapshot, spec, full=full) for spec in snapshot.schema.tensors
+    )
     return Summary(
         url=dataset.url,
         version=snapshot.version,
@@ -228,8 +240,8 @@ def _shape_range(spec: TensorSpec, table: StatisticsTable | None) -> str:
         elif lows[axis] == highs[axis]:
             parts.append(str(lows[axis]))
         else:
-            parts.append(f"{lows[axis]}–{highs[axis]}")  # noqa: RUF001 - an en dash, for a range
-    return " × ".join(parts) or ("()" if spec.type.dtype is not None else "")  # noqa: RUF001 - times
+            parts.append(f"{lows[axis]}–{highs[axis]}")
+    return " × ".join(parts) or ("()" if spec.type.dtype is not None else "")
 
 
 def _value_range(table: StatisticsTable) -> str:

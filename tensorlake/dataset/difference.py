@@ -135,7 +135,9 @@ def _schema_changes(before: Snapshot, after: Snapshot) -> list[str]:
     old = {spec.id: spec for spec in before.schema.tensors}
     new = {spec.id: spec for spec in after.schema.tensors}
     lines = [f"-{spec.name}  {spec.type.describe()}" for id_, spec in old.items() if id_ not in new]
-    lines += [f"+{spec.name}  {spec.type.describe()}" for id_, spec in new.items() if id_ not in old]
+    lines += [
+        f"+{spec.name}  {spec.type.describe()}" for id_, spec in new.items() if id_ not in old
+    ]
     for id_ in old.keys() & new.keys():
         if old[id_].name != new[id_].name:
             lines.append(f"{old[id_].name} → {new[id_].name}")

@@ -77,11 +77,17 @@ class Commit:
         return ", ".join(parts) or "no change"
 
     def __str__(self) -> str:
-        when = human_time(self.time, now=dt.datetime.now(dt.timezone.utc))
+        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
         return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}"
 
 
-SCHEMA_WORDS = {"add": "+{}", "drop": "-{}", "rename": "renamed {}", "names": "classes of {}"}
+SCHEMA_WORDS = {
+    "add": "+{}",
+    "drop": "-{}",
+    "rename": "renamed {}",
+    "names": "classes of {}",
+    "type": "type of {}",
+}
 
 
 def _count(rows: ChangedRows) -> str:
@@ -174,5 +180,7 @@ def _transitions(updated: Updated) -> str:
         )
         counts[pair] = counts.get(pair, 0) + 1
     largest = sorted(counts.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{old} → {new} {count:,}" for (old, new), count in largest[:TRANSITIONS_SHOWN])
+    shown = ", ".join(
+        f"{old} → {new} {count:,}" for (old, new), count in largest[:TRANSITIONS_SHOWN]
+    )
     return f"   {shown}" + (", …" if len(largest) > TRANSITIONS_SHOWN else "")

@@ -140,9 +140,7 @@ def convert_batch(
     }, rows
 
 
-def _convert(
-    spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call: str
-) -> Column:
+def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call: str) -> Column:
     if spec.name not in batch:
         if not spec.type.has_default:
             raise _missing(spec, batch, call=call)
@@ -174,4 +172,3 @@ def _missing(spec: TensorSpec, batch: Batch, *, call: str) -> MissingTensorError
         f"give it, or give its type nullable=True or default=; nothing was staged",
         tensor=spec.name,
     )
-

@@ -112,14 +112,13 @@ def list_datasets(url: str, *, storage_options: Mapping[str, Any] | None = None)
     return runtime.run(_list(store))
 
 
-def delete(
-    url: str, *, confirm: str, storage_options: Mapping[str, Any] | None = None
-) -> None:
+def delete(url: str, *, confirm: str, storage_options: Mapping[str, Any] | None = None) -> None:
     """Remove a dataset and everything in it, for good.
 
     Args:
         url: Where it is.
         confirm: The same URL again.
+        storage_options: Credentials and endpoint, by fsspec's key names.
 
     Raises:
         InvalidInputError: ``confirm`` is another text; nothing was removed.
@@ -147,7 +146,7 @@ def _schema(schema: Mapping[str, Any] | None, like: Dataset | None) -> Schema:
         raise SchemaError("give a schema {'name': type, …}, or like=another_dataset; one of both")
     given = like.schema if schema is None and like is not None else schema
     if not isinstance(given, Mapping) or not given:
-        raise SchemaError(f"a schema is {{'name': type, …}} with at least one tensor, got {given!r}")
+        raise SchemaError(f"a schema is {{'name': type, …}}, not empty; got {given!r}")
     return Schema.new(given)
 
 
@@ -155,7 +154,8 @@ def _check_same(dataset: Dataset, declared: Schema) -> None:
     wanted = {spec.name: spec.type for spec in declared.tensors}
     if dict(dataset.schema) != wanted:
         raise SchemaError(
-            f"{dataset.url!r} exists with another schema: {dict(dataset.schema)!r}, not {wanted!r}\n"
+            f"{dataset.url!r} exists with another schema: {dict(dataset.schema)!r},"
+            f" not {wanted!r}\n"
             "open it with tl.open, or choose another URL",
             expected=wanted,
             actual=dict(dataset.schema),
@@ -250,7 +250,7 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
 
 SHOWN_AROUND = 5
 LIST_DEPTH = 4
-"""How many folders deep datasets are looked for: lakes are shallow, and each folder is a request."""
+"""How many folders deep datasets are looked for: lakes are shallow, each folder a request."""
 
 
 async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[str]:

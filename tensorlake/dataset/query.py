@@ -6,7 +6,7 @@ also ``tensorlake_query.QueryNameError``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,9 @@ def run_query(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
 def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
     """Evaluate a condition over what ``rows`` shows now."""
     with engine_errors(rows):
-        expr = condition.expr if isinstance(condition, Predicate) else tql.parse_predicate(condition)
+        expr = (
+            condition.expr if isinstance(condition, Predicate) else tql.parse_predicate(condition)
+        )
         source = _source(rows)
         query = tql.compile_query(tql.ast.Query(where=expr), source.schema, params=params)
         return _view(rows, source, query)
@@ -128,7 +130,7 @@ BOTH_TREES: Mapping[type[tql.QueryError], type[errors.QueryError]] = {
 
 
 @contextmanager
-def engine_errors(rows: Readable) -> Iterator[None]:
+def engine_errors(rows: Readable) -> Generator[None]:
     """Raise the engine's errors as tensorlake's, with the same words and places."""
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.errors import InvalidInputError, ReadOnlyError
-from tensorlake.format import Schema
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import SampleType
 
@@ -87,16 +86,12 @@ class Readable(ABC):
 
     # Rows and columns
 
-    @overload
-    def __getitem__(self, key: int) -> Row: ...
-    @overload
-    def __getitem__(self, key: str) -> Tensor: ...
-    @overload
-    def __getitem__(
-        self, key: slice | Sequence[int] | Sequence[str] | npt.NDArray[Any] | Predicate | Readable
-    ) -> View: ...
     def __getitem__(self, key: Any) -> Any:
-        """Read a row (int), a column (name), or make a View (rows, or several columns)."""
+        """Read by what the key is.
+
+        An int gives a ``Row``; a name a ``Tensor``; several names, a slice, a list of ints, a
+        mask, a Predicate or a View give a ``View``.
+        """
         if isinstance(key, str):
             return self._column(key)
         if isinstance(key, bool | np.bool_):
@@ -175,7 +170,7 @@ class Readable(ABC):
         return row_id_texts(self.selection())
 
     def iter_column_batches(self) -> Iterator[dict[str, Any]]:
-        """Read all rows in batches of stored columns, as ``extend`` of another dataset takes them."""
+        """Read all rows in batches of stored columns, as ``extend`` of another one takes them."""
         selection, reader = self.selection(), self.reader()
         for start in range(0, selection.num_rows, BATCH_ROWS):
             positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))

@@ -7,10 +7,12 @@ get a chunk of their own and the extent is split around them, unless that makes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import Extents, TensorSpec
+from tensorlake.format import ChunkKind, Extents, TensorSpec
 from tensorlake.reading import Reader
 from tensorlake.types import Column, concat, slice_rows, take
 from tensorlake.versions import Edit, Transaction, ranges_of
@@ -40,42 +42,75 @@ def edits_for(
         physical: The rows assigned: sorted, each once.
         column: Their values, in the same order.
     """
-    extents = reader.snapshot.extents(spec.id)
-    starts = extents.stops - extents.rows.astype(np.int64)
-    of_row = np.searchsorted(extents.stops, physical, side="right")
-    touched, first = np.unique(of_row, return_index=True)
-    bounds = np.append(first, len(physical)).tolist()
     edits: list[Edit] = []
-    for extent, begin, end in zip(touched.tolist(), bounds[:-1], bounds[1:], strict=True):
-        window = (int(starts[extent]), int(extents.stops[extent]))
+    for window in _windows(reader.snapshot.extents(spec.id), spec, physical):
+        begin, end = np.searchsorted(physical, [window.start, window.stop])
         rows = physical[begin:end]
-        values = slice_rows(column, begin, end)
-        if _should_rewrite(int(extents.nbytes[extent]), window, rows):
+        values = slice_rows(column, int(begin), int(end))
+        if _should_rewrite(window, rows):
             merged = _merged(reader, spec, window, rows, values)
-            edits.append((*window, transaction.store_column(spec, merged)))
+            extents = transaction.store_column(spec, merged)
+            edits.append((window.start, window.stop, extents))
         else:
             edits += _split(transaction.store_column(spec, values), rows)
     return edits
 
 
-def _should_rewrite(nbytes: int, window: tuple[int, int], rows: Int64Array) -> bool:
-    if len(rows) == window[1] - window[0]:
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Physical rows [start, stop) that are rewritten together, or not at all."""
+
+    start: int
+    stop: int
+    nbytes: int  # of the chunk they lie in now; 0 for a fill
+
+
+def _windows(extents: Extents, spec: TensorSpec, physical: Int64Array) -> list[_Window]:
+    """The windows that hold assigned rows: an extent each, but pieces of a fill."""
+    at = np.unique(np.searchsorted(extents.stops, physical, side="right"))
+    starts = extents.stops - extents.rows.astype(np.int64)
+    windows: list[_Window] = []
+    for entry in at.tolist():
+        start, stop = int(starts[entry]), int(extents.stops[entry])
+        nbytes = int(extents.nbytes[entry])
+        if nbytes:
+            windows.append(_Window(start, stop, nbytes))
+            continue
+        step = max(1, spec.chunk_nbytes // max(1, _row_nbytes(spec)))
+        inside = physical[np.searchsorted(physical, start) : np.searchsorted(physical, stop)]
+        for piece in np.unique((inside - start) // step).tolist():
+            first = start + piece * step
+            windows.append(_Window(first, min(stop, first + step), 0))
+    return windows
+
+
+def _row_nbytes(spec: TensorSpec) -> int:
+    return spec.layout.row_nbytes if spec.layout.kind is ChunkKind.UNIFORM else RAGGED_ROW_NBYTES
+
+
+RAGGED_ROW_NBYTES = 256
+"""What a sample of unknown length is taken for when a fill is cut into chunks."""
+
+
+def _should_rewrite(window: _Window, rows: Int64Array) -> bool:
+    if len(rows) == window.stop - window.start:
         return True
-    if nbytes == 0:  # a fill: its other rows must stay unwritten
-        return False
-    return nbytes <= REWRITTEN_NBYTES_MAX or 2 * len(ranges_of(rows)) + 1 > PIECES_MAX
+    if 2 * len(ranges_of(rows)) + 1 > PIECES_MAX:
+        return True
+    return 0 < window.nbytes <= REWRITTEN_NBYTES_MAX
 
 
 def _merged(
-    reader: Reader, spec: TensorSpec, window: tuple[int, int], rows: Int64Array, values: Column
+    reader: Reader, spec: TensorSpec, window: _Window, rows: Int64Array, values: Column
 ) -> Column:
     """The window's rows with the new values in place."""
-    count = window[1] - window[0]
+    count = window.stop - window.start
     if len(rows) == count:
         return values
-    old = reader.read(spec.name, np.arange(*window, dtype=np.int64), decode=False)
+    all_rows = np.arange(window.start, window.stop, dtype=np.int64)
+    old = reader.read(spec.name, all_rows, decode=False)
     source = np.arange(count, dtype=np.int64)
-    source[rows - window[0]] = count + np.arange(len(rows))
+    source[rows - window.start] = count + np.arange(len(rows))
     return take(concat([old, values]), source)
 
 

@@ -31,14 +31,17 @@ def row_position(row: int, count: int, *, what: str) -> int:
     position = row + count if row < 0 else row
     if not 0 <= position < count:
         raise RowNotFoundError(
-            f"{what} has {count:,} rows, no row {row}\nrows are 0 to {count - 1}, or -1 from the end",
+            f"{what} has {count:,} rows, no row {row}\n"
+            f"rows are 0 to {count - 1}, or -1 from the end",
             row=row,
             expected=count,
         )
     return position
 
 
-def positions_of(rows: slice | Sequence[int] | npt.ArrayLike, count: int, *, what: str) -> Int64Array:
+def positions_of(
+    rows: slice | Sequence[int] | npt.ArrayLike, count: int, *, what: str
+) -> Int64Array:
     """Bring a slice, list, integer array or mask to row positions, in the order named.
 
     Raises:

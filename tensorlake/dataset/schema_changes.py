@@ -41,6 +41,12 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
         transaction = session.staging()
         renamed = transaction.schema.rename(old, new)[new]
         transaction.change_spec(renamed, what="rename")
+        for spec in transaction.schema.tensors:
+            # Boxes of a picture, labels per box: they go with the tensor they speak of.
+            cites = [name for name in ("of", "per") if getattr(spec.type, name, None) == old]
+            if cites:
+                declared = replace(spec.type, **dict.fromkeys(cites, new))
+                transaction.change_spec(replace(spec, type=declared), what="type")
 
 
 def change_names(session: Session, name: str, names: Sequence[str]) -> None:

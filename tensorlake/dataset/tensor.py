@@ -39,7 +39,7 @@ class Tensor:
     Comparing it (``ds["label"] == "cat"``) makes a ``Predicate``; brackets read.
     """
 
-    __hash__ = None  # == makes a Predicate
+    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - == makes a Predicate
 
     def __init__(self, rows: Readable, name: str) -> None:
         self._rows = rows
@@ -234,7 +234,6 @@ class Tensor:
                 tensor=self.name,
             )
         return sample_type
-
 
 
 ITERATED_AT_ONCE = 256

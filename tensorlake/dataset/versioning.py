@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from functools import partial
 
 from tensorlake.dataset.difference import diff_snapshots
 from tensorlake.dataset.history import Commit, Diff, Log
@@ -44,7 +45,7 @@ async def _log(session: Session, limit: int | None) -> Log:
         oldest = upper
         for stop in range(upper.seq + 1, 0, -READ_AT_ONCE):
             numbers = range(stop - 1, max(stop - 1 - READ_AT_ONCE, -1), -1)
-            factories = [lambda n=n: branch_log.existing(n) for n in numbers if n != upper.seq]
+            factories = [partial(branch_log.existing, n) for n in numbers if n != upper.seq]
             read = await runtime.gather_bounded(factories, limit=READ_AT_ONCE)
             for one in [upper, *read] if upper.seq in numbers else read:
                 oldest = one if one.kind == "commit" else oldest

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.computed import Computed, take_all
 from tensorlake.dataset.describe import view_repr
-from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.reading import Selection

@@ -93,7 +93,9 @@ class ChunkIndex:
         """
         entry = np.searchsorted(self._stops, physical, side="right")
         if len(entry) and int(entry.max()) >= len(self._stops):
-            message = f"physical row {int(physical.max())} is beyond the index; run tensorlake check"
+            message = (
+                f"physical row {int(physical.max())} is beyond the index; run tensorlake check"
+            )
             raise RowNotFoundError(message, row=int(physical.max()))
         touched, chunk = np.unique(self._canonical[entry], return_inverse=True)
         return Located(

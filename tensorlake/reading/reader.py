@@ -1,8 +1,8 @@
 """Reading samples of a snapshot: rows → chunks → bytes → columns.
 
-From a local folder chunks are memory-mapped; from elsewhere a chunk is one ranged GET, or, where few
-of its rows are wanted, only the parts that hold them (units). Everything is verified on arrival; a
-mapped chunk once a process.
+From a local folder chunks are memory-mapped; from elsewhere a chunk is one ranged GET, or, where
+few of its rows are wanted, only the parts that hold them (units). Everything is verified on
+arrival; a mapped chunk once a process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Reader"]
 Int64Array = npt.NDArray[np.int64]
 
 WHOLE_CHUNK_NBYTES_MAX = 256 << 10
-"""A chunk this small is read whole: at 20 ms a request its bytes cost less than a second request."""
+"""A chunk this small is read whole: its bytes cost less than a second request would."""
 
 CHUNKS_IN_FLIGHT = 64
 
@@ -305,9 +305,7 @@ def _rows_of_units(
         if is_encoded
         else int(units.lengths.sum(dtype=np.int64)) // max(1, layout.row_nbytes)
     )
-    column = decode_units(
-        buffers, wanted, units=units, rows=chunk_rows, layout=layout, where=where
-    )
+    column = decode_units(buffers, wanted, units=units, rows=chunk_rows, layout=layout, where=where)
     spans = [rows_of_unit(layout, unit, rows=chunk_rows) for unit in wanted.tolist()]
     starts = np.array([start for start, _ in spans], dtype=np.int64)
     lengths = np.array([stop - start for start, stop in spans], dtype=np.int64)

@@ -45,9 +45,8 @@ def find_conflicts(mine: Changes, theirs: Sequence[Changes]) -> list[Conflict]:
             if not mine.is_append_only:
                 found.append(Conflict("rewrite"))
             continue
-        if mine.append and any(change["op"] == "drop" for change in other.schema):
-            found.append(Conflict("schema"))
-        elif mine.schema and other.schema:
+        drops = any(change["op"] == "drop" for change in other.schema)
+        if (mine.append and drops) or (mine.schema and other.schema):
             found.append(Conflict("schema"))
         found += _cell_conflicts(mine, other)
     return found
@@ -57,7 +56,8 @@ def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
     found = [
         Conflict("update", tensor_id, both)
         for tensor_id in mine.update.keys() & other.update.keys()
-        if (both := _both(_known(mine.update[tensor_id]), _known(other.update[tensor_id]))) is not None
+        if (both := _both(_known(mine.update[tensor_id]), _known(other.update[tensor_id])))
+        is not None
     ]
     my_updates, their_updates = _all_updates(mine), _all_updates(other)
     for updates, deletes in (

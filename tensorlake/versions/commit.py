@@ -49,9 +49,7 @@ class CommitRequest:
     meta: Mapping[str, Any] | None = None
 
 
-def publish_transaction(
-    transaction: Transaction, log: BranchLog, request: CommitRequest
-) -> Entry:
+def publish_transaction(transaction: Transaction, log: BranchLog, request: CommitRequest) -> Entry:
     """Publish what is staged and return the entry that holds it.
 
     Raises:
@@ -66,16 +64,18 @@ def publish_transaction(
         started = time.monotonic()
         entry = _build(transaction, log, head, theirs, request)
         if entry is None:
-            continue  # a pack was stored under another name: its pages are built again
+            continue  # a pack was stored under another name: what cites it is built again
         _check_age(transaction, head)
         outcome = runtime.run(log.publish(entry))
         if isinstance(outcome, Entry):
             runtime.submit(log.write_hint(outcome))
-            return outcome
+            return runtime.run(loaded(outcome, transaction.packs))
         came_between = runtime.run(_entries_from(log, outcome))
         for other in came_between:
-            if request.key is not None and request.key in other.keys:
-                return other
+            # An earlier commit() that ended in doubt may have landed behind another's entry.
+            is_ours = other.txid == transaction.txid
+            if is_ours or (request.key is not None and request.key in other.keys):
+                return runtime.run(loaded(other, transaction.packs))
         theirs += [other.changes for other in came_between if other.kind == "commit"]
         head = runtime.run(loaded(came_between[-1], transaction.packs))
         _refuse_ended(log, head)
@@ -124,6 +124,7 @@ def _build(
     head_state = state_of(head)
     changes = transaction.changes()
     stage = transaction.stage
+    renames = stage.renames
     state = runtime.run(
         transaction.apply_to(
             head_state,
@@ -149,7 +150,8 @@ def _build(
         changes=changes,
     ).spill(stage)
     stage.send_open()
-    if not stage.settle():
+    stage.settle()
+    if stage.renames != renames:
         return None
     totals = PackTotals(
         count=head.packs.count + stage.pack_count, nbytes=head.packs.nbytes + stage.pack_nbytes

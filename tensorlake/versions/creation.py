@@ -14,10 +14,10 @@ from tensorlake.format import (
     Descriptor,
     Entry,
     Extents,
+    Root,
     RowIdRuns,
     RowSegments,
     Schema,
-    Root,
     new_txid,
 )
 from tensorlake.storage import ObjectExistsError, Store

@@ -124,7 +124,8 @@ class BranchLog:
             except (ObjectExistsError, UnknownOutcomeError) as error:
                 found = await self._read_back(entry, cause=error)
                 if found is not None:
-                    return entry if found.txid == entry.txid else LostRace(found)
+                    # Ours may be of an earlier try, with another time: its bytes are what counts.
+                    return found if found.txid == entry.txid else LostRace(found)
                 await asyncio.sleep(0.05 * 2**attempt)
             else:
                 return entry
@@ -165,9 +166,7 @@ def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitO
 async def list_branches(store: Store) -> list[str]:
     """Name the branches that have not ended, in order."""
     names = sorted(decode_name(folder) for folder in await store.folders("branches/"))
-    heads = await runtime.gather_bounded(
-        [BranchLog(store, name).head for name in names], limit=16
-    )
+    heads = await runtime.gather_bounded([BranchLog(store, name).head for name in names], limit=16)
     return [
         name
         for name, head in zip(names, heads, strict=True)

@@ -1,8 +1,8 @@
 """Reading bytes of packs: from a transaction's memory while unsent, from the store otherwise.
 
-``PackReader`` is the one door to pack bytes of a dataset handle, and the ``PageSource`` of its index
-trees. Transactions attach their unsent packs to it; they are held weakly, so what nobody reads any
-more is forgotten.
+``PackReader`` is the one door to pack bytes of a dataset handle, and the ``PageSource`` of its
+index trees. Transactions attach their unsent packs to it; they are held weakly, so what nobody
+reads any more is forgotten.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tensorlake.format import PackId, PageReader, PageRef
 from tensorlake.storage import Buffer, MissingObjectError, Store
 
 __all__ = ["PackOverlay", "PackReader", "ScratchPages"]
+
 
 class PackOverlay(Protocol):
     """Packs that are not in the store (yet)."""

@@ -7,6 +7,7 @@ Rows arrive one at a time or by the million; chunks have a size that reads well 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def _store_cut(
             tensor_id=spec.id,
             read_as=len(spec.encodings) - 1,
         )
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+        for start, stop in pairwise(cuts)
     ]
 
 

@@ -182,13 +182,15 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
         entry = await BranchLog(store, branch).entry(int(number))
         if entry is None:
             raise await _not_found(store, name)
-        return Resolved(branch, await commit_under(store, branch, entry), False, name)
+        return Resolved(
+            branch, await commit_under(store, branch, entry), is_writable=False, name=name
+        )
     head = await BranchLog(store, name).head()
     if head is not None:
         if head.kind == "begin":
             message = f"branch {name!r} of {store.url!r} has no commit yet; create it again"
             raise VersionNotFoundError(message, version=name)
-        return Resolved(name, head, head.kind != "end", name)
+        return Resolved(name, head, is_writable=head.kind != "end", name=name)
     tag = await read_tag(store, name)
     if tag is None:
         raise await _not_found(store, name)
@@ -196,7 +198,7 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
     if entry.digest != tag.digest:
         message = f"tag {name!r} cites {tag.version} with another digest; run tensorlake check"
         raise InvalidStateError(message, tag=name)
-    return Resolved(tag.branch, entry, False, name)
+    return Resolved(tag.branch, entry, is_writable=False, name=name)
 
 
 async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
@@ -228,7 +230,8 @@ async def _at_time(store: Store, when: dt.datetime) -> Resolved:
         middle = await log.existing((low.seq + high.seq) // 2)
         low, high = (middle, high) if middle.time <= at else (low, middle)
     found = high if high.time <= at else low
-    return Resolved(MAIN, await commit_under(store, MAIN, found), False, f"{MAIN}@{found.seq}")
+    under = await commit_under(store, MAIN, found)
+    return Resolved(MAIN, under, is_writable=False, name=f"{MAIN}@{found.seq}")
 
 
 async def _not_found(store: Store, name: str) -> VersionNotFoundError:

@@ -99,6 +99,8 @@ class PackStage:
         self._failed: list[_UnsentPack] = []
         self.pack_count = 0
         self.pack_nbytes = 0
+        self.renames = 0
+        """How many packs were stored under another name: what cites them must be built again."""
 
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
         """Place a chunk; the one extent returned says where it is."""
@@ -144,31 +146,39 @@ class PackStage:
             self._first = self._first or upload
             self._uploads.append((pack, upload))
 
-    def settle(self, *, in_flight: int = 0) -> bool:
+    def settle(self, *, in_flight: int = 0) -> None:
         """Wait until at most ``in_flight`` packs are still being sent.
-
-        Returns:
-            False when a pack that held index pages had to be renamed: build its pages again.
 
         Raises:
             StorageError: A pack could not be stored. It is kept, and sent again by ``send_open``.
         """
-        intact = True
         while len(self._uploads) > in_flight:
-            pack, upload = self._uploads.pop(0)
+            pack, upload = self._uploads[0]  # taken off only when it has ended: waiting may stop
             try:
                 stored_as = upload.result()
             except Exception:
+                self._take_back()
+                raise
+            self._uploads.pop(0)
+            self._note_stored(pack, stored_as)
+
+    def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
+        self._unsent.pop(pack.id)
+        self.pack_count += 1
+        self.pack_nbytes += pack.writer.nbytes
+        if stored_as != pack.id:
+            self._final[pack.id] = stored_as
+            self.renames += 1
+
+    def _take_back(self) -> None:
+        """After a failure: whatever else was not stored either goes out again, in order."""
+        uploads, self._uploads = self._uploads, []
+        for pack, upload in uploads:
+            if upload.exception() is None:
+                self._note_stored(pack, upload.result())
+            else:
                 self._failed.append(pack)
                 self._first = None if self._first is upload else self._first
-                raise
-            self._unsent.pop(pack.id)
-            self.pack_count += 1
-            self.pack_nbytes += pack.writer.nbytes
-            if stored_as != pack.id:
-                self._final[pack.id] = stored_as
-                intact = intact and all(what != "page" for _, what in pack.blobs)
-        return intact
 
     def first_pack(self) -> PackId | None:
         """Name the pack whose store time is the transaction's age; None when nothing was sent."""
@@ -191,6 +201,7 @@ class PackStage:
         if after is not None:
             await asyncio.wrap_future(after)
         sending = pack
+        failure: Exception | None = None
         for _ in range(PUT_TRIES):
             path, pieces = sending.id.path, sending.writer.finish()
             try:

@@ -126,7 +126,9 @@ class Transaction:
 
     def savepoint(self) -> Savepoint:
         """Remember what is staged now."""
-        return Savepoint(self._staged, {id_: chunks.copy() for id_, chunks in self._pending.items()})
+        return Savepoint(
+            self._staged, {id_: chunks.copy() for id_, chunks in self._pending.items()}
+        )
 
     def roll_back(self, savepoint: Savepoint) -> None:
         """Return to what was staged then. Chunks made since stay in their packs, uncited."""
@@ -156,9 +158,7 @@ class Transaction:
             rows: The physical rows whose value was assigned.
         """
         working = self.working()
-        root = runtime.run(
-            tree.replace(working.roots[spec.id], edits, self._pages, self._scratch)
-        )
+        root = runtime.run(tree.replace(working.roots[spec.id], edits, self._pages, self._scratch))
         staged = self._staged
         covered = np.array([(start, stop) for start, stop, _ in edits], dtype=np.int64)
         self._staged = replace(
@@ -335,9 +335,7 @@ class Transaction:
     async def _applied_rows(self, head: State, appended: int, sink: PageSink) -> Root[RowSegments]:
         gone, base = rows_in(self._staged.deleted), self.base_state.physical
         positions = await rows_of(head.rows, gone[gone < base], self._pages)
-        rows = await delete_rows(
-            head.rows, np.unique(positions[positions >= 0]), self._pages, sink
-        )
+        rows = await delete_rows(head.rows, np.unique(positions[positions >= 0]), self._pages, sink)
         new = np.setdiff1d(np.arange(base, base + appended), gone) if len(gone) else None
         segments = (
             RowSegments.range(head.physical, head.physical + appended)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.run import Mode, OnError, Source, run_ingest
@@ -16,7 +16,8 @@ from tensorlake.types import ClassLabel, Image
 
 __all__ = ["images"]
 
-CODECS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
+ImageCodec = Literal["jpeg", "png"]
+CODECS: Mapping[str, ImageCodec] = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 SPLITS = ("train", "val", "valid", "validation", "test")
 
 
@@ -81,7 +82,9 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     has_split = all(p.parts and p.parts[0] in SPLITS for p in pictures)
     depth = 1 if has_split else 0
     has_label = all(len(p.parts) > depth for p in pictures)
-    codec = Counter(CODECS[p.path.suffix.lower()] for p in pictures).most_common(1)[0][0]
+    codec: ImageCodec = Counter(CODECS[p.path.suffix.lower()] for p in pictures).most_common(1)[0][
+        0
+    ]
     types: dict[str, Any] = {"image": Image(codec)}
     if has_label:
         types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
