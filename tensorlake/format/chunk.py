@@ -120,6 +120,11 @@ class ChunkLayout:
         """Whether the payload is the samples themselves."""
         return is_raw(self.codecs)
 
+    @property
+    def codec_name(self) -> str:
+        """What compresses the payload, as people call it; "none" when nothing does."""
+        return "none" if self.is_raw else str(self.codecs[-1]["name"])
+
     def to_json(self) -> dict[str, Any]:
         """Return the layout as JSON."""
         return {

@@ -55,6 +55,7 @@ __all__ = [
     "ChunkHeader",
     "ChunkKind",
     "damaged_chunk",
+    "header_rows",
     "read_header",
     "write_header",
 ]
@@ -186,6 +187,14 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
         )
     except (ValueError, struct.error) as error:
         raise damaged_chunk(where, f"its header is not well-formed ({error})") from error
+
+
+def header_rows(data: Buffer) -> int:
+    """Return how many rows a chunk says it has; `read_header` verifies it.
+
+    An index entry may be a window of a chunk, so only the chunk knows how many it holds.
+    """
+    return int.from_bytes(memoryview(data)[8:12], "little")
 
 
 def damaged_chunk(where: str, reason: str) -> CorruptionError:

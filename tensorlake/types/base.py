@@ -24,6 +24,7 @@ from tensorlake.types.column import (
     EncodedColumn,
     RaggedColumn,
     UniformColumn,
+    as_ragged,
     null_count,
 )
 from tensorlake.types.ragged import Ragged
@@ -197,6 +198,41 @@ class SampleType(ABC):
     @abstractmethod
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Check and cast samples none of which is None; raise for the first that does not fit."""
+
+    def adapt(self, column: Column) -> Column:
+        """Bring a column that was stored under an older encoding of the tensor to this type.
+
+        Types only ever widen, so elements are cast without loss and uniform becomes ragged.
+        """
+        if isinstance(column, EncodedColumn) or self.dtype is None:
+            return column
+        if column.values.dtype != self.dtype:
+            column = replace(column, values=column.values.astype(self.dtype))
+        return as_ragged(column) if self.layout == "ragged" else column
+
+    def json_value(self, value: Any) -> Any:
+        """Return what is stored for one sample as JSON; None is NULL.
+
+        A class name becomes its code, which stays right when the class is renamed.
+
+        Raises:
+            InvalidInputError: The value is not of this type.
+            SchemaError: JSON cannot hold the type's samples.
+        """
+        column = self.convert([value], tensor="value", call="json_value()")
+        if self.is_media or self.query_kind == "bytes":
+            raise SchemaError(
+                f"JSON cannot hold a sample of {self.describe()}\nuse NULL, with nullable=True"
+            )
+        if column.valid is not None:
+            return None
+        match column:
+            case UniformColumn():
+                return column.values[0].tolist()
+            case RaggedColumn():
+                return column.sample(0).tolist()
+            case EncodedColumn():
+                return self.present_sample(bytes(column.samples[0]))
 
     def fill_column(self, fill: Any, rows: int) -> Column:
         """Return a column whose samples all are `fill` (None: NULL); memory for one sample."""

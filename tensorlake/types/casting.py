@@ -26,6 +26,7 @@ Shape = tuple[int | None, ...]
 
 # Which kinds of dtype may become which: NumPy's one-letter kinds.
 _ACCEPTED_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu", "c": "cfiu"}
+_WIDEST_INTEGERS = (np.dtype(np.int64), np.dtype(np.uint64))
 _NESTED = {list, tuple}
 _EXACT_IN_FLOAT64 = 2**53
 
@@ -45,7 +46,9 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, (str, bytes, bytearray, memoryview, dict)) or (
-        not isinstance(value, Iterable) and not hasattr(value, "__array__")
+        np.ndim(value) == 0
+        if isinstance(value, np.ndarray)
+        else not isinstance(value, Iterable) and not hasattr(value, "__array__")
     ):
         raise InvalidInputError(
             f"{call} takes a sequence of samples for each tensor, got {describe_value(value)}"
@@ -91,7 +94,8 @@ def cast_array(
         position = locate(0)
         shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
         raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype))
-    if np.can_cast(source, dtype, "safe"):
+    rounds = dtype.kind in "fc" and source in _WIDEST_INTEGERS  # which NumPy calls safe
+    if np.can_cast(source, dtype, "safe") and not rounds:
         return np.asarray(values, dtype=dtype, order="C")
     with np.errstate(over="ignore"):
         result = np.asarray(values.astype(dtype), order="C")
@@ -185,7 +189,7 @@ def _stack_exactly(samples: list[Any], dtype: np.dtype) -> np.ndarray | None:
             return _stack_integers(samples)
         if leaves <= {int, float, complex} and dtype.kind in "fc":
             stacked = np.asarray(samples)
-            exact = leaves == {float} or bool(np.all(np.abs(stacked) <= _EXACT_IN_FLOAT64))
+            exact = leaves == {float} or bool(np.all(np.abs(stacked) < _EXACT_IN_FLOAT64))
             return stacked if exact else None
         if leaves == {bool} or (len(leaves) == 1 and issubclass(next(iter(leaves)), np.number)):
             return np.asarray(samples)

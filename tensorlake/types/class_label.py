@@ -67,6 +67,8 @@ class ClassLabel(SampleType):
                 f"the class name {twice!r} is given twice\nnames must differ", actual=twice
             )
         check_default(self)
+        if self.default is not NO_DEFAULT and self.default is not None:
+            object.__setattr__(self, "default", self.json_value(self.default))  # codes, not names
 
     @property
     def is_many(self) -> bool:
