@@ -1,0 +1,87 @@
+"""``python -m tensorlake_server URL``: what ``tensorlake serve`` and ``ds.show()`` start."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake_server.app import create_app
+from tensorlake_server.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
+USAGE_ERROR = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until interrupted; return the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        asked = _settings(given)
+        listening = _listen(asked)
+        settings = replace(asked, port=listening.getsockname()[1])
+        app = create_app(settings)
+        datasets = app.state.lake.names()
+    except (TensorlakeError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
+    only = datasets[0] if len(datasets) == 1 else None
+    level = "info" if given.verbose else "warning"
+    server = uvicorn.Server(uvicorn.Config(app, log_level=level, access_log=given.verbose))
+    sys.stdout.write(f"Viewer at {settings.link(only)} (Ctrl-C stops)\n")
+    sys.stdout.flush()
+    server.run(sockets=[listening])
+    return 0
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Take the port before saying where the server is: 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((settings.host, settings.port))
+    return listening
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    options = dict(pair.split("=", 1) for pair in given.storage_option)
+    if given.endpoint_url:
+        options["endpoint_url"] = given.endpoint_url
+    settings = Settings(
+        url=given.url,
+        host=given.host,
+        port=given.port,
+        public_read=given.public_read,
+        storage_options=options or None,
+    )
+    key = os.environ.get(KEY_VARIABLE)
+    return settings if key is None else replace(settings, signing_key=key.encode())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tensorlake_server", description=__doc__)
+    parser.add_argument("url", help="a dataset, or a folder of datasets")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8300, help="0 takes a free one")
+    parser.add_argument(
+        "--public-read", action="store_true", help="everybody who reaches the address may read"
+    )
+    parser.add_argument("--endpoint-url", help="of the object store")
+    parser.add_argument("--storage-option", metavar="K=V", action="append", default=[])
+    parser.add_argument("-v", "--verbose", action="store_true", help="log each request")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The application: routes under ``/v1``, health, and the viewer's page for everything else.
+
+The page holds no data and is served to anybody; it asks ``/v1`` like every other client. Its policy
+lets it load from its own host alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request, Response
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse
+from starlette.staticfiles import StaticFiles
+
+from tensorlake_server import datasets, query, rows, samples, statistics
+from tensorlake_server.guard import Guard, cookie_name, cookie_value, is_token
+from tensorlake_server.lake import Lake
+from tensorlake_server.messages import SessionRequest
+from tensorlake_server.problems import Problem, add_problem_answers
+from tensorlake_server.request import lake_of, settings_of
+
+if TYPE_CHECKING:
+    from tensorlake_server.settings import Settings
+
+__all__ = ["create_app"]
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)  # inline styles: the editor sizes its lines by them
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Build the application for one lake."""
+    app = FastAPI(
+        title="tensorlake",
+        description="Datasets of one lake, read-only: docs/reference/rest.md says more.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # FastAPI's page loads its scripts from another host
+        redoc_url=None,
+        middleware=[Middleware(Guard, settings=settings)],
+    )
+    app.state.settings = settings
+    app.state.lake = Lake(settings)
+    hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
+    add_problem_answers(app, hidden_url=hidden_url)
+    for module in (datasets, rows, query, samples, statistics):
+        app.include_router(module.router)
+    app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
+    app.add_api_route("/healthz", healthz, include_in_schema=False)
+    app.add_api_route("/readyz", readyz, include_in_schema=False)
+    _add_viewer(app, settings.static)
+    return app
+
+
+def open_session(request: Request, asked: SessionRequest) -> Response:
+    """Exchange the token of the printed link for a cookie that no script can read."""
+    settings = settings_of(request)
+    if not is_token(settings, asked.token):
+        raise Problem(
+            401,
+            "unauthorized",
+            "this is not the server's token\nopen the link that it printed last",
+        )
+    response = Response(status_code=204)
+    response.set_cookie(
+        cookie_name(settings), cookie_value(settings), httponly=True, samesite="strict", path="/"
+    )
+    return response
+
+
+def healthz() -> Response:
+    """Say that the process answers."""
+    return Response("ok\n", media_type="text/plain")
+
+
+def readyz(request: Request) -> Response:
+    """Say whether the lake can be read."""
+    lake_of(request).check()
+    return Response("ok\n", media_type="text/plain")
+
+
+def _add_viewer(app: FastAPI, static: Path) -> None:
+    page = static / "index.html"
+
+    def viewer_page() -> Response:
+        if not page.is_file():
+            raise Problem(
+                503, "viewer-not-built", "this server was installed without its viewer\nmake viewer"
+            )
+        headers = {"Cache-Control": "no-cache", "Content-Security-Policy": PAGE_POLICY}
+        return FileResponse(page, headers=headers)
+
+    if (static / "assets").is_dir():
+        app.mount("/assets", _ImmutableFiles(directory=static / "assets"))
+        app.add_api_route(
+            "/favicon.svg", lambda: FileResponse(static / "favicon.svg"), include_in_schema=False
+        )
+    app.add_api_route("/", viewer_page, include_in_schema=False)
+    app.add_api_route("/{dataset}", viewer_page, include_in_schema=False)
+
+
+class _ImmutableFiles(StaticFiles):
+    """Files whose names hold a hash of their content."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        response = super().file_response(*args, **kwargs)  # pyright: ignore[reportArgumentType] - passed through
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response

@@ -1,0 +1,55 @@
+"""How long answers keep: for ever for a fixed version, never unasked for a branch.
+
+``main@12`` names the same rows for ever, so what was answered for it may be kept for ever; ``main``
+or nothing means the newest commit, so a cache must ask each time. An ETag is made of what the
+answer depends on, never of its bytes: it is known before anything is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["cache_headers", "etag_of", "is_fixed", "not_modified"]
+
+# Part of every ETag: raise it when the same samples are rendered or written otherwise.
+RENDERER_VERSION = 1
+ETAG_NBYTES = 12
+IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+def is_fixed(version: str | None) -> bool:
+    """Whether a version is a commit (``main@12``); branches move, and tags can be made anew."""
+    return version is not None and re.fullmatch(r"[^@]+@\d+", version) is not None
+
+
+def etag_of(*parts: object) -> str:
+    """Make a strong ETag of all that an answer depends on."""
+    text = "\x00".join(map(str, (RENDERER_VERSION, *parts)))
+    return f'"{hashlib.blake2b(text.encode(), digest_size=ETAG_NBYTES).hexdigest()}"'
+
+
+def cache_headers(version: str | None, etag: str) -> dict[str, str]:
+    """Return the headers of an answer about a version, as the request named it."""
+    return {
+        "ETag": etag,
+        "Cache-Control": IMMUTABLE if is_fixed(version) else "private, no-cache",
+        "Vary": "Authorization, Cookie, Accept",
+    }
+
+
+def not_modified(request: Request, headers: dict[str, str]) -> Response | None:
+    """Return 304 when the client has this answer already."""
+    known = request.headers.get("if-none-match")
+    if known is None:
+        return None
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    if headers["ETag"] in tags or "*" in tags:
+        return Response(status_code=304, headers=headers)
+    return None

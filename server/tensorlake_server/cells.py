@@ -1,0 +1,153 @@
+"""Samples as JSON: small ones whole, large ones and media as a summary.
+
+    number, bool, label    themselves (a label is its code; the schema has the names)
+    NaN, ±inf, |int|>2^53  "NaN", "Infinity", "-Infinity", "9007199254740993": JSON has no other way
+    text, JSON             themselves up to TEXT_SHOWN characters
+    array                  nested lists up to ARRAY_SHOWN elements
+    everything else        {"$summary": kind, …}: dtype, shape, nbytes, the first elements
+
+Nothing is cut silently: what is not whole says so by being a summary. A JSON sample that itself has
+a key "$summary" is always summarised, so that the two cannot be taken for each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorlake.types import Column, SampleType
+
+__all__ = ["error_cell", "make_cells"]
+
+ARRAY_SHOWN = 1024  # 256 boxes
+PREVIEW_ELEMENTS = 8
+TEXT_SHOWN = 4096
+SAFE_INTEGER = 2**53  # JavaScript's numbers are doubles
+
+Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
+
+
+def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
+    """Turn a column, media as stored, into one cell a row."""
+    match column:
+        case UniformColumn():
+            cells = _uniform_cells(column.values)
+        case RaggedColumn():
+            cells = _ragged_cells(column)
+        case EncodedColumn():
+            cells = _encoded_cells(sample_type, column)
+    if column.valid is None:
+        return cells
+    pairs = zip(cells, column.valid.tolist(), strict=True)
+    return [cell if is_valid else None for cell, is_valid in pairs]
+
+
+def error_cell(message: str) -> Cell:
+    """Stand for a value that could not be read."""
+    return {"$summary": "error", "message": message}
+
+
+def _uniform_cells(values: np.ndarray) -> list[Cell]:
+    if math.prod(values.shape[1:]) > ARRAY_SHOWN:
+        return [_array_summary(value, value.shape) for value in values]
+    return _plain(values)
+
+
+def _ragged_cells(column: RaggedColumn) -> list[Cell]:
+    offsets = column.offsets.tolist()
+    shapes = column.shapes.tolist()
+    cells: list[Cell] = []
+    for start, stop, shape in zip(offsets, offsets[1:], shapes, strict=False):
+        values = column.values[start:stop]
+        if stop - start > ARRAY_SHOWN:
+            cells.append(_array_summary(values, shape))
+        else:
+            cells.append(_plain(values.reshape(shape)))
+    return cells
+
+
+def _encoded_cells(sample_type: SampleType, column: EncodedColumn) -> list[Cell]:
+    if sample_type.is_media:
+        shapes = [None] * len(column) if column.shapes is None else column.shapes.tolist()
+        return [
+            {
+                "$summary": "media",
+                "media_type": sample_type.media_type,
+                "nbytes": len(sample),
+                **({} if shape is None else {"shape": shape}),
+            }
+            for sample, shape in zip(column.samples, shapes, strict=True)
+        ]
+    if sample_type.query_kind == "text":
+        return [_text_cell(str(bytes(sample), "utf-8", "replace")) for sample in column.samples]
+    if sample_type.query_kind == "json":
+        return [_json_cell(bytes(sample)) for sample in column.samples]
+    return [{"$summary": "bytes", "nbytes": len(sample)} for sample in column.samples]
+
+
+def _text_cell(text: str) -> Cell:
+    if len(text) <= TEXT_SHOWN:
+        return text
+    return {"$summary": "text", "nbytes": len(text.encode()), "preview": text[:TEXT_SHOWN]}
+
+
+def _json_cell(sample: bytes) -> Cell:
+    if not sample:
+        return None
+    if len(sample) <= TEXT_SHOWN:
+        value = msgspec.json.decode(sample)
+        if not isinstance(value, dict) or "$summary" not in value:
+            return value
+    preview = str(sample[:TEXT_SHOWN], "utf-8", "replace")
+    return {"$summary": "json", "nbytes": len(sample), "preview": preview}
+
+
+def _array_summary(values: np.ndarray, shape: Sequence[int]) -> Cell:
+    return {
+        "$summary": "array",
+        "dtype": values.dtype.name,
+        "shape": list(shape),
+        "nbytes": values.nbytes,
+        "preview": _plain(values.reshape(-1)[:PREVIEW_ELEMENTS]),
+    }
+
+
+def _plain(values: np.ndarray) -> list[Cell]:
+    """Return nested lists of JSON numbers; the rare values JSON lacks become strings."""
+    kind = values.dtype.kind
+    if kind in "iu" and values.size and values.dtype.itemsize == np.dtype(np.int64).itemsize:
+        is_safe = (values <= SAFE_INTEGER) & (values >= (-SAFE_INTEGER if kind == "i" else 0))
+        if not bool(is_safe.all()):
+            return _replaced(values, ~is_safe, str)
+    if kind == "f" and not bool(np.isfinite(values).all()):
+        return _replaced(values, ~np.isfinite(values), _float_name)
+    if kind not in "biuf":
+        return np.vectorize(str, otypes=[object])(values).tolist()
+    return _rounded(values).tolist()
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Give float32 and narrower the few digits that they have: 0.1, not 0.10000000149011612."""
+    if values.dtype.kind != "f" or values.dtype.itemsize >= np.dtype(np.float64).itemsize:
+        return values
+    return values.astype(np.str_).astype(np.float64)  # NumPy writes the shortest text that is exact
+
+
+def _replaced(values: np.ndarray, where: np.ndarray, name: Any) -> list[Cell]:
+    cells = values.astype(object)
+    cells[where] = [name(value) for value in values[where].tolist()]
+    return cells.tolist()
+
+
+def _float_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,195 @@
+"""What the routes read of a dataset or a view: its columns, their samples, who the rows are.
+
+Stored tensors are read as they are stored (media stay encoded); columns that a query computed are
+values already, and are given the sample type that would store them. Both come out as a
+`TypedColumn`, so that no route tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensorlake_query as tql
+from tensorlake.errors import CorruptionError, RowNotFoundError, TensorNotFoundError
+from tensorlake.types import (
+    Array,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Json,
+    RaggedColumn,
+    Scalar,
+    Text,
+    UniformColumn,
+)
+from tensorlake_server.cells import error_cell, make_cells
+from tensorlake_server.messages import TensorInfo
+from tensorlake_server.pictures import is_drawable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from tensorlake.types import Column, SampleType
+    from tensorlake_server.lake import Readable
+
+__all__ = [
+    "TypedColumn",
+    "check_names",
+    "column_names",
+    "column_type",
+    "list_tensors",
+    "page_positions",
+    "read_cells",
+    "read_column",
+    "read_rows",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumn:
+    """Samples, media as stored, and what they are."""
+
+    type: SampleType
+    column: Column
+
+    def is_null(self, position: int) -> bool:
+        """Whether the sample is NULL."""
+        return self.column.valid is not None and not self.column.valid[position]
+
+
+def column_names(readable: Readable) -> list[str]:
+    """Name the columns, stored ones first."""
+    return [*readable.selection().columns, *readable.computed]
+
+
+def list_tensors(readable: Readable) -> list[TensorInfo]:
+    """Describe the columns, stored ones first."""
+    return [_describe(name, column_type(readable, name)) for name in column_names(readable)]
+
+
+def column_type(readable: Readable, name: str) -> SampleType:
+    """Type of a column; of one that a query computed, the type that would store it.
+
+    Raises:
+        TensorNotFoundError: There is none of this name.
+    """
+    check_names(readable, [name])
+    computed = readable.computed.get(name)
+    return readable.schema[name] if computed is None else _type_of(computed.type)
+
+
+def check_names(readable: Readable, names: Sequence[str]) -> None:
+    """Check that all columns exist.
+
+    Raises:
+        TensorNotFoundError: One does not.
+    """
+    known = column_names(readable)
+    for name in names:
+        if name not in known:
+            raise TensorNotFoundError(
+                f"{readable.url!r} has no tensor {name!r}\nits tensors are {', '.join(known)}",
+                tensor=name,
+            )
+
+
+def page_positions(readable: Readable, offset: int, limit: int) -> npt.NDArray[np.int64]:
+    """Positions of a page; empty beyond the end."""
+    count = len(readable)
+    return np.arange(min(offset, count), min(offset + limit, count), dtype=np.int64)
+
+
+def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Say who the rows are: number in the version, and identity; None where a query made them."""
+    if not getattr(readable, "has_rows", True):  # only a View can be without
+        return [{"_row": None, "_row_id": None} for _ in positions]
+    page = readable[positions]
+    rows, ids = page.rows.tolist(), page.row_ids
+    return [{"_row": row, "_row_id": row_id} for row, row_id in zip(rows, ids, strict=True)]
+
+
+def read_cells(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> list[Any]:
+    """Read one column as JSON cells; what is damaged is said in its cells, the rest is shown."""
+    try:
+        read = read_column(readable, name, positions)
+    except CorruptionError as error:
+        return [error_cell(str(error))] * len(positions)
+    return make_cells(read.type, read.column)
+
+
+def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:
+    """Read one column at these positions.
+
+    Raises:
+        TensorNotFoundError: There is none of this name.
+        RowNotFoundError: A position is outside.
+    """
+    check_names(readable, [name])
+    _check_positions(readable, positions)
+    computed = readable.computed.get(name)
+    if computed is not None:
+        return _computed_column(name, computed.type, computed.take(positions).batch)
+    physical = readable.selection().physical(positions)
+    column = readable.reader().read(name, physical, decode=False)
+    return TypedColumn(readable.schema[name], column)
+
+
+def _check_positions(readable: Readable, positions: npt.NDArray[np.int64]) -> None:
+    count = len(readable)
+    outside = positions[(positions < 0) | (positions >= count)]
+    if len(outside):
+        raise RowNotFoundError(
+            f"there are {count:,} rows, no row {int(outside[0])}"
+            + (f"\nrows are 0 to {count - 1}" if count else ""),
+            row=int(outside[0]),
+            expected=count,
+        )
+
+
+def _describe(name: str, one: SampleType) -> TensorInfo:
+    dtype = one.dtype
+    return TensorInfo(
+        name=name,
+        kind=one.kind,
+        type=one.describe(),
+        dtype=None if dtype is None else dtype.name,
+        shape=None if dtype is None else list(one.shape),
+        nullable=one.nullable,
+        media_type=one.media_type,
+        picture=one.kind == "image" or is_drawable(dtype, one.shape),
+        names=list(one.names) if isinstance(one, ClassLabel) else None,
+        of=getattr(one, "of", None),
+        per=getattr(one, "per", None),
+        format=getattr(one, "format", None),
+    )
+
+
+def _type_of(computed: tql.ColumnType) -> SampleType:
+    """Choose the type that would store what a query computed; any value may be NULL."""
+    if computed.kind == "text":
+        return Text(nullable=True)
+    if computed.kind == "bytes":
+        return Bytes(nullable=True)
+    if computed.kind == "json" or computed.dtype is None:
+        return Json(nullable=True)
+    if computed.kind == "label" and computed.names is not None:
+        return ClassLabel(computed.names, multi=bool(computed.shape), nullable=True)
+    if computed.shape:
+        return Array(computed.dtype, computed.shape, nullable=True)
+    return Bool(nullable=True) if computed.kind == "bool" else Scalar(computed.dtype, nullable=True)
+
+
+def _computed_column(name: str, column_type: tql.ColumnType, batch: tql.Batch) -> TypedColumn:
+    kind = _type_of(column_type)
+    match batch:
+        case tql.ObjectBatch(values=values):
+            return TypedColumn(kind, kind.convert(values, tensor=name, call="query()"))
+        case tql.UniformBatch(values=values, valid=valid):
+            return TypedColumn(kind, UniformColumn(np.asarray(values), valid))
+        case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
+            return TypedColumn(kind, RaggedColumn(np.asarray(values), shapes, valid))

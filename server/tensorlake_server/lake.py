@@ -1,0 +1,197 @@
+"""Datasets of the served lake, by name and version: the one place that opens any.
+
+A name is a path under the lake's URL, and nothing else: no empty, ``.`` or ``..`` part, nothing
+absolute, and in a local folder no link that leads out of it. What does not resolve is "not found",
+so that names tell nothing about what lies outside.
+
+Handles of fixed versions and evaluated views are kept, the most recently used ones: a request costs
+no opening, and readers keep their chunk caches. Nothing here is more than a cache.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+import tensorlake as tl
+from tensorlake.errors import DatasetNotFoundError, VersionNotFoundError
+from tensorlake_server.caching import is_fixed
+from tensorlake_server.view_token import read_token
+
+if TYPE_CHECKING:
+    from tensorlake.dataset import Dataset, View
+    from tensorlake_server.settings import Settings
+    from tensorlake_server.view_token import ViewQuery
+
+__all__ = ["Lake", "Readable"]
+
+Readable: TypeAlias = "Dataset | View"
+
+KEPT_HANDLES = 32
+KEPT_VIEWS = 64
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """The values used last, at most ``count`` of them. Thread-safe."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._count:
+                self._values.popitem(last=False)
+
+    def drop(self, matches: Callable[[K], bool]) -> None:
+        with self._lock:
+            for key in [key for key in self._values if matches(key)]:
+                del self._values[key]
+
+
+class Lake:
+    """One dataset, or all datasets under a folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._url = settings.url.rstrip("/")
+        self._options = settings.storage_options
+        self._handles: Kept[tuple[str, str], Dataset] = Kept(KEPT_HANDLES)
+        self._views: Kept[str, View] = Kept(KEPT_VIEWS)
+        self.is_one_dataset = tl.exists(self._url, storage_options=self._options)
+
+    @property
+    def url(self) -> str:
+        """What is served."""
+        return self._url
+
+    def names(self) -> list[str]:
+        """List the datasets; what a link leads to outside is none of the lake's."""
+        if self.is_one_dataset:
+            return [self._own_name]
+        found = tl.list(self._url, storage_options=self._options)
+        return [name for name in found if not self._leads_out(name)]
+
+    def check(self) -> None:
+        """Ask the store something.
+
+        Raises:
+            StorageError: It does not answer.
+        """
+        tl.exists(self._url, storage_options=self._options)
+
+    def url_of(self, name: str) -> str:
+        """Where a dataset is.
+
+        Raises:
+            DatasetNotFoundError: No dataset of the lake can have this name.
+        """
+        parts = name.split("/")
+        if self.is_one_dataset:
+            if name != self._own_name:
+                raise self._not_found(name)
+            return self._url
+        is_path = all(part not in ("", ".", "..") for part in parts)
+        if not is_path or "\\" in name or not name.isprintable() or self._leads_out(name):
+            raise self._not_found(name)
+        return f"{self._url}/{name}"
+
+    def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
+        """Open a version: a commit, tag or branch; None is main's newest.
+
+        Args:
+            name: Of the dataset.
+            version: As ``tl.open`` takes it.
+            digest: The commit must have it, when it is given: a dataset that was deleted and made
+                anew has other commits under the same names.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset.
+            VersionNotFoundError: There is no such version, or it is another one now.
+        """
+        url = self.url_of(name)
+        handle = self._handles.get((name, version)) if version and is_fixed(version) else None
+        if handle is None:
+            handle = self._opened(name, url, version)
+        actual = handle.selection().snapshot.digest
+        if digest is not None and not actual.startswith(digest):
+            raise VersionNotFoundError(
+                f"{name!r} has another {handle.version} now ({actual[:8]}, not {digest[:8]})"
+                "\nit was made anew: open it without a version",
+                version=version,
+                expected=digest,
+                actual=actual,
+            )
+        return handle
+
+    def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
+        """Open the result of a query, evaluating it again where it is not kept.
+
+        Raises:
+            ViewNotFoundError: The token is none of ours, or of another dataset.
+        """
+        query = read_token(token, key=self._settings.signing_key)
+        if query.dataset != name:
+            raise DatasetNotFoundError(
+                f"the view is of {query.dataset!r}, not of {name!r}"
+                f"\nread it as /v1/datasets/{query.dataset}/rows?view=…"
+            )
+        view = self._views.get(token)
+        if view is None:
+            handle = self.open(name, query.version, query.digest)
+            view = handle.query(query.tql, **query.params)
+            self._views.put(token, view)
+        return query, view
+
+    def keep_view(self, token: str, view: View) -> None:
+        """Keep a result that was evaluated just now."""
+        self._views.put(token, view)
+
+    def readable(
+        self, name: str, *, version: str | None, view: str | None, digest: str | None = None
+    ) -> Readable:
+        """Open what a request reads: a view when it names one, else a version."""
+        if view is not None:
+            return self.view(name, view)[1]
+        return self.open(name, version, digest)
+
+    @property
+    def _own_name(self) -> str:
+        return self._url.rpartition("/")[2]
+
+    def _opened(self, name: str, url: str, version: str | None) -> Dataset:
+        handle = tl.open(url, version, read_only=True, storage_options=self._options)
+        key = (name, handle.version)
+        kept = self._handles.get(key)
+        if kept is not None:
+            if kept.selection().snapshot.digest == handle.selection().snapshot.digest:
+                return kept
+            self._handles.drop(lambda key: key[0] == name)  # the dataset was made anew
+        self._handles.put(key, handle)
+        return handle
+
+    def _leads_out(self, name: str) -> bool:
+        if "://" in self._url and not self._url.startswith("file://"):
+            return False
+        root = Path(self._url.removeprefix("file://")).resolve()
+        return not (root / name).resolve().is_relative_to(root)
+
+    def _not_found(self, name: str) -> DatasetNotFoundError:
+        return DatasetNotFoundError(
+            f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
+        )

@@ -1,0 +1,229 @@
+"""The JSON of the REST API, as types; viewer/src/api.ts is the other end.
+
+Requests are parsed into these once, at the border. Rows are written by msgspec straight from their
+columns (cells.py says how), so `RowsPage` here only describes them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "Branches",
+    "ClassCount",
+    "CommitInfo",
+    "Cost",
+    "DatasetInfo",
+    "DatasetList",
+    "DatasetName",
+    "DiffInfo",
+    "Histogram",
+    "QueryRequest",
+    "QueryResult",
+    "Ref",
+    "RowsPage",
+    "SessionRequest",
+    "Statistics",
+    "Tags",
+    "TensorInfo",
+    "ThumbnailsRequest",
+    "UpdatedRows",
+    "Versions",
+]
+
+MAX_TQL_CHARACTERS = 16_384
+MAX_THUMBNAILS = 256
+MAX_THUMBNAIL_SIDE = 1024
+
+
+class Message(BaseModel):
+    """A body; unknown keys of requests are refused, so that a misspelt one is never ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SessionRequest(Message):
+    """The token of the link that the server printed."""
+
+    token: str
+
+
+class DatasetName(Message):
+    """One dataset of the lake."""
+
+    name: str
+
+
+class DatasetList(Message):
+    """The lake's datasets, by name."""
+
+    datasets: list[DatasetName]
+
+
+class TensorInfo(Message):
+    """One column: its type, and what the viewer needs to draw it."""
+
+    name: str
+    kind: str
+    type: str
+    dtype: str | None
+    shape: list[int | None] | None
+    nullable: bool
+    media_type: str | None
+    picture: bool
+    names: list[str] | None = None
+    of: str | None = None
+    per: str | None = None
+    format: str | None = None
+
+
+class DatasetInfo(Message):
+    """One version of one dataset."""
+
+    name: str
+    url: str | None
+    version: str
+    digest: str
+    rows: int
+    nbytes: int | None
+    tensors: list[TensorInfo]
+
+
+class CommitInfo(Message):
+    """One commit; ``changes`` has one short line a change."""
+
+    version: str
+    digest: str
+    message: str
+    author: str | None
+    time: str
+    parents: list[str]
+    changes: list[str]
+
+
+class Versions(Message):
+    """Commits, the newest first; ``next`` continues, None at the first commit."""
+
+    versions: list[CommitInfo]
+    next: str | None
+
+
+class Ref(Message):
+    """A branch or a tag, and the commit that it names."""
+
+    name: str
+    version: str
+
+
+class Branches(Message):
+    """All branches."""
+
+    branches: list[Ref]
+
+
+class Tags(Message):
+    """All tags."""
+
+    tags: list[Ref]
+
+
+class UpdatedRows(Message):
+    """How many rows have another value of one tensor."""
+
+    tensor: str
+    count: int
+
+
+class DiffInfo(Message):
+    """What differs between two versions, by row identity; rows are listed up to ``limit``."""
+
+    a: str
+    b: str
+    limit: int
+    schema_changes: list[str]
+    added: int
+    added_rows: list[int]
+    removed: int
+    removed_rows: list[int]
+    updated: list[UpdatedRows]
+
+
+class RowsPage(Message):
+    """Rows by position; each is ``_row``, ``_row_id`` and a cell for each column."""
+
+    version: str
+    view: str | None
+    offset: int
+    total: int
+    rows: list[dict[str, Any]]
+
+
+class QueryRequest(Message):
+    """A query over one version (None: main's newest)."""
+
+    tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
+    params: dict[str, Any] = {}
+    version: str | None = None
+    limit: Annotated[int, Field(ge=0, le=1000)] = 64
+    columns: list[str] | None = None
+
+
+class Cost(Message):
+    """What a query took; None where it was not counted."""
+
+    seconds: float
+    nbytes: int | None
+    requests: int | None
+
+
+class QueryResult(Message):
+    """A query's rows: ``view`` names them for ever; of aggregates, no rows of the dataset."""
+
+    view: str
+    version: str
+    tql: str
+    tensors: list[TensorInfo]
+    rows: int
+    is_computed: bool
+    cost: Cost
+    page: RowsPage
+
+
+class ThumbnailsRequest(Message):
+    """Which samples, and how large: they fit into ``size`` × ``size``."""
+
+    tensor: str
+    rows: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_THUMBNAILS)]
+    size: Annotated[int, Field(ge=16, le=MAX_THUMBNAIL_SIDE)] = 256
+    version: str | None = None
+    view: str | None = None
+
+
+class ClassCount(Message):
+    """How often one class occurs."""
+
+    code: int
+    name: str
+    count: int
+
+
+class Histogram(Message):
+    """``counts[i]`` values lie in [edges[i], edges[i + 1])."""
+
+    title: str
+    edges: list[float]
+    counts: list[int]
+
+
+class Statistics(Message):
+    """Counts over the first ``counted`` of ``rows`` rows."""
+
+    tensor: str
+    rows: int
+    counted: int
+    values: int
+    nulls: int
+    classes: list[ClassCount] | None = None
+    histogram: Histogram | None = None

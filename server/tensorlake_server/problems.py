@@ -1,0 +1,152 @@
+"""Errors as RFC 9457 problem JSON, with the SDK's stable ``code``.
+
+    {"type": "about:blank", "title": "Not Found", "status": 404,
+     "code": "tensor-not-found", "detail": "<the error's message, whole>",
+     "start": 6, "stop": 11, "line": 1, "column": 7}          ← of a query's text only
+
+The message of a `TensorlakeError` is written for its reader and is sent as it is. Anything else is
+a fault of ours: it is logged, and its reader learns only that.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from tensorlake.errors import (
+    AccessError,
+    ConflictError,
+    CorruptionError,
+    ExpiredError,
+    InvalidInputError,
+    InvalidStateError,
+    MissingExtraError,
+    NotFoundError,
+    QueryError,
+    QueryLimitError,
+    StorageError,
+    StorageTimeoutError,
+    TensorlakeError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+__all__ = ["Problem", "add_problem_answers", "describe_error", "problem_response"]
+
+log = logging.getLogger("tensorlake.server")
+
+PROBLEM_TYPE = "application/problem+json"
+
+# The most special first: the first that fits decides.
+STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
+    (NotFoundError, 404),
+    (QueryLimitError, 413),
+    (QueryError, 400),
+    (InvalidInputError, 400),
+    (ConflictError, 409),
+    (InvalidStateError, 409),
+    (ExpiredError, 410),
+    (AccessError, 403),
+    (UnsupportedError, 501),
+    (MissingExtraError, 501),
+    (CorruptionError, 500),
+    (StorageTimeoutError, 504),
+    (StorageError, 502),
+)
+
+
+class Problem(HTTPException):
+    """A refusal of the server's own, with its code."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(status, detail, headers)
+        self.code = code
+
+
+def problem_response(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    facts: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """Build the answer for one problem."""
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **(facts or {}),
+    }
+    return JSONResponse(
+        body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type=PROBLEM_TYPE
+    )
+
+
+def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:
+    """Return the status of an error, and where in a query's text it is."""
+    status = next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+    facts = {name: getattr(error, name, None) for name in ("line", "column", "start", "stop")}
+    span = getattr(error, "span", None)
+    if span is not None:
+        facts |= {"start": span.start, "stop": span.stop}
+    return status, {name: fact for name, fact in facts.items() if isinstance(fact, int)}
+
+
+def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
+    """Make every failure of the app's routes a problem.
+
+    Args:
+        app: The application.
+        hidden_url: Where the lake is, when those who ask need not know: messages then name what
+            lies under it by its path in the lake.
+    """
+
+    def on_tensorlake_error(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, TensorlakeError)
+        status, facts = describe_error(error)
+        detail = str(error)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.warning("%s: %s", type(error).__name__, detail)
+        if hidden_url is not None:
+            detail = detail.replace(f"{hidden_url}/", "").replace(hidden_url, "the lake")
+        return problem_response(status, error.code, detail, facts=facts)
+
+    def on_http_error(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        code = error.code if isinstance(error, Problem) else _code_of(error.status_code)
+        headers = None if error.headers is None else dict(error.headers)
+        return problem_response(error.status_code, code, str(error.detail), headers=headers)
+
+    def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        lines = [
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']} (got {str(one.get('input'))[:80]!r})"
+            for one in error.errors()
+        ]
+        return problem_response(422, "invalid-input", "\n".join(lines))
+
+    def on_fault(_request: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return problem_response(500, "internal", "the server failed; its log says more")
+
+    app.add_exception_handler(TensorlakeError, on_tensorlake_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(Exception, on_fault)
+
+
+def _code_of(status: int) -> str:
+    return HTTPStatus(status).phrase.lower().replace(" ", "-")

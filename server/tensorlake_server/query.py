@@ -1,0 +1,67 @@
+"""``POST …/query``: a TQL query, run beside the data; its answer names the result for ever."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from tensorlake.errors import InvalidInputError
+from tensorlake_server.columns import check_names, column_names, list_tensors
+from tensorlake_server.messages import QueryRequest, QueryResult
+from tensorlake_server.request import DatasetPath, lake_of, settings_of
+from tensorlake_server.rows import make_page
+from tensorlake_server.view_token import ViewQuery, write_token
+
+__all__ = ["router"]
+
+TAKEN_NAMES = frozenset({"self", "tql"})  # of query()'s own arguments
+
+router = APIRouter(prefix="/v1/datasets", tags=["query"])
+
+
+@router.post("/{name}/query", response_model=QueryResult)
+def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Response:
+    """Run a query over one version: the rows' count, their columns, the first page."""
+    lake = lake_of(request)
+    dataset = lake.open(name, asked.version)
+    started = time.perf_counter()
+    _check_params(asked)
+    view = dataset.query(asked.tql, **asked.params)
+    seconds = time.perf_counter() - started
+    query = ViewQuery(
+        dataset=name,
+        version=dataset.version,
+        digest=dataset.selection().snapshot.digest,
+        tql=asked.tql,
+        params=asked.params,
+    )
+    token = write_token(query, key=settings_of(request).signing_key)
+    lake.keep_view(token, view)
+    names = column_names(view)
+    if asked.columns is not None:
+        check_names(view, asked.columns)
+        names = asked.columns
+    body = {
+        "view": token,
+        "version": dataset.version,
+        "tql": view.tql or asked.tql,
+        "tensors": [tensor.model_dump() for tensor in list_tensors(view)],
+        "rows": len(view),
+        "is_computed": not view.has_rows,
+        "cost": {"seconds": seconds, "nbytes": None, "requests": None},
+        "page": make_page(view, token, 0, asked.limit, names),
+    }
+    headers = {"Cache-Control": "private, no-store"}
+    return Response(msgspec.json.encode(body), 200, headers, "application/json")
+
+
+def _check_params(asked: QueryRequest) -> None:
+    for name in asked.params:
+        if not name.isidentifier() or name in TAKEN_NAMES:
+            raise InvalidInputError(
+                f"{name!r} cannot be the name of a parameter"
+                "\nuse another word, made of letters, digits and _",
+                actual=name,
+            )

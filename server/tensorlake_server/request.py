@@ -1,0 +1,39 @@
+"""What every route takes from a request: the lake, the settings, names in paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import Depends, Path, Request
+
+if TYPE_CHECKING:
+    from tensorlake_server.lake import Lake
+    from tensorlake_server.settings import Settings
+
+__all__ = ["DatasetPath", "TensorPath", "lake_of", "settings_of"]
+
+
+def lake_of(request: Request) -> Lake:
+    """Return the lake that the application serves."""
+    return cast("Lake", request.app.state.lake)
+
+
+def settings_of(request: Request) -> Settings:
+    """Return what the server was started with."""
+    return cast("Settings", request.app.state.settings)
+
+
+def _dataset_name(
+    name: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
+) -> str:
+    return name.replace("~", "/")
+
+
+def _tensor_name(
+    tensor: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
+) -> str:
+    return tensor.replace("~", "/")
+
+
+DatasetPath = Annotated[str, Depends(_dataset_name)]
+TensorPath = Annotated[str, Depends(_tensor_name)]

@@ -1,0 +1,180 @@
+"""One sample, and thumbnails of many.
+
+Only types that are nothing but pictures or text are served as themselves; everything else leaves as
+an ``application/octet-stream`` attachment. Samples are other people's bytes: whatever the type,
+``nosniff`` and a sandboxing policy keep a browser from running any of it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from tensorlake.errors import CorruptSampleError, TensorlakeError
+from tensorlake.types import EncodedColumn
+from tensorlake_server.caching import cache_headers, etag_of, not_modified
+from tensorlake_server.columns import TypedColumn, check_names, read_column
+from tensorlake_server.frames import FRAMES_TYPE, FrameKind, encode_frame
+from tensorlake_server.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
+from tensorlake_server.pictures import (
+    PASSIVE_IMAGES,
+    Picture,
+    is_drawable,
+    render_array,
+    render_sample,
+    sniff,
+)
+from tensorlake_server.problems import Problem
+from tensorlake_server.request import DatasetPath, TensorPath, lake_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tensorlake_server.lake import Readable
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["samples"])
+
+ROWS_AT_ONCE = 8  # read together: few enough that the first thumbnails leave early
+
+SAMPLE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Accept-Ranges": "bytes",
+}
+ATTACHMENT = {"Content-Disposition": 'attachment; filename="sample.bin"'}
+OCTETS = "application/octet-stream"
+
+
+@router.get("/{name}/tensors/{tensor}/{row}", response_class=Response)
+def read_sample(
+    request: Request,
+    name: DatasetPath,
+    tensor: TensorPath,
+    row: int,
+    version: Annotated[str | None, Query(description="main when left out")] = None,
+    view: Annotated[str | None, Query(description="`row` is a position in its result")] = None,
+    digest: Annotated[str | None, Query(description="the version must have it")] = None,
+    size: Annotated[int | None, Query(ge=16, le=MAX_THUMBNAIL_SIDE)] = None,
+    raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
+) -> Response:
+    """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
+    readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
+    digest = readable.selection().snapshot.digest
+    etag = etag_of("sample", name, digest, view, tensor, row, size, raw is not None)
+    headers = {**cache_headers(version if view is None else None, etag), **SAMPLE_HEADERS}
+    known = not_modified(request, headers)
+    if known is not None:
+        return known
+    read = read_column(readable, tensor, np.array([row], dtype=np.int64))
+    if read.is_null(0):
+        raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+    body, media_type = _represent(read, size=size, is_raw=raw is not None)
+    if media_type == OCTETS:
+        headers |= ATTACHMENT
+    return _ranged(request, body, headers, media_type)
+
+
+@router.post(
+    "/{name}/thumbnails",
+    response_class=Response,
+    responses={200: {"content": {FRAMES_TYPE: {}}}},
+)
+def read_thumbnails(
+    request: Request, name: DatasetPath, asked: ThumbnailsRequest
+) -> StreamingResponse:
+    """Make many thumbnails in one framed body (frames.py draws it), each sent as soon as made."""
+    readable = lake_of(request).readable(name, version=asked.version, view=asked.view)
+    check_names(readable, [asked.tensor])
+    headers = {"Cache-Control": "private, no-store", **SAMPLE_HEADERS}
+    return StreamingResponse(_frames(readable, asked), 200, headers, FRAMES_TYPE)
+
+
+def _frames(readable: Readable, asked: ThumbnailsRequest) -> Iterator[bytes]:
+    for start in range(0, len(asked.rows), ROWS_AT_ONCE):
+        rows = asked.rows[start : start + ROWS_AT_ONCE]
+        try:
+            read = read_column(readable, asked.tensor, np.array(rows, dtype=np.int64))
+        except TensorlakeError as error:  # said in the frames: the answer has begun already
+            message = str(error).encode()
+            yield b"".join(
+                encode_frame(start + i, FrameKind.ERROR, message) for i in range(len(rows))
+            )
+            continue
+        for i in range(len(rows)):
+            yield _frame(start + i, read, i, asked.size)
+
+
+def _frame(index: int, read: TypedColumn, i: int, size: int) -> bytes:
+    if read.is_null(i):
+        return encode_frame(index, FrameKind.NONE)
+    try:
+        picture = _draw(read, i, size)
+    except CorruptSampleError as error:
+        return encode_frame(index, FrameKind.ERROR, str(error).encode())
+    frame_kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
+    return encode_frame(index, frame_kind, picture.data, width=picture.width, height=picture.height)
+
+
+def _draw(read: TypedColumn, i: int, size: int) -> Picture:
+    if isinstance(read.column, EncodedColumn):
+        return render_sample(read.column.samples[i], size=size)
+    array = np.asarray(read.type.present_one(read.column, i))
+    if not is_drawable(array.dtype, array.shape):
+        raise CorruptSampleError(
+            f"an array {array.dtype} {array.shape} is no picture (uint8 or uint16, h × w [× c])",
+            actual=array.shape,
+        )
+    return render_array(array, size=size)
+
+
+def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[bytes, str]:
+    """Choose what a sample is sent as: (bytes, media type)."""
+    kind = read.type.query_kind
+    if isinstance(read.column, EncodedColumn):
+        sample = bytes(read.column.samples[0])
+        if is_raw:
+            return sample, OCTETS
+        if kind == "text":
+            return sample, "text/plain; charset=utf-8"
+        if kind == "json":
+            return sample, "application/json"
+        actual = sniff(sample)
+        if size is None and actual in PASSIVE_IMAGES:
+            return sample, str(actual)
+        if actual is not None:
+            picture = render_sample(sample, size=size)
+            return picture.data, picture.media_type
+        return sample, OCTETS
+    array = np.asarray(read.type.present_one(read.column, 0))
+    if not is_raw and is_drawable(array.dtype, array.shape):
+        picture = render_array(array, size=size)
+        return picture.data, picture.media_type
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    return out.getvalue(), OCTETS
+
+
+def _ranged(request: Request, body: bytes, headers: dict[str, str], media_type: str) -> Response:
+    """Answer a request for one range of bytes (RFC 9110); several at once get the whole."""
+    asked = re.fullmatch(r"bytes=(\d*)-(\d*)", request.headers.get("range", "").strip())
+    if asked is None or asked[0] == "bytes=-":
+        return Response(body, 200, headers, media_type)
+    first, last = asked[1], asked[2]
+    start = int(first) if first else max(0, len(body) - int(last))
+    stop = min(len(body), int(last) + 1) if first and last else len(body)
+    if start >= stop:
+        raise Problem(
+            416,
+            "range-not-satisfiable",
+            f"the sample has {len(body):,} bytes; {asked[0]!r} names none of them",
+            {"Content-Range": f"bytes */{len(body)}"},
+        )
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
+    return Response(body[start:stop], 206, headers, media_type)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from tensorlake_server.caching import cache_headers, etag_of, is_fixed
+
+
+@pytest.mark.parametrize(
+    ("version", "fixed"),
+    [
+        ("main@12", True),
+        ("fix/labels@0", True),
+        ("main", False),
+        ("v1", False),
+        (None, False),
+        ("a@b", False),
+    ],
+)
+def test_only_a_commit_is_fixed(*, version: str | None, fixed: bool) -> None:
+    assert is_fixed(version) is fixed
+
+
+def test_a_commit_keeps_for_ever_and_a_branch_is_asked_each_time() -> None:
+    assert "immutable" in cache_headers("main@12", '"x"')["Cache-Control"]
+    assert cache_headers("main", '"x"')["Cache-Control"] == "private, no-cache"
+
+
+def test_parts_of_an_etag_cannot_run_together() -> None:
+    assert etag_of("ab", "c") != etag_of("a", "bc")
+    assert etag_of("a", 1) == etag_of("a", 1)

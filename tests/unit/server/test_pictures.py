@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import simplejpeg
+from PIL import Image
+
+from tensorlake.errors import CorruptSampleError
+from tensorlake_server.pictures import is_drawable, render_array, render_sample, sniff
+
+
+def colour(height: int, width: int) -> np.ndarray:
+    y, x = np.mgrid[0:height, 0:width]
+    return np.stack([x % 256, y % 256, (x + y) % 256], axis=-1).astype(np.uint8)
+
+
+def saved(image: Image.Image, kind: str) -> bytes:
+    out = io.BytesIO()
+    image.save(out, kind)
+    return out.getvalue()
+
+
+def opened(data: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(data))
+
+
+def test_a_thumbnail_fits_and_says_how_large_the_sample_is() -> None:
+    picture = render_sample(simplejpeg.encode_jpeg(colour(600, 800)), size=256)
+
+    assert (picture.width, picture.height) == (800, 600)
+    assert opened(picture.data).size == (256, 192)
+    assert picture.media_type == "image/jpeg"
+
+
+def test_a_thumbnail_looks_like_its_picture() -> None:
+    flat = np.full((512, 512, 3), (200, 30, 90), dtype=np.uint8)
+
+    thumbnail = opened(render_sample(simplejpeg.encode_jpeg(flat), size=128).data)
+
+    mean = np.asarray(thumbnail.convert("RGB")).reshape(-1, 3).mean(axis=0)
+    assert np.abs(mean - (200, 30, 90)).max() < 6
+
+
+def test_small_pictures_are_not_enlarged() -> None:
+    picture = render_sample(simplejpeg.encode_jpeg(colour(40, 30)), size=256)
+
+    assert opened(picture.data).size == (30, 40)
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "1", "LA", "RGBA", "I;16", "RGB"])
+def test_png_of_every_mode_is_drawn(mode: str) -> None:
+    if mode == "I;16":
+        image = Image.fromarray(np.full((200, 200), 40_000, dtype=np.uint16))
+    else:
+        image = Image.fromarray(colour(200, 200)).convert(mode)
+
+    picture = render_sample(saved(image, "PNG"), size=128)
+
+    assert opened(picture.data).size == (128, 128)
+
+
+def test_cmyk_jpeg_is_drawn_by_pillow() -> None:
+    data = saved(Image.fromarray(colour(200, 200)).convert("CMYK"), "JPEG")
+
+    assert opened(render_sample(data, size=128).data).size == (128, 128)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff\xd8\xff", b"not a picture", b"\x89PNG\r\n\x1a\n" + bytes(40), b"<svg/>"],
+)
+def test_damage_is_an_error_with_its_first_bytes(data: bytes) -> None:
+    with pytest.raises(CorruptSampleError, match="bytes beginning with"):
+        render_sample(data, size=128)
+
+
+def test_a_cut_jpeg_is_an_error() -> None:
+    data = simplejpeg.encode_jpeg(colour(400, 400))
+
+    with pytest.raises(CorruptSampleError):
+        render_sample(data[: len(data) // 3], size=128)
+
+
+def test_a_bomb_is_refused_before_it_is_decoded() -> None:
+    header = bytearray(saved(Image.new("1", (8, 8)), "PNG"))
+    header[16:24] = (60_000).to_bytes(4, "big") * 2
+    header[29:33] = zlib_crc(bytes(header[12:29]))
+
+    with pytest.raises(CorruptSampleError, match="exceeds limit"):
+        render_sample(bytes(header), size=128)
+
+
+def zlib_crc(data: bytes) -> bytes:
+    import zlib
+
+    return zlib.crc32(data).to_bytes(4, "big")
+
+
+def test_a_digit_is_drawn_without_loss() -> None:
+    digit = np.arange(784, dtype=np.uint8).reshape(28, 28)
+
+    picture = render_array(digit, size=256)
+
+    assert picture.media_type == "image/png"
+    assert np.array_equal(np.asarray(opened(picture.data)), digit)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "drawn"),
+    [
+        ("uint8", (28, 28), True),
+        ("uint8", (None, None, 3), True),
+        ("uint16", (512, 512), True),
+        ("bool", (64, 64), True),
+        ("uint8", (64, 64, 7), False),
+        ("float32", (64, 64), False),
+        ("uint8", (784,), False),
+        ("uint8", (4, 4), False),
+        ("uint8", (2, 3, 64, 64), False),
+    ],
+)
+def test_only_arrays_that_are_pictures_are_drawn(
+    *, dtype: str, shape: tuple[int | None, ...], drawn: bool
+) -> None:
+    assert is_drawable(np.dtype(dtype), shape) is drawn
+
+
+def test_types_are_told_from_bytes_and_svg_is_none() -> None:
+    image = Image.fromarray(colour(16, 16))
+
+    assert sniff(saved(image, "PNG")) == "image/png"
+    assert sniff(saved(image, "JPEG")) == "image/jpeg"
+    assert sniff(saved(image, "GIF")) == "image/gif"
+    assert sniff(saved(image, "WEBP")) == "image/webp"
+    assert sniff(b"<svg xmlns='http://www.w3.org/2000/svg'/>") is None
+    assert sniff(b"<html>") is None

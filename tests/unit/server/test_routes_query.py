@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tensorlake_server import Settings
+
+QUERY = "/v1/datasets/pets/query"
+ROWS = "/v1/datasets/pets/rows"
+
+
+def run(client: httpx.Client, tql: str, **more: Any) -> Any:
+    return client.post(QUERY, json={"tql": tql, **more}).json()
+
+
+def test_a_query_gives_its_count_and_first_page(client: httpx.Client) -> None:
+    result = run(client, "WHERE CONTAINS(labels, 'cat') ORDER BY score DESC", limit=2)
+
+    assert result["rows"] == 3
+    assert len(result["page"]["rows"]) == 2
+    assert result["version"] == "main@3"
+    assert not result["is_computed"]
+    assert result["cost"]["seconds"] > 0
+
+
+def test_the_view_id_pages_through_the_result(client: httpx.Client) -> None:
+    result = run(client, "WHERE score > 0.3 ORDER BY score DESC", limit=0)
+
+    page = client.get(ROWS, params={"view": result["view"], "columns": "score", "offset": 1}).json()
+
+    assert page["total"] == result["rows"]
+    scores = [row["score"] for row in page["rows"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_any_replica_evaluates_a_view_again(
+    client: httpx.Client, settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    result = run(client, "WHERE score > 0.3")
+    params = {"view": result["view"], "columns": "caption"}
+
+    replica = connect(settings, token=settings.token)
+
+    assert replica.get(ROWS, params=params).json() == client.get(ROWS, params=params).json()
+
+
+def test_a_view_of_one_dataset_is_none_of_another(client: httpx.Client) -> None:
+    view = run(client, "WHERE score > 0.3")["view"]
+
+    answer = client.get("/v1/datasets/vision~digits/rows", params={"view": view})
+
+    assert answer.status_code == 404
+
+
+def test_computed_columns_are_columns(client: httpx.Client) -> None:
+    result = run(client, "SELECT caption, score * 2 AS twice ORDER BY score LIMIT 1")
+
+    assert [tensor["name"] for tensor in result["tensors"]] == ["caption", "twice"]
+    assert result["page"]["rows"][0]["twice"] == pytest.approx(2 * 0.18181819, rel=1e-5)
+
+
+def test_aggregates_have_no_rows_of_the_dataset(client: httpx.Client) -> None:
+    result = run(client, "SELECT COUNT(*) AS n")
+
+    assert result["is_computed"]
+    assert result["page"]["rows"] == [{"_row": None, "_row_id": None, "n": 11}]
+
+
+def test_parameters_are_values_and_never_text(client: httpx.Client) -> None:
+    injected = run(client, "WHERE caption = $c", params={"c": "x' OR 'a' = 'a"})
+    found = run(client, "WHERE caption = $c", params={"c": "picture 3"})
+
+    assert injected["rows"] == 0
+    assert found["rows"] == 1
+
+
+def test_an_error_names_its_place_in_the_text(client: httpx.Client) -> None:
+    answer = client.post(QUERY, json={"tql": "WHERE lable = 'cat'"})
+
+    problem = answer.json()
+    assert answer.status_code == 400
+    assert problem["code"] == "query-name"
+    assert (problem["start"], problem["stop"]) == (6, 11)
+    assert (problem["line"], problem["column"]) == (1, 7)
+    assert "^^^^^" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"tql": "WHERE ((("}, 400),
+        ({"tql": "WHERE caption"}, 400),
+        ({"tql": "WHERE score > $missing"}, 400),
+        ({"tql": "WHERE score > 0", "params": {"tql": 1}}, 400),
+        ({"tql": "WHERE score > 0", "params": {"a b": 1}}, 400),
+        ({"tql": "x" * 20_000}, 422),
+        ({"text": "WHERE score > 0"}, 422),
+        ({}, 422),
+        ([], 422),
+    ],
+)
+def test_no_body_is_answered_with_a_traceback(client: httpx.Client, body: Any, status: int) -> None:
+    answer = client.post(QUERY, json=body)
+
+    assert answer.status_code == status
+    assert answer.json()["status"] == status

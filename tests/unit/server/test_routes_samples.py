@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import io
+import struct
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+SAMPLE = "/v1/datasets/pets/tensors"
+
+
+def frames_of(body: bytes) -> list[tuple[int, int, int, int, bytes]]:
+    frames = []
+    while body:
+        index, kind, width, height, nbytes = struct.unpack("<IBxxxIII", body[:20])
+        frames.append((index, kind, width, height, body[20 : 20 + nbytes]))
+        body = body[20 + nbytes :]
+    return frames
+
+
+def test_a_picture_is_sent_as_it_is_stored(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/image/3")
+
+    assert answer.headers["Content-Type"] == "image/jpeg"
+    assert Image.open(io.BytesIO(answer.content)).size == (160, 120)
+
+
+def test_a_size_makes_it_fit(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/image/3", params={"size": 128})
+
+    assert Image.open(io.BytesIO(answer.content)).size == (128, 96)
+
+
+def test_what_could_run_leaves_as_an_attachment(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/blob/0")
+
+    assert answer.content.startswith(b"<svg")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize("tensor", ["image", "caption", "meta", "blob", "boxes"])
+def test_no_sample_runs_anything(client: httpx.Client, tensor: str) -> None:
+    answer = client.get(f"{SAMPLE}/{tensor}/0")
+
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+    assert not answer.headers["Content-Type"].startswith(("text/html", "image/svg"))
+
+
+def test_raw_is_always_a_download(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/image/3?raw")
+
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.content == client.get(f"{SAMPLE}/image/3").content
+
+
+def test_arrays_leave_as_npy(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/boxes/2")
+
+    boxes = np.load(io.BytesIO(answer.content), allow_pickle=False)
+    assert boxes.tolist() == [[20] * 4] * 2
+
+
+def test_an_array_that_is_a_picture_is_drawn(client: httpx.Client) -> None:
+    answer = client.get("/v1/datasets/vision~digits/tensors/image/0")
+
+    drawn = np.asarray(Image.open(io.BytesIO(answer.content)))
+    assert answer.headers["Content-Type"] == "image/png"
+    assert np.array_equal(drawn, np.arange(784, dtype=np.uint8).reshape(28, 28))
+
+
+def test_null_and_missing_rows_are_not_found(client: httpx.Client) -> None:
+    null = client.get(f"{SAMPLE}/image/11", params={"version": "main@1"})
+    missing = client.get(f"{SAMPLE}/image/9999")
+    negative = client.get(f"{SAMPLE}/image/-1")
+
+    assert (null.status_code, null.json()["code"]) == (404, "null-sample")
+    assert (missing.status_code, missing.json()["code"]) == (404, "row-not-found")
+    assert negative.json()["code"] == "row-not-found"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("bytes=0-9", (0, 10)), ("bytes=10-", (10, None)), ("bytes=-5", (-5, None))],
+)
+def test_a_range_is_a_part(
+    client: httpx.Client, asked: str, expected: tuple[int, int | None]
+) -> None:
+    whole = client.get(f"{SAMPLE}/image/3").content
+
+    answer = client.get(f"{SAMPLE}/image/3", headers={"Range": asked})
+
+    assert answer.status_code == 206
+    assert answer.content == whole[slice(*expected)]
+    assert answer.headers["Content-Range"].endswith(f"/{len(whole)}")
+
+
+def test_a_range_beyond_the_end_is_refused(client: httpx.Client) -> None:
+    answer = client.get(f"{SAMPLE}/image/3", headers={"Range": "bytes=999999-"})
+
+    assert answer.status_code == 416
+
+
+def test_representations_have_different_etags(client: httpx.Client) -> None:
+    paths = ["image/3", "image/4", "image/3?size=64", "image/3?size=128", "image/3?raw"]
+
+    etags = [client.get(f"{SAMPLE}/{path}").headers["ETag"] for path in paths]
+
+    assert len(set(etags)) == len(paths)
+
+
+def test_thumbnails_come_in_the_order_asked_in_one_body(client: httpx.Client) -> None:
+    body = {"tensor": "image", "rows": [5, 0, 11, 5], "size": 96, "version": "main@1"}
+
+    frames = frames_of(client.post("/v1/datasets/pets/thumbnails", json=body).content)
+
+    assert [frame[0] for frame in frames] == [0, 1, 2, 3]
+    assert [frame[1] for frame in frames] == [2, 2, 0, 2]
+    assert frames[0][2:4] == (160, 120)
+    assert Image.open(io.BytesIO(frames[0][4])).size == (96, 72)
+
+
+def test_a_thumbnail_that_cannot_be_made_says_why_and_the_others_are_sent(
+    client: httpx.Client,
+) -> None:
+    body = {"tensor": "blob", "rows": [0, 1]}
+
+    frames = frames_of(client.post("/v1/datasets/pets/thumbnails", json=body).content)
+
+    assert [frame[1] for frame in frames] == [3, 3]
+    assert b"no picture" in frames[0][4]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"tensor": "image", "rows": list(range(300))}, {"tensor": "image", "rows": [-1]},
+     {"tensor": "image", "rows": [0], "size": 100_000}, {"rows": [0]}],
+)  # fmt: skip
+def test_a_request_for_too_much_is_refused(client: httpx.Client, body: dict[str, object]) -> None:
+    assert client.post("/v1/datasets/pets/thumbnails", json=body).status_code == 422
+
+
+def test_pictures_of_a_query_are_named_by_their_place_in_it(client: httpx.Client) -> None:
+    query = {"tql": "SELECT image[0:20, 0:20] AS crop WHERE label = 'one'"}
+    view = client.post("/v1/datasets/vision~digits/query", json=query).json()["view"]
+
+    body = {"tensor": "crop", "rows": [0], "view": view}
+    (frame,) = frames_of(client.post("/v1/datasets/vision~digits/thumbnails", json=body).content)
+
+    drawn = np.asarray(Image.open(io.BytesIO(frame[4])))
+    assert np.array_equal(
+        drawn, np.arange(4 * 784).astype(np.uint8)[784:1568].reshape(28, 28)[:20, :20]
+    )
