@@ -89,6 +89,8 @@ export interface QueryResult {
   tql: string;
   tensors: TensorInfo[];
   rows: number;
+  /** True for aggregates, whose rows are no rows of the dataset. */
+  is_computed: boolean;
   cost: Cost;
   page: RowsPage;
 }
@@ -178,7 +180,7 @@ export class Api {
   }
 
   query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
-    const body = JSON.stringify({ tql, version });
+    const body = JSON.stringify({ tql, version, limit: 0 });
     return this.#json(`${path(name)}/query`, {}, { method: "POST", body, signal });
   }
 

@@ -45,14 +45,14 @@ export class Viewer {
   histogram = $state.raw<Statistics | null>(null);
   palette = $state.raw(new ClassPalette([]));
 
+  #hiddenNames = $derived(this.place.hidden.join(","));
+  /** The same set until other tensors are hidden, so that nothing is painted anew for less. */
+  hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
+
   #running: AbortController | null = null;
 
   get tensors(): TensorInfo[] {
     return this.result?.tensors ?? this.info?.tensors ?? [];
-  }
-
-  get hidden(): ReadonlySet<string> {
-    return new Set(this.place.hidden);
   }
 
   get picture(): TensorInfo | null {
@@ -71,9 +71,13 @@ export class Viewer {
     return { version: this.info?.version ?? "", view: this.result?.view ?? null };
   }
 
+  constructor() {
+    addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
+  }
+
   async start(): Promise<void> {
     const { token, clean } = takeToken(new URL(location.href));
-    addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
+    this.phase = "loading";
     await this.#attempt(async () => {
       if (token !== null) {
         history.replaceState(null, "", clean);
@@ -122,10 +126,6 @@ export class Viewer {
     this.#put({ ...this.place, zoom }, "replace");
   }
 
-  retry(): Promise<void> {
-    return this.#attempt(() => this.start());
-  }
-
   #put(place: Place, how: "push" | "replace"): void {
     this.place = place;
     const url = writePlace(place, this.root);
@@ -158,10 +158,9 @@ export class Viewer {
     document.title = `${dataset} · tensorlake`;
     const info = await this.api.dataset(dataset, at);
     if (this.place.dataset !== dataset || this.place.at !== at) return;
-    this.info = info;
     void this.#attempt(() => this.#loadRefs(dataset, info.version));
     void this.#attempt(() => this.#loadPalette(dataset, info));
-    await this.#query();
+    await this.#query(info);
   }
 
   async #loadRefs(dataset: string, version: string): Promise<void> {
@@ -173,15 +172,15 @@ export class Viewer {
   }
 
   async #loadPalette(dataset: string, info: DatasetInfo): Promise<void> {
-    const labels = this.labels;
+    const labels = chooseLabels(info.tensors);
     if (labels === null) return;
     const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
     this.palette = new ClassPalette(whole.classes ?? []);
   }
 
-  async #query(): Promise<void> {
+  /** Runs the query of `place`; a version and its rows appear together, never one before the other. */
+  async #query(info = this.info): Promise<void> {
     const { dataset, tql } = this.place;
-    const { info } = this;
     this.queryProblem = null;
     this.#running?.abort();
     if (dataset === null || info === null) return;
@@ -190,14 +189,18 @@ export class Viewer {
     this.isRunning = true;
     try {
       const result = tql === "" ? null : await this.api.query(dataset, tql, info.version, running.signal);
-      if (!running.signal.aborted) this.result = result;
+      if (running.signal.aborted) return;
+      this.result = result;
     } catch (error) {
       if (running.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.queryProblem = error.problem;
       if (this.statistics !== null) return; // those of what is still shown
     } finally {
-      if (this.#running === running) this.isRunning = false;
+      if (this.#running === running) {
+        this.info = info;
+        this.isRunning = false;
+      }
     }
     void this.#attempt(() => this.#loadStatistics(running.signal));
   }
@@ -206,7 +209,7 @@ export class Viewer {
   async #loadStatistics(signal: AbortSignal): Promise<void> {
     const { dataset } = this.place;
     const shown = new Set(this.tensors.map((tensor) => tensor.name));
-    const labels = this.labels;
+    const labels = this.result?.is_computed === true ? null : this.labels;
     const measured = choosePicture(this.tensors, new Set()) ?? chooseNumber(this.tensors);
     const read = async (tensor: TensorInfo | null) => {
       if (dataset === null || tensor === null || !shown.has(tensor.name)) return null;

@@ -28,6 +28,15 @@ export function chooseColumns(tensors: TensorInfo[], picture: TensorInfo | null)
     .map((tensor) => tensor.name);
 }
 
+const CAMERA_SHAPE = 0.776; // the mock's cells: a little higher than 4:3, for the line under it
+
+/** Height of a cell in its widths: that of the pictures where all are the same. */
+export function cellShape(picture: TensorInfo): number {
+  const [height, width] = picture.shape ?? [];
+  if (height == null || width == null || width === 0) return CAMERA_SHAPE;
+  return Math.min(1.25, Math.max(0.6, height / width));
+}
+
 /** How high a card is for its values: text gets four lines, everything else one. */
 export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: ReadonlySet<string>): number {
   const shown = tensors.filter((tensor) => columns.includes(tensor.name) && !hidden.has(tensor.name));
