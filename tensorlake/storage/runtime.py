@@ -47,6 +47,7 @@ class _LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(STOP_TIMEOUT_S)
 
+
 _lock = threading.Lock()
 _current: _LoopThread | None = None
 
@@ -115,7 +116,7 @@ async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, lim
 
 def stop() -> None:
     """End the loop thread, cancelling what runs on it; a later `run` starts another."""
-    global _current  # noqa: PLW0603 - as below
+    global _current
     with _lock:
         current, _current = _current, None
     if current is not None:

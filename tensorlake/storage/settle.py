@@ -1,15 +1,16 @@
 """Let obstore's threads come to rest before the interpreter ends.
 
-A thread of obstore that delivers an answer needs the interpreter for a moment longer than the caller
-who receives it.  If the process ends in that moment, the interpreter refuses the thread, which takes
-the whole process down with SIGABRT (7 of 100 processes that exited right after their last request).
-So every future of obstore is watched by a weak reference, and at exit we cancel what is under way and
-wait until obstore has let go of all of them.
+A thread of obstore that delivers an answer needs the interpreter for a moment longer than the
+caller who receives it.  If the process ends in that moment, the interpreter refuses the thread, and
+that takes the whole process down with SIGABRT (7 of 100 processes that exited right after their last
+request).  So every future of obstore is watched by a weak reference; at exit we cancel what is under
+way and wait until obstore has let go of all of them.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import time
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -37,6 +38,8 @@ def watched(awaitable: T) -> T:
 def settle() -> None:
     """Cancel what is under way and wait, at most `TIMEOUT_S`, until no thread needs us any more."""
     stop()
+    if _pending:
+        gc.collect()  # a future that failed is in a cycle with its error's traceback
     deadline = time.monotonic() + TIMEOUT_S
     while _pending and time.monotonic() < deadline:
         time.sleep(PAUSE_S)

@@ -155,13 +155,15 @@ class _Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection, one after another."""
-        self.counters.connections += 1
+        is_counted = False
         try:
             while True:
                 request = await _read_request(reader)
                 if request.path.startswith("-/"):
                     await self._send(writer, request, self._control(request))
                     continue
+                self.counters.connections += not is_counted
+                is_counted = True
                 self.in_flight += 1
                 try:
                     self._count(request)

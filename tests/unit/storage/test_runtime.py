@@ -10,6 +10,7 @@ import pytest
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.storage import MemoryStore, gather_bounded, run
+from tensorlake.storage.runtime import stop
 
 
 async def forever() -> None:
@@ -101,6 +102,29 @@ def test_interrupt_cancels_what_was_waited_for(monkeypatch):
         run(slow())
 
     assert cancelled.wait(timeout=30)
+
+
+def test_stop_cancels_what_runs_and_a_later_run_starts_again():
+    cancelled, started = threading.Event(), threading.Event()
+
+    async def slow() -> None:
+        started.set()
+        try:
+            await forever()
+        finally:
+            cancelled.set()
+
+    async def leave_behind() -> None:
+        background.add(asyncio.ensure_future(slow()))
+
+    background: set[asyncio.Future] = set()
+    run(leave_behind())
+    assert started.wait(timeout=30)
+
+    stop()
+
+    assert cancelled.is_set()
+    assert run(gather_bounded([], limit=1)) == []
 
 
 def test_forked_child_has_a_loop_of_its_own():

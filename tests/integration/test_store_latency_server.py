@@ -1,0 +1,132 @@
+"""The latency server does what benchmarks take it for."""
+
+import time
+
+import pytest
+
+from tensorlake.errors import StorageError
+from tensorlake.storage import ObjectStore, RetryPolicy, gather_bounded, open_store, run
+from tensorlake.testing import Conditions, latency_server
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "bucket" / "lake").mkdir(parents=True)
+    (folder / "bucket" / "lake" / "pack").write_bytes(bytes(range(256)) * 8192)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder):
+    with latency_server(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    running.set_conditions(Conditions())
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def store(server):
+    return open_store(server.s3_url("bucket/lake"), storage_options=server.storage_options)
+
+
+def test_every_request_waits_its_latency_but_not_for_the_others(server, store):
+    server.set_conditions(Conditions(latency_ms=200))
+
+    begin = time.perf_counter()
+    run(gather_bounded([lambda: store.get_range("pack", 0, 100)] * 20, limit=20))
+    elapsed = time.perf_counter() - begin
+
+    assert 0.2 <= elapsed < 20 * 0.2
+    assert server.counters().max_in_flight > 1
+
+
+def test_requests_and_bytes_are_counted(server, store):
+    run(store.put_if_absent("counted", b"0123456789"))
+    run(store.get_range("pack", 0, 1000))
+    run(store.head("pack"))
+    run(store.delete("counted"))
+
+    counters = server.counters()
+
+    assert (counters.requests, counters.put, counters.get) == (4, 1, 1)
+    assert (counters.head, counters.delete, counters.list) == (1, 1, 0)
+    assert (counters.bytes_received, counters.bytes_sent) == (10, 1000)
+    server.reset()
+    assert server.counters().requests == 0
+
+
+def test_errors_come_at_their_rate_and_do_nothing(server):
+    server.set_conditions(Conditions(error_rate=1.0))
+    url = server.s3_url("bucket/lake")
+    store = ObjectStore(url, server.storage_options, policy=RetryPolicy(attempts=1))
+
+    with pytest.raises(StorageError, match="503"):
+        run(store.put("never", b"1"))
+
+    server.set_conditions(Conditions())
+    assert run(store.get("never")) is None
+    assert server.counters().errors == 1
+
+
+def test_bandwidth_is_bounded_for_each_connection(server, store):
+    server.set_conditions(Conditions(mb_per_s=10))
+
+    begin = time.perf_counter()
+    run(store.get_range("pack", 0, 2_000_000))
+
+    assert time.perf_counter() - begin >= 0.15
+
+
+def test_plain_http_reads_the_same_folder(server, store):
+    plain = open_store(server.http_url("bucket/lake"))
+
+    assert run(plain.get("pack")) == run(store.get("pack"))
+    assert bytes(run(plain.get_range("pack", 7, 9))) == b"\x07\x08"
+    assert run(plain.get("absent")) is None
+
+
+def test_listing_goes_on_over_pages(server, folder):
+    names = [f"{number:05d}" for number in range(2500)]
+    (folder / "paged").mkdir()
+    for name in names:
+        (folder / "paged" / name).touch()
+    store = open_store(server.s3_url("paged"), storage_options=server.storage_options)
+
+    async def listed() -> list[str]:
+        return [meta.path async for meta in store.list("")]
+
+    assert run(listed()) == names
+    assert server.counters().list == 3
+
+
+def test_listing_goes_on_where_a_page_failed(server, folder):
+    names = [f"{number:05d}" for number in range(5000)]
+    (folder / "troubled").mkdir()
+    for name in names:
+        (folder / "troubled" / name).touch()
+    store = ObjectStore(
+        server.s3_url("troubled"),
+        server.storage_options,
+        policy=RetryPolicy(attempts=50, first_delay_s=0.001),
+    )
+    server.set_conditions(Conditions(error_rate=0.5))
+
+    async def listed() -> list[str]:
+        return [meta.path async for meta in store.list("")]
+
+    assert run(listed()) == names
+    assert server.counters().errors > 0
+
+
+def test_path_out_of_the_folder_is_refused(server):
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    with pytest.raises(HTTPError, match="400"):
+        urlopen(f"{server.endpoint}/bucket/%2e%2e/%2e%2e/etc/passwd", timeout=60)

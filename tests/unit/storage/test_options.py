@@ -1,0 +1,103 @@
+"""URLs and storage_options become clients."""
+
+import sys
+
+import pytest
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage import open_store
+from tensorlake.storage.options import connect
+
+
+def test_fsspec_names_are_mapped_for_s3():
+    options = {
+        "key": "AKIA",
+        "secret": "hush",
+        "token": "session",
+        "endpoint_url": "http://127.0.0.1:9000",
+        "region": "eu-central-1",
+        "anon": "false",
+    }
+
+    config = connect("s3://bucket/lake/pets", options).client.config
+
+    assert config["access_key_id"] == "AKIA"
+    assert config["secret_access_key"] == "hush"
+    assert config["session_token"] == "session"
+    assert config["endpoint"] == "http://127.0.0.1:9000"
+    assert config["region"] == "eu-central-1"
+    assert config["virtual_hosted_style_request"] in (False, "false")
+
+
+def test_names_of_obstore_pass_through():
+    client = connect("s3://bucket", {"access_key_id": "AKIA", "secret_access_key": "x"}).client
+
+    assert client.config["access_key_id"] == "AKIA"
+
+
+def test_anonymous_access_is_not_signed():
+    for url in ("s3://bucket", "gs://bucket"):
+        config = connect(url, {"anon": "true"}).client.config
+        assert config["skip_signature"] in (True, "true")
+
+
+def test_prefix_is_the_rest_of_the_url():
+    assert (
+        connect("s3://bucket/lake/pets/", {"key": "a", "secret": "b"}).client.prefix == "lake/pets"
+    )
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/lake", "gs://bucket/lake", "az://bucket/lake"])
+def test_unknown_name_is_refused_by_name(url):
+    options = {"account_name": "acme"} if url.startswith("az") else {}
+
+    with pytest.raises(InvalidInputError, match="'nonsense'"):
+        open_store(url, storage_options={"nonsense": "1", **options})
+
+
+def test_http_takes_only_a_token():
+    assert connect("http://host/lake", {"token": "t"}).is_read_only
+    with pytest.raises(InvalidInputError, match="'key'"):
+        connect("http://host/lake", {"key": "AKIA"})
+
+
+def test_secrets_show_nowhere():
+    store = open_store("https://ana:hush@host/lake?sig=hush", storage_options={"token": "hush"})
+
+    assert "hush" not in store.url
+    assert "hush" not in repr(store)
+
+
+def test_unusable_value_is_refused_without_quoting_it():
+    with pytest.raises(InvalidInputError, match="'endpoint_url'") as caught:
+        connect("s3://bucket", {"anon": "hush", "endpoint_url": "http://h"})
+
+    assert "hush" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_profile_needs_boto3(monkeypatch):
+    monkeypatch.setitem(sys.modules, "boto3", None)
+
+    with pytest.raises(InvalidInputError, match=r"profile 'dev'.*\n.*pip install boto3"):
+        connect("s3://bucket", {"profile": "dev"})
+
+
+def test_profile_is_read_from_the_shared_file(tmp_path, monkeypatch):
+    pytest.importorskip("boto3")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    credentials = tmp_path / "credentials"
+    credentials.write_text(
+        "[default]\naws_access_key_id=AKIA1\naws_secret_access_key=x\n"
+        "[dev]\naws_access_key_id=AKIA2\naws_secret_access_key=x\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+    chosen = connect("s3://bucket", {"profile": "dev"}).client.credential_provider
+    usual = connect("s3://bucket").client.credential_provider
+
+    assert chosen()["access_key_id"] == "AKIA2"
+    assert usual()["access_key_id"] == "AKIA1"
+    assert connect("s3://bucket", {"key": "a", "secret": "b"}).client.credential_provider is None
