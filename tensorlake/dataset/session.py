@@ -24,6 +24,7 @@ from tensorlake.versions import (
     Transaction,
     commit_under,
     find_key,
+    loaded,
     publish_transaction,
 )
 
@@ -64,8 +65,8 @@ class Session:
         self.chunks = chunks or ChunkCache()
         self.log = BranchLog(store, self.branch)
         self.lock = threading.RLock()
-        self._head = resolved.entry
-        self._committed = self._snapshot_of(resolved.entry)
+        self._head = self._loaded(resolved.entry)
+        self._committed = self._snapshot_of(self._head)
         self._transaction: Transaction | None = None
         self._working: Snapshot | None = None
         self._changes_seen = 0
@@ -149,6 +150,7 @@ class Session:
                 if known is not None:
                     self.discard()
                     return known
+            transaction.working()  # here: reads of other threads also seal what waits
             self._is_committing = True
         try:
             entry = publish_transaction(transaction, self.log, request)
@@ -170,7 +172,7 @@ class Session:
         with self.lock:
             newest = runtime.run(self.log.newest_from(self._head))
             if newest.seq != self._head.seq:
-                self._stand_on(newest)
+                self._stand_on(self._loaded(newest))
 
     def close(self) -> None:
         """Give the handle back; warn when staged changes are lost by it."""
@@ -195,8 +197,11 @@ class Session:
     def _snapshot_of(self, entry: Entry) -> Snapshot:
         if entry.kind != "commit":
             under = runtime.run(commit_under(self.store, self.branch, entry))
-            return Snapshot.of_entry(under, self.packs, branch=self.branch)
+            return Snapshot.of_entry(self._loaded(under), self.packs, branch=self.branch)
         return Snapshot.of_entry(entry, self.packs, branch=self.branch)
+
+    def _loaded(self, entry: Entry) -> Entry:
+        return runtime.run(loaded(entry, self.packs)) if entry.spilled else entry
 
     def _check_open(self) -> None:
         if self.is_closed:

@@ -21,6 +21,7 @@ from tensorlake.versions import (
     create_tag,
     list_branches,
     list_tags,
+    loaded,
     resolve,
 )
 from tensorlake.versions import delete_tag as delete_tag_object
@@ -129,4 +130,5 @@ def diff(session: Session, a: str | None, b: str | None) -> Diff:
 
 def _snapshot(session: Session, version: str) -> Snapshot:
     cited_branch, entry = _cited(session, version)
+    entry = runtime.run(loaded(entry, session.packs))
     return Snapshot.of_entry(entry, session.packs, branch=cited_branch)

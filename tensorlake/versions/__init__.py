@@ -2,7 +2,7 @@
 
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.commit import CommitRequest, find_key, publish_transaction
+from tensorlake.versions.commit import CommitRequest, find_key, loaded, publish_transaction
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.entries import fence_of, time_of
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
@@ -43,6 +43,7 @@ __all__ = [
     "find_key",
     "list_branches",
     "list_tags",
+    "loaded",
     "publish_transaction",
     "ranges_of",
     "read_descriptor",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xxhash import xxh3_64_intdigest
+
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.format import (
     DESCRIPTOR,
@@ -14,13 +16,16 @@ from tensorlake.format import (
     Descriptor,
     Entry,
     Extents,
+    PackId,
+    PackWriter,
+    PageRef,
     Root,
     RowIdRuns,
     RowSegments,
     Schema,
     new_txid,
 )
-from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.storage import Buffer, ObjectExistsError, Store
 from tensorlake.versions.commit import author
 from tensorlake.versions.entries import now_microseconds
 from tensorlake.versions.log import BranchLog, LostRace
@@ -58,7 +63,7 @@ async def create_dataset(
             rows=Root.of(RowSegments.empty()),
             row_ids=Root.of(RowIdRuns.empty()),
         )
-        published = await log.publish(first)
+        published = await log.publish(await _with_pages(store, first))
         if isinstance(published, Entry):
             await log.write_hint(published)
             return Resolved(MAIN, published, is_writable=True, name=MAIN)
@@ -68,6 +73,35 @@ async def create_dataset(
     if not exist_ok:
         raise _exists(store)
     return Resolved(MAIN, await log.newest_from(head), is_writable=True, name=MAIN)
+
+
+async def _with_pages(store: Store, first: Entry) -> Entry:
+    """Store what is too large for the entry, as a schema of 10³ tensors is, in a pack."""
+    pages = _FirstPack(first.txid)
+    entry = first.spill(pages)
+    if entry.spilled:
+        await store.put_if_absent(pages.id.path, pages.writer.finish())
+    return entry
+
+
+class _FirstPack:
+    """The page sink of a dataset's first entry: one pack in memory."""
+
+    def __init__(self, txid: str) -> None:
+        self.id = PackId(txid, 0)
+        self.writer = PackWriter(txid, 0)
+
+    def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
+        """Place a page (the ``PageSink`` of ``tensorlake.format``)."""
+        return PageRef(
+            pack=self.id,
+            offset=self.writer.add((page,), what="page"),
+            nbytes=len(page),
+            checksum=xxh3_64_intdigest(page),
+            rows=rows,
+            entries=entries,
+            height=height,
+        )
 
 
 def _exists(store: Store) -> InvalidInputError:

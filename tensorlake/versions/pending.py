@@ -2,12 +2,17 @@
 
 Rows arrive one at a time or by the million; chunks have a size that reads well (8 MiB of media,
 1 MiB of numbers). Samples wait here until a chunk is full, or until someone wants to read them.
+
+What waits is a value: adding makes a new one, so whatever fails on the way leaves the old one
+whole, and remembering it costs nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -24,51 +29,72 @@ from tensorlake.versions.stage import PackStage
 
 __all__ = ["PendingChunks", "sample_nbytes", "store_column"]
 
+T = TypeVar("T")
+
 PENDING_COLUMNS_MAX = 4096
 """Joining this many one-row columns is cheap; more would only hold Python objects."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Pile(Generic[T]):
+    """A list that grows at its end, as a value: piles share one list, each owns its first items.
+
+    Of two piles over one list only one may grow: what is put on the other is dropped.
+    """
+
+    items: list[T]
+    count: int = 0
+
+    def with_items(self, added: Sequence[T]) -> _Pile[T]:
+        del self.items[self.count :]
+        self.items.extend(added)
+        return _Pile(self.items, len(self.items))
+
+    def to_list(self) -> list[T]:
+        return self.items[: self.count]
+
+
+@dataclass(frozen=True, slots=True)
 class PendingChunks:
-    """Samples waiting, and the extents of the chunks already made of those before them."""
+    """Samples waiting, and the extents of the chunks already made of those before them.
+
+    Chunks made by a call that failed stay in their packs, uncited.
+    """
 
     spec: TensorSpec
-    columns: list[Column] = field(default_factory=list[Column])
+    waiting: _Pile[Column] = field(default_factory=lambda: _Pile(list[Column]()))
     nbytes: int = 0
-    sealed: list[Extents] = field(default_factory=list[Extents])
+    sealed: _Pile[Extents] = field(default_factory=lambda: _Pile(list[Extents]()))
 
-    def add(self, column: Column, stage: PackStage) -> None:
+    def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
         """Take samples; full chunks go to the stage."""
-        self.columns.append(column)
-        self.nbytes += int(sample_nbytes(column).sum())
-        if self.nbytes >= self.spec.chunk_nbytes:
-            self._seal(stage, keep_remainder=True)
-        elif len(self.columns) >= PENDING_COLUMNS_MAX:
-            self.columns = [concat(self.columns)]
+        waiting = self.waiting.with_items([column])
+        nbytes = self.nbytes + int(sample_nbytes(column).sum())
+        if nbytes >= self.spec.chunk_nbytes:
+            return self._sealed_but_the_last(concat(waiting.to_list()), stage)
+        if waiting.count >= PENDING_COLUMNS_MAX:
+            waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
+        return replace(self, waiting=waiting, nbytes=nbytes)
 
     def seal(self, stage: PackStage) -> list[Extents]:
-        """Make chunks of all that waits; return the extents of everything since the last time."""
-        self._seal(stage, keep_remainder=False)
-        sealed, self.sealed = self.sealed, []
+        """Make chunks of all that waits; the extents of everything, from the first sample on."""
+        sealed = self.sealed.to_list()
+        if self.waiting.count:
+            sealed += store_column(self.spec, concat(self.waiting.to_list()), stage)
         return sealed
 
-    def copy(self) -> PendingChunks:
-        """Remember what waits now: chunks made meanwhile are not unmade, only not cited."""
-        return PendingChunks(self.spec, [*self.columns], self.nbytes, [*self.sealed])
-
-    def _seal(self, stage: PackStage, *, keep_remainder: bool) -> None:
-        if not self.columns:
-            return
-        waiting = concat(self.columns)
-        cuts = chunk_cuts(waiting, self.spec.chunk_nbytes)
-        if keep_remainder and len(cuts) > 2:  # noqa: PLR2004 - the last of several is the remainder
-            last = cuts[-2]
-            self.columns = [slice_rows(waiting, last, len(waiting))]
-            self.nbytes = int(sample_nbytes(self.columns[0]).sum())
-            waiting, cuts = slice_rows(waiting, 0, last), cuts[:-1]
-        else:
-            self.columns, self.nbytes = [], 0
-        self.sealed += _store_cut(self.spec, waiting, cuts, stage)
+    def _sealed_but_the_last(self, column: Column, stage: PackStage) -> PendingChunks:
+        """Make chunks; the last of several is not full and waits on."""
+        cuts = chunk_cuts(column, self.spec.chunk_nbytes)
+        last = cuts[-2] or len(column)
+        made = _store_cut(self.spec, column, [cut for cut in cuts if cut <= last], stage)
+        rest = slice_rows(column, last, len(column))
+        return PendingChunks(
+            self.spec,
+            waiting=_Pile(list[Column]()).with_items([rest] if len(rest) else []),
+            nbytes=int(sample_nbytes(rest).sum()),
+            sealed=self.sealed.with_items(made),
+        )
 
 
 def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> list[Extents]:

@@ -61,6 +61,7 @@ class _Staged:
 
     working: State
     pending_rows: int = 0
+    pending: Mapping[str, PendingChunks] = field(default_factory=dict[str, PendingChunks])
     edited: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
     updated: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
     deleted: Ranges = field(default_factory=no_ranges)
@@ -74,7 +75,6 @@ class Savepoint:
     """What was staged at one moment."""
 
     staged: _Staged
-    pending: Mapping[str, PendingChunks]
 
 
 class Transaction:
@@ -89,7 +89,6 @@ class Transaction:
         packs.attach(self._scratch)
         self.packs = packs
         self._staged = _Staged(self.base_state)
-        self._pending: dict[str, PendingChunks] = {}
 
     @property
     def _pages(self) -> PageReader:
@@ -126,24 +125,26 @@ class Transaction:
 
     def savepoint(self) -> Savepoint:
         """Remember what is staged now."""
-        return Savepoint(
-            self._staged, {id_: chunks.copy() for id_, chunks in self._pending.items()}
-        )
+        return Savepoint(self._staged)
 
     def roll_back(self, savepoint: Savepoint) -> None:
         """Return to what was staged then. Chunks made since stay in their packs, uncited."""
         self._staged = savepoint.staged
-        self._pending = {id_: chunks.copy() for id_, chunks in savepoint.pending.items()}
 
     # Staging
 
     def append(self, columns: Mapping[str, Column], num_rows: int) -> None:
         """Stage rows: one column for each tensor of the schema, by tensor id."""
-        for spec in self.schema.tensors:
-            # A changed spec never meets older samples here: every change seals them first.
-            pending = self._pending.setdefault(spec.id, PendingChunks(spec))
-            pending.add(columns[spec.id], self.stage)
-        self._staged = replace(self._staged, pending_rows=self._staged.pending_rows + num_rows)
+        staged = self._staged
+        # A changed spec never meets older samples here: every change seals them first.
+        pending = {
+            spec.id: (staged.pending.get(spec.id) or PendingChunks(spec)).with_column(
+                columns[spec.id], self.stage
+            )
+            for spec in self.schema.tensors
+        }
+        # In one step: an error above, Ctrl-C too, leaves no tensor with more rows than another.
+        self._staged = replace(staged, pending=pending, pending_rows=staged.pending_rows + num_rows)
 
     def store_column(self, spec: TensorSpec, column: Column) -> Extents:
         """Make chunks of new values, to be cited by ``edit``."""
@@ -207,7 +208,6 @@ class Transaction:
             message = f"{spec.name!r} is the only tensor; a dataset has at least one"
             raise SchemaError(message, tensor=spec.name)
         staged = self._staged
-        self._pending.pop(spec.id, None)
         self._staged = replace(
             staged,
             working=replace(
@@ -241,7 +241,6 @@ class Transaction:
             return staged.working
         state, count = staged.working, staged.pending_rows
         roots = runtime.run(self._appended_roots(state))
-        self._pending = {}
         visible = RowSegments.range(state.physical, state.physical + count)
         born = state.physical - self.base_state.physical
         born_here = RowIdRuns.run(count, self.txid, born)
@@ -252,13 +251,13 @@ class Transaction:
             row_ids=runtime.run(tree.append(state.row_ids, born_here, self._pages, self._scratch)),
             physical=state.physical + count,
         )
-        self._staged = replace(staged, working=grown, pending_rows=0)
+        self._staged = replace(staged, working=grown, pending_rows=0, pending={})
         return grown
 
     async def _appended_roots(self, state: State) -> dict[str, ExtentRoot]:
         roots = dict(state.roots)
         for spec in state.schema.tensors:
-            extents = Extents.concat(self._pending[spec.id].seal(self.stage))
+            extents = Extents.concat(self._staged.pending[spec.id].seal(self.stage))
             roots[spec.id] = await tree.append(roots[spec.id], extents, self._pages, self._scratch)
         return roots
 

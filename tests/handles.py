@@ -1,0 +1,53 @@
+"""Datasets over a store that a test made, and what they hold as plain Python.
+
+`tl.create` and `tl.open` take URLs; a test that counts requests, or lets some fail, has a store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.session import Session
+from tensorlake.format import Schema
+from tensorlake.storage import Store, runtime
+from tensorlake.versions import create_dataset, resolve
+
+HINT_TIMEOUT_S = 20.0
+
+
+def create_on(store: Store, schema: Mapping[str, Any]) -> Dataset:
+    """Make a dataset in a store."""
+    created = create_dataset(store, Schema.new(schema).to_json(), grace_s=86_400, exist_ok=False)
+    return Dataset(Session(store, runtime.run(created)))
+
+
+def open_on(store: Store, version: str | None = None) -> Dataset:
+    """Open the dataset in a store."""
+    return Dataset(Session(store, runtime.run(resolve(store, version))))
+
+
+def wait_for_hints() -> None:
+    """Wait for what commits leave running behind them: the overwriting of `HEAD`."""
+    runtime.run(_idle(), timeout_s=HINT_TIMEOUT_S)
+
+
+async def _idle() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def rows_of(data: Readable, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Read everything, as plain Python values."""
+    chosen = list(data.schema) if names is None else names
+    return [{name: plain(row[name]) for name in chosen} for row in data]
+
+
+def plain(value: Any) -> Any:
+    """Bring a value to lists, numbers and texts, which compare by ==."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,214 @@
+"""Publishing when the store does not answer, or not truthfully (format.md, tests 4-6)."""
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.errors import CommitOutcomeUnknownError, StorageError
+from tensorlake.storage import MemoryStore
+from tensorlake.testing import Fault, FaultyStore
+from tests.handles import create_on, open_on, wait_for_hints
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def dataset(store: FaultyStore) -> Dataset:
+    """One committed row, and one staged."""
+    dataset = create_on(store, {"x": "int64"})
+    dataset.append({"x": 0})
+    dataset.commit("first")
+    dataset.append({"x": 1})
+    return dataset
+
+
+def add_row(store: FaultyStore, x: int) -> None:
+    other = open_on(store)
+    other.append({"x": x})
+    other.commit(f"row {x}")
+
+
+def values(store: FaultyStore) -> list[int]:
+    return open_on(store)["x"][:].tolist()
+
+
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_a_lost_answer_leads_to_exactly_one_commit(store, dataset, fault, path):
+    """Tests 4 and 5: stored or not, of the pack or of the entry."""
+    store.inject(fault, call="put_if_absent", path=path)
+
+    commit = dataset.commit("second")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
+    assert [one.version for one in open_on(store).log()] == ["main@2", "main@1", "main@0"]
+
+
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.TIMED_OUT])
+def test_a_refused_put_leaves_the_changes_staged_for_another_try(store, dataset, fault, path):
+    """Test 6: an error of the store is reported; nothing is lost, nothing appears twice."""
+    store.inject(fault, call="put_if_absent", path=path)
+
+    with pytest.raises(StorageError):
+        dataset.commit("second")
+
+    assert values(store) == [0]
+    assert dataset["x"][:].tolist() == [0, 1]
+    assert dataset.commit("again").version == "main@2"
+    assert values(store) == [0, 1]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_pack_whose_fate_is_unknown_is_stored_under_another_name(store, dataset, times):
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/", times=times)
+
+    dataset.commit("second")
+
+    assert values(store) == [0, 1]
+    assert dataset["x"][:].tolist() == [0, 1]
+
+
+def test_a_pack_with_index_pages_is_built_again_under_another_name(store, dataset):
+    dataset.discard()
+    for x in range(1, 90):  # more than a tail holds: a leaf is spilled into a pack
+        dataset.append({"x": x})
+        store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+        dataset.commit()
+
+    assert values(store) == list(range(90))
+
+
+def unknown_outcome(store: FaultyStore, dataset: Dataset, fault: Fault) -> None:
+    store.inject(fault, call="put_if_absent", path="branches/")
+    store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="nothing")
+    refuse_read_back(store)
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+
+
+def refuse_read_back(store: FaultyStore) -> None:
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0")
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_committing_again_after_an_unknown_outcome_publishes_once(store, dataset, fault):
+    """Tests 4 and 5: also the read-back failed; the second commit first looks for the txid."""
+    unknown_outcome(store, dataset, fault)
+
+    commit = dataset.commit("second, again")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_hints()
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1, 2]
+    stored = {one.version: one.digest for one in open_on(store).log()}
+    assert stored["main@2"] == commit.digest
+
+
+def test_an_unknown_outcome_after_a_lost_race_publishes_once(store, dataset):
+    """Another took the number first; ours landed behind it, and nobody told us."""
+    add_row(store, 10)
+    store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="branches/main/0000000003")
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0000000003", skip=1)
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@3"
+    assert values(store) == [0, 10, 1]
+
+
+def test_an_unknown_outcome_that_others_built_on_publishes_once(store, dataset):
+    unknown_outcome(store, dataset, Fault.ANSWER_LOST)
+    add_row(store, 10)
+    add_row(store, 11)
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1, 10, 11]
+
+
+def test_an_unknown_outcome_that_another_overtook_publishes_once(store, dataset):
+    unknown_outcome(store, dataset, Fault.NOT_STORED)
+    add_row(store, 10)
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@3"
+    assert values(store) == [0, 10, 1]
+
+
+def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
+    store.inject(Fault.REFUSED, call="put", path="HEAD", times=100)
+
+    dataset.commit("second")
+    wait_for_hints()
+
+    assert values(store) == [0, 1]
+
+
+def test_a_key_is_answered_by_the_first_commit_that_carried_it(store, dataset):
+    first = dataset.commit("second", key="batch-1")
+    dataset.append({"x": 1})
+
+    again = dataset.commit("second", key="batch-1")
+
+    assert again.version == first.version
+    assert values(store) == [0, 1]
+    assert not dataset.has_changes
+
+
+def test_a_key_is_found_by_a_handle_that_was_opened_before_it(store, dataset):
+    late = open_on(store)
+    late.append({"x": 1})
+    dataset.commit("second", key="batch-1")
+
+    commit = late.commit("second", key="batch-1")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
+    assert late["x"][:].tolist() == [0, 1]
+
+
+def test_a_key_is_found_behind_many_commits(store, dataset):
+    first = dataset.commit("second", key="batch-1")
+    for x in range(2, 80):
+        dataset.append({"x": x})
+        dataset.commit()
+    dataset.append({"x": 1})
+
+    assert dataset.commit("again", key="batch-1").version == first.version
+    assert len(open_on(store)) == 80
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_storage_failure_while_chunks_are_sent_leaves_the_rows_whole(store, order):
+    """A pack fills in the middle of append(): the row is staged in all tensors or in none."""
+    schema = {"a": tl.Array("uint8", shape=(1 << 20,)), "b": "int64"}
+    dataset = create_on(store, {name: schema[name] for name in order})
+    store.inject(Fault.REFUSED, call="put_if_absent", path="packs/", times=1)
+    staged: list[int] = []
+    for b in range(200):
+        try:
+            dataset.append({"a": np.full(1 << 20, b, np.uint8), "b": b})
+        except StorageError:
+            continue
+        staged.append(b)
+
+    assert len(staged) == 199
+    assert len(dataset) == 199
+    assert dataset.commit().num_rows == 199
+    read = open_on(store)
+    assert read["b"][:].tolist() == staged
+    assert [int(read["a"][row, 0]) for row in (0, 62, 63, 64, 198)] == [
+        staged[row] for row in (0, 62, 63, 64, 198)
+    ]
