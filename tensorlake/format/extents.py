@@ -18,6 +18,7 @@ the extents of a tail. In a tail, columns are JSON arrays, left out where all it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -49,14 +50,14 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "header_nbytes": np.dtype("<u4"),
     "checksum": np.dtype("<u8"),
 }
-LOCATIONS = (*_DTYPES, "packs")
 # What an extent's location takes in a page: 14-16 B measured; the limit of 128 KiB for 4096.
 _LOCATION_NBYTES = 32
+_MAX_COMPARED_PACKS = 1024
 _JSON_OPTIONAL = ("skip", "kind", "read_as", "pack", "header_nbytes")
 _STATISTICS = "statistics."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extents:
     """Extents in the order of their rows."""
 
@@ -72,7 +73,7 @@ class Extents:
     packs: tuple[PackId, ...]
     statistics: Summaries[StatisticsTable]
     units: UnitTable
-    stops: npt.NDArray[np.int64] = field(init=False, repr=False)  # rows up to each one's end
+    stops: npt.NDArray[np.int64] = field(init=False)  # rows up to each one's end
 
     PAGE_KIND: ClassVar[PageKind] = PageKind.EXTENTS
     SUMMARY: ClassVar[type[Any] | None] = StatisticsTable
@@ -83,6 +84,9 @@ class Extents:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Extents({len(self)} extents of {int(self.rows.sum())} rows)"
 
     @property
     def num_rows(self) -> int:
@@ -175,17 +179,21 @@ class Extents:
         tables = [table for table in tables if len(table)]
         if len(tables) <= 1:
             return tables[0] if tables else cls.empty()
-        packs = tuple(dict.fromkeys(pack for table in tables for pack in table.packs))
-        number = {pack: at for at, pack in enumerate(packs)}
         columns = {name: np.concatenate([getattr(t, name) for t in tables]) for name in _DTYPES}
-        columns["pack"] = np.concatenate([_numbered(t, number) for t in tables])
-        return cls._build(
+        packs = tuple(chain.from_iterable(table.packs for table in tables))
+        counts = [len(table.packs) for table in tables]
+        shift = np.repeat(np.cumsum(counts) - counts, [len(table) for table in tables])
+        is_placed = columns["pack"] != NO_PACK
+        columns["pack"] = np.where(is_placed, columns["pack"] + shift, NO_PACK).astype(np.uint32)
+        joined = cls._build(
             columns,
             len(columns["rows"]),
             packs,
             Summaries[StatisticsTable].concat([table.statistics for table in tables]),
             UnitTable.concat([table.units for table in tables]),
         )
+        # A look-up joins hundreds of leaves; their packs are told apart when a page is written.
+        return _with_used_packs(joined) if len(packs) <= _MAX_COMPARED_PACKS else joined
 
     def united(self) -> Self:
         """Join neighbours that are adjoining windows of one chunk, or alike and in no chunk."""
@@ -218,7 +226,8 @@ class Extents:
 
     def slice_rows(self, start: int, stop: int) -> Self:
         """Return the extents of rows [start, stop); those cut at the borders lose their units."""
-        if start <= 0 and stop >= self.num_rows:
+        start, stop = max(start, 0), min(stop, self.num_rows)
+        if stop - start == self.num_rows:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))
         last = int(np.searchsorted(self.stops, stop, side="left"))
@@ -369,14 +378,15 @@ class Extents:
 E = TypeVar("E", bound=Extents)
 
 
-def _numbered(extents: Extents, number: dict[PackId, int]) -> npt.NDArray[np.uint32]:
-    table = np.array([*(number.get(pack, 0) for pack in extents.packs), NO_PACK], np.uint32)
-    return table[np.minimum(extents.pack, len(extents.packs))]
-
-
 def _with_used_packs(extents: E) -> E:
-    used = tuple(extents.pack_ids())
-    if len(used) == len(extents.packs):
+    """Return the same extents with each pack that they lie in named once, and no others."""
+    used = np.unique(extents.pack)
+    used = used[used != NO_PACK]
+    packs = [extents.packs[number] for number in used.tolist()]
+    number = {pack: at for at, pack in enumerate(dict.fromkeys(packs))}
+    if tuple(number) == extents.packs:
         return extents
-    number = {pack: at for at, pack in enumerate(used)}
-    return replace(extents, pack=_numbered(extents, number), packs=used)
+    table = np.full(len(extents.packs) + 1, NO_PACK, np.uint32)
+    table[used] = [number[pack] for pack in packs]
+    pack = table[np.minimum(extents.pack, len(extents.packs))]
+    return replace(extents, pack=pack, packs=tuple(number))

@@ -41,7 +41,7 @@ _OFFSET_BITS = 44
 _U64 = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowIdRuns:
     """Runs of row ids in the order of physical rows."""
 
@@ -49,7 +49,7 @@ class RowIdRuns:
     txid_high: _U64
     txid_low: _U64
     offset: _U64
-    stops: npt.NDArray[np.int64] = field(init=False, repr=False)  # rows up to each one's end
+    stops: npt.NDArray[np.int64] = field(init=False)  # rows up to each one's end
 
     PAGE_KIND: ClassVar[PageKind] = PageKind.ROW_IDS
     SUMMARY: ClassVar[type[Any] | None] = None
@@ -60,6 +60,9 @@ class RowIdRuns:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"RowIdRuns({len(self)} runs of {int(self.rows.sum())} rows)"
 
     @classmethod
     def empty(cls) -> Self:
@@ -106,6 +109,8 @@ class RowIdRuns:
 
     def slice_rows(self, start: int, stop: int) -> Self:
         """Return the runs of rows [start, stop), those at the borders cut."""
+        if start >= stop:
+            return self.empty()
         stops = self.stops.astype(np.int64)
         starts = stops - self.rows.astype(np.int64)
         touched = np.flatnonzero((stops > start) & (starts < stop) & (self.rows > 0))

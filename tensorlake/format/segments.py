@@ -84,7 +84,7 @@ class PhysicalBounds:
         return cls(sections["low"].astype(np.uint64), sections["high"].astype(np.uint64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowSegments:
     """Segments in the order of a version's rows."""
 
@@ -95,8 +95,8 @@ class RowSegments:
     bits: npt.NDArray[np.uint8]
     payload_nbytes: npt.NDArray[np.uint32]
     payload: npt.NDArray[np.uint8]
-    stops: _Rows = field(init=False, repr=False)  # rows up to each one's end
-    payload_starts: _Rows = field(init=False, repr=False)
+    stops: _Rows = field(init=False)  # rows up to each one's end
+    payload_starts: _Rows = field(init=False)
 
     PAGE_KIND: ClassVar[PageKind] = PageKind.ROWS
     SUMMARY: ClassVar[type[Any] | None] = PhysicalBounds
@@ -109,6 +109,9 @@ class RowSegments:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"RowSegments({len(self)} segments of {int(self.rows.sum())} rows)"
 
     @classmethod
     def empty(cls) -> Self:
@@ -189,7 +192,7 @@ class RowSegments:
         stops = self.stops
         starts = stops - self.rows.astype(np.int64)
         touched = np.flatnonzero((stops > start) & (starts < stop) & (self.rows > 0))
-        if not len(touched):
+        if start >= stop or not len(touched):
             return self.empty()
         first, last = int(touched[0]), int(touched[-1])
         parts = [self._part(first, max(start - int(starts[first]), 0), stop - int(starts[first]))]

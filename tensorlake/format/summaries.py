@@ -78,9 +78,11 @@ class Summaries(Generic[S]):
 
     def take(self, entries: npt.NDArray[np.int64]) -> Self:
         """Return the summaries of some entries, in that order."""
+        if self.table is None:
+            return self.unknown(len(entries))
         known = self.known[entries]
-        if self.table is None or not known.any():
-            return type(self)(known & False, None)
+        if not known.any():
+            return self.unknown(len(entries))
         rows = np.cumsum(self.known)[entries] - 1
         return type(self)(known, self.table.take(rows[known].astype(np.int64)))
 
