@@ -36,10 +36,14 @@ class _LoopThread:
         self.loop.set_default_executor(
             ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="tensorlake-io")
         )
-        self.thread = threading.Thread(
-            target=self.loop.run_forever, name="tensorlake-loop", daemon=True
-        )
+        self.thread = threading.Thread(target=self._serve, name="tensorlake-loop", daemon=True)
         self.thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
 
     def stop(self) -> None:
         """Cancel what runs, let it end, and end the thread."""
@@ -50,6 +54,7 @@ class _LoopThread:
 
 _lock = threading.Lock()
 _current: _LoopThread | None = None
+_inherited: list[_LoopThread | None] = []
 
 
 def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
@@ -141,8 +146,12 @@ async def _cancel_others() -> None:
 
 
 def _forget_parent() -> None:
-    """In a forked child: the parent's thread is not here, and its lock may be held for ever."""
+    """In a forked child: the parent's thread is not here, and its lock may be held for ever.
+
+    The parent's loop is kept, unused: finalising it would change the epoll set that both share.
+    """
     global _current, _lock
+    _inherited.append(_current)
     _current, _lock = None, threading.Lock()
 
 

@@ -1,10 +1,10 @@
 """Let obstore's threads come to rest before the interpreter ends.
 
 A thread of obstore that delivers an answer needs the interpreter for a moment longer than the
-caller who receives it.  If the process ends in that moment, the interpreter refuses the thread, and
-that takes the whole process down with SIGABRT (7 of 100 processes that exited right after their last
-request).  So every future of obstore is watched by a weak reference; at exit we cancel what is under
-way and wait until obstore has let go of all of them.
+caller who receives it.  If the process ends in that moment, the interpreter refuses the thread,
+which aborts the process (7 of 100 that exited right after their last request).  So every future of
+obstore is watched by a weak reference; at exit we cancel what is under way and wait until obstore
+has let go of all of them.
 """
 
 from __future__ import annotations
