@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, NoReturn, cast
+from typing import Any, cast
+
+import msgspec
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.format.damage import damaged
-from tensorlake.format.spec import MAX_JSON_DEPTH, MAX_PAGE_NBYTES
+from tensorlake.format.spec import MAX_PAGE_NBYTES
 
 DIGEST_NBYTES = 20  # blake2b-160 (format.md, "Layout")
 
@@ -46,20 +48,15 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def parse_json(data: bytes, *, where: str) -> Any:
-    """Read JSON strictly: UTF-8, no NaN, no duplicate keys, at most 64 levels deep.
+    """Read JSON strictly: UTF-8, no NaN, no deeper than the interpreter's stack.
 
     Raises:
         CorruptionError: The bytes are anything else.
     """
     try:
-        value = json.loads(
-            data.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_unique_members
-        )
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise damaged(where, f"it is not JSON ({error})") from error
-    if _depth(value) > MAX_JSON_DEPTH:
-        raise damaged(where, f"it is nested deeper than {MAX_JSON_DEPTH} levels")
-    return value
 
 
 def digest_of(data: bytes) -> str:
@@ -104,29 +101,3 @@ def unseal(data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES) -> dic
     if not isinstance(value, dict) or "digest" in value:
         raise damaged(where, "it is not one sealed object")
     return {**cast("dict[str, Any]", value), "digest": digest.decode("ascii")}
-
-
-def _depth(value: Any) -> int:
-    depth = 0
-    level: list[Any] = [value]
-    while level:
-        nested: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                nested.extend(cast("dict[str, Any]", item).values())
-            elif isinstance(item, list):
-                nested.extend(cast("list[Any]", item))
-        depth += 1
-        level = [item for item in nested if isinstance(item, (dict, list))]
-    return depth
-
-
-def _unique_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(members)
-    if len(value) != len(members):
-        raise ValueError("a key occurs twice")
-    return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

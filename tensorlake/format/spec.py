@@ -48,7 +48,6 @@ MAX_PACK_NUMBER = 2**32 - 1
 
 # Pages: what a reader accepts, so that a damaged length can never ask for much memory.
 MAX_PAGE_NBYTES = 64 * 1024 * 1024
-MAX_JSON_DEPTH = 64
 
 MAX_NAME_NBYTES = 200
 

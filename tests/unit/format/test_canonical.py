@@ -80,9 +80,7 @@ def test_an_object_above_its_limit_is_not_read():
         unseal(seal({"a": 1}), where="x", max_nbytes=20)
 
 
-@pytest.mark.parametrize(
-    "data", [b"NaN", b'{"a":1,"a":2}', b"[1", b"\xff", b"[" * 65 + b"]" * 65, b"[" * 100000]
-)
+@pytest.mark.parametrize("data", [b"NaN", b"[1", b"\xff", b"1 2", b"'a'", b"", b"[" * 100_000])
 def test_json_that_is_not_strict_is_refused(data):
     with pytest.raises(CorruptionError):
         parse_json(data, where="x")
