@@ -29,7 +29,6 @@ from tensorlake.format.chunk_header import (
     MAX_CHUNK_ROWS,
     ChunkHeader,
     ChunkKind,
-    damaged_chunk,
     read_header,
     write_header,
 )
@@ -44,6 +43,7 @@ from tensorlake.format.codec import (
     parse_codecs,
     raw_codecs,
 )
+from tensorlake.format.damage import damaged
 from tensorlake.format.statistics import Statistics, statistics_of
 from tensorlake.types import (
     Buffer,
@@ -254,23 +254,23 @@ def decode_chunk(
         CorruptionError: The blob is not what was encoded.
     """
     if verify is not None and xxhash.xxh3_64_intdigest(blob) != verify:
-        raise damaged_chunk(where, f"the checksum of its {len(blob):,} bytes is wrong")
+        raise damaged(where, f"the checksum of its {len(blob):,} bytes is wrong")
     header = read_header(blob, header_nbytes=header_nbytes, rows=rows, where=where)
     payload = memoryview(blob)[header_nbytes:]
     if len(payload) != header.payload_nbytes:
         found = f"{len(payload):,} bytes of samples instead of {header.payload_nbytes:,}"
-        raise damaged_chunk(where, found)
+        raise damaged(where, found)
     is_compressed = not (layout.is_raw or header.is_stored)
     if (
         verify is None
         and is_compressed  # decompressors cannot be trusted with damaged bytes
         and xxhash.xxh3_64_intdigest(payload) != header.payload_checksum
     ):
-        raise damaged_chunk(where, "the checksum of its samples is wrong")
+        raise damaged(where, "the checksum of its samples is wrong")
     try:
         return _decode(payload, header, layout, is_compressed=is_compressed)
     except ValueError as error:
-        raise damaged_chunk(where, str(error)) from error
+        raise damaged(where, str(error)) from error
 
 
 def _check_column(column: Column, layout: ChunkLayout) -> None:

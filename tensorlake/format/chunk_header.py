@@ -46,15 +46,14 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tensorlake.errors import CorruptionError
 from tensorlake.format.codec import decode, encode
+from tensorlake.format.damage import damaged
 from tensorlake.types import Buffer
 
 __all__ = [
     "MAX_CHUNK_ROWS",
     "ChunkHeader",
     "ChunkKind",
-    "damaged_chunk",
     "header_rows",
     "read_header",
     "write_header",
@@ -168,25 +167,25 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
     """
     header = memoryview(data)[:header_nbytes]
     if len(header) < header_nbytes or header_nbytes < _FIXED_NBYTES:
-        raise damaged_chunk(where, f"{len(header):,} bytes of a header of {header_nbytes:,}")
+        raise damaged(where, f"{len(header):,} bytes of a header of {header_nbytes:,}")
     magic, kind, flags, ndim, own_rows, own_nbytes, payload, decoded, units, digest, checksum = (
         _FIXED.unpack(header[:_FIXED_NBYTES])
     )
     hasher = xxhash.xxh3_64(header[:_CHECKSUM_START])
     hasher.update(header[_FIXED_NBYTES:])
     if magic != _MAGIC or hasher.intdigest() != checksum:
-        raise damaged_chunk(where, "the checksum of its header is wrong")
+        raise damaged(where, "the checksum of its header is wrong")
     if (own_rows, own_nbytes) != (rows, header_nbytes) or kind not in STORED_KINDS:
         found = f"a header of {own_rows:,} rows and {own_nbytes:,} bytes"
-        raise damaged_chunk(where, f"{found}, where {rows:,} and {header_nbytes:,} should be")
+        raise damaged(where, f"{found}, where {rows:,} and {header_nbytes:,} should be")
     if rows > MAX_CHUNK_ROWS:
-        raise damaged_chunk(where, f"{rows:,} rows in one chunk")
+        raise damaged(where, f"{rows:,} rows in one chunk")
     try:
         return _read_sections(
             header, ChunkKind(kind), flags, ndim, rows, payload, decoded, units, digest
         )
     except (ValueError, struct.error) as error:
-        raise damaged_chunk(where, f"its header is not well-formed ({error})") from error
+        raise damaged(where, f"its header is not well-formed ({error})") from error
 
 
 def header_rows(data: Buffer) -> int:
@@ -195,15 +194,6 @@ def header_rows(data: Buffer) -> int:
     An index entry may be a window of a chunk, so only the chunk knows how many it holds.
     """
     return int.from_bytes(memoryview(data)[8:12], "little")
-
-
-def damaged_chunk(where: str, reason: str) -> CorruptionError:
-    """Build the error for a chunk that is not what was written."""
-    return CorruptionError(
-        f"{where} is damaged: {reason}\nrestore it from a copy, or run check() to see what is lost",
-        object=where,
-        reason=reason,
-    )
 
 
 def _read_sections(

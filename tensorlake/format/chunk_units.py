@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import xxhash
 
-from tensorlake.format.chunk_header import ChunkKind, damaged_chunk, read_header
+from tensorlake.format.chunk_header import ChunkKind, read_header
+from tensorlake.format.damage import damaged
 from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def read_units(
         lengths = np.full(-(-rows // count), count * layout.row_nbytes, dtype=np.uint32)
         lengths[-1:] = layout.row_nbytes * (rows - count * (len(lengths) - 1))
     if len(lengths) != len(checksums) or int(lengths.sum(dtype=np.int64)) != read.payload_nbytes:
-        raise damaged_chunk(where, f"{len(checksums):,} units do not make up its samples")
+        raise damaged(where, f"{len(checksums):,} units do not make up its samples")
     return Units(lengths, checksums)
 
 
@@ -160,7 +161,7 @@ def decode_units(
         if len(buffer) != length or (
             not is_null and xxhash.xxh3_64_intdigest(buffer) & _LOW_32 != checksum
         ):
-            raise damaged_chunk(where, f"the checksum of its part {unit} is wrong")
+            raise damaged(where, f"the checksum of its part {unit} is wrong")
     if layout.kind is ChunkKind.ENCODED:
         is_valid = (units.lengths[wanted] != 0) | (units.checksums[wanted] != 0)
         return EncodedColumn(list(buffers), None, None if is_valid.all() else is_valid)
@@ -170,7 +171,7 @@ def decode_units(
     for unit, buffer in zip(numbers, buffers, strict=True):
         start, stop = rows_of_unit(layout, unit, rows=rows)
         if len(buffer) != (stop - start) * layout.row_nbytes:
-            raise damaged_chunk(where, f"its part {unit} does not hold rows {start} … {stop - 1}")
+            raise damaged(where, f"its part {unit} does not hold rows {start} … {stop - 1}")
         parts.append(np.frombuffer(buffer, dtype=dtype).reshape(stop - start, *shape))
     if len(parts) == 1:
         return UniformColumn(parts[0])

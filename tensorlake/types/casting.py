@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.types.column import RaggedColumn, offsets_of
+from tensorlake.types.ragged import Ragged
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
 
 __all__ = ["as_samples", "cast_array", "ragged_column", "to_array", "uniform_values"]
@@ -45,6 +46,8 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
         return value if value.dtype.kind in "biufcV" else value.tolist()
     if isinstance(value, list):
         return value
+    if isinstance(value, Ragged):
+        return list(value)
     if isinstance(value, (str, bytes, bytearray, memoryview, dict)) or (
         np.ndim(value) == 0
         if isinstance(value, np.ndarray)

@@ -1,5 +1,7 @@
 """Chunks: columns come back; parts are read alone; damage never passes."""
 
+import struct
+
 import numpy as np
 import pytest
 import xxhash
@@ -316,3 +318,20 @@ def test_a_layout_that_cannot_be_is_refused(data):
 
 def test_kinds_have_the_formats_numbers():
     assert [kind.value for kind in ChunkKind] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_bytes_are_those_that_the_documentation_draws():
+    """A second writer, from the docstring of chunk_header.py alone."""
+    layout = ChunkLayout.of(Bytes(nullable=True))
+    column = Bytes(nullable=True).convert([b"abc", None, b"a"], tensor="x")
+    validity = bytes([0b101])
+    lengths = struct.pack("<qBBHI", 0, 1, 0, 0, 3) + bytes([3, 0, 1])
+    body = (validity + lengths).ljust(64, b"\0")
+    payload = b"abca"
+    fixed = struct.pack("<4sBBHIIQQI12x", b"TLC1", 3, 1, 0, 3, 128, 4, 4, 0)
+    fixed += struct.pack("<Q", xxhash.xxh3_64_intdigest(payload))
+    checksum = struct.pack("<Q", xxhash.xxh3_64_intdigest(fixed + body))
+
+    blob = encode_chunk(column, layout)
+
+    assert b"".join(blob.pieces) == fixed + checksum + body + payload

@@ -209,3 +209,13 @@ def test_the_result_does_not_alias_a_list_but_may_alias_an_array():
 
     assert convert(Scalar("float32"), given).values.dtype == np.float32
     assert convert(Scalar("float64"), given).values.base is None
+
+
+def test_what_reading_gave_can_be_written_again():
+    boxes = BBox()
+    column = boxes.convert([[[0, 0, 9, 9]], []], tensor="boxes")
+
+    again = boxes.convert(boxes.present(column), tensor="boxes")
+
+    assert again.shapes.tolist() == column.shapes.tolist()
+    assert again.values.tolist() == column.values.tolist()
