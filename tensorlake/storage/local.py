@@ -151,7 +151,9 @@ class LocalStore:
             check_path(prefix.removesuffix("/"))
         try:
             with os.scandir(os.path.join(self._root, prefix)) as scan:
-                return sorted(e.name for e in scan if e.is_dir() and e.name != SCRATCH)
+                found = [e for e in scan if e.is_dir() and e.name != SCRATCH]
+            # Deleting an object leaves its folder: only what holds one is there for others.
+            return sorted(e.name for e in found if next(_walk(e.path, "", ""), None))
         except ABSENT:
             return []
         except OSError as error:

@@ -202,6 +202,15 @@ class StoreConformance:
 
             assert len(_paths(store, "branches/main/")) == number + 1
 
+    def test_folders_are_those_that_hold_objects(self, store: Store) -> None:
+        for path in ("b/x/1", "b/x/2", "b/y", "a-b/1", "a/1", "file", "gone/1"):
+            run(store.put_if_absent(path, b"1"))
+        run(store.delete("gone/1"))
+
+        assert [*run(store.folders(""))] == ["a", "a-b", "b"]
+        assert [*run(store.folders("b/"))] == ["x"]
+        assert [*run(store.folders("absent/"))] == []
+
     def test_deleted_object_is_gone(self, store: Store) -> None:
         run(store.put_if_absent("packs/3f/a.tlp", b"0123"))
 

@@ -254,28 +254,30 @@ class _Server:
 
     async def _list(self, request: _Request) -> _Response:
         query, bucket = request.query, f"{request.path.strip('/')}/"
-        prefix = query.get("prefix", "")
-        after = bucket + query.get("continuation-token", query.get("start-after", ""))
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        after = query.get("continuation-token", query.get("start-after", ""))
         limit = int(query.get("max-keys", "1000"))
-        found = [meta async for meta in self.store.list(bucket + prefix) if meta.path > after]
+        found: dict[str, str] = {}  # name or common prefix → its element, in order
+        async for meta in self.store.list(bucket + prefix):
+            name = meta.path.removeprefix(bucket)
+            folder, slash, _ = name[len(prefix) :].partition(delimiter or "\0")
+            if slash:
+                name = prefix + folder + slash
+                element = f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
+            else:
+                element = _contents(name, meta)
+            if name > after:
+                found[name] = element
         page = [*islice(found, limit)]
-        names = [meta.path.removeprefix(bucket) for meta in page]
-        is_truncated = len(found) > limit
-        contents = "".join(
-            f"<Contents><Key>{escape(name)}</Key><Size>{meta.nbytes}</Size>"
-            f"<LastModified>{meta.modified:%Y-%m-%dT%H:%M:%SZ}</LastModified>"  # as in headers
-            f"<ETag>{escape(_etag(meta))}</ETag></Contents>"
-            for name, meta in zip(names, page, strict=True)
-        )
         token = ""
-        if is_truncated:
-            token = f"<NextContinuationToken>{escape(names[-1])}</NextContinuationToken>"
+        if is_truncated := len(found) > limit:
+            token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
         body = (
             '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult>'
             f"<Name>{escape(bucket[:-1])}</Name><Prefix>{escape(prefix)}</Prefix>"
             f"<KeyCount>{len(page)}</KeyCount><MaxKeys>{limit}</MaxKeys>"
-            f"<IsTruncated>{str(is_truncated).lower()}</IsTruncated>"
-            f"{token}{contents}</ListBucketResult>"
+            f"<IsTruncated>{str(is_truncated).lower()}</IsTruncated>{token}"
+            f"{''.join(found[name] for name in page)}</ListBucketResult>"
         )
         headers = (("Content-Type", "application/xml"),)
         return _Response(HTTPStatus.OK, body.encode(), headers)
@@ -338,6 +340,14 @@ def _range(header: str, nbytes: int) -> tuple[int, int]:
     if not first:
         return max(0, nbytes - int(last)), nbytes
     return int(first), min(nbytes, int(last) + 1) if last else nbytes
+
+
+def _contents(name: str, meta: ObjectMeta) -> str:
+    return (
+        f"<Contents><Key>{escape(name)}</Key><Size>{meta.nbytes}</Size>"
+        f"<LastModified>{meta.modified:%Y-%m-%dT%H:%M:%SZ}</LastModified>"  # whole, as in headers
+        f"<ETag>{escape(_etag(meta))}</ETag></Contents>"
+    )
 
 
 def _etag(meta: ObjectMeta) -> str:
