@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlake.errors import (
+    DatasetNotFoundError,
     InvalidInputError,
     InvalidStateError,
+    NotFoundError,
     SnapshotExpiredError,
     VersionNotFoundError,
 )
@@ -234,8 +236,14 @@ async def _at_time(store: Store, when: dt.datetime) -> Resolved:
     return Resolved(MAIN, under, is_writable=False, name=f"{MAIN}@{found.seq}")
 
 
-async def _not_found(store: Store, name: str) -> VersionNotFoundError:
+async def _not_found(store: Store, name: str) -> NotFoundError:
     branches = await list_branches(store)
+    if name == MAIN:
+        return DatasetNotFoundError(
+            f"the dataset at {store.url!r} was begun but has no first commit: its creation stopped\n"
+            "complete it with tl.create(url, schema)",
+            dataset=store.url,
+        )
     known = [*branches, *await list_tags(store)]
     near = difflib.get_close_matches(name.partition("@")[0], known, n=1)
     hint = f"did you mean {near[0]!r}? " if near and near[0] != name.partition("@")[0] else ""

@@ -1,0 +1,225 @@
+"""Processes that stop at any moment: what was committed is there, what was not is not, nothing between.
+
+Inside one process the store dies before its n-th write, for every n; across processes, a real
+SIGKILL at random moments of an ingestion.
+"""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.errors import DatasetNotFoundError, NotFoundError
+from tensorlake.storage import MemoryStore
+from tensorlake.testing import FaultyStore, SimulatedCrash
+from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.writers import ROWS_A_BATCH, SCHEMA, fork_server, ingest
+
+KILLS = 50
+WRITERS = 2
+BATCHES = 60
+LONGEST_LIFE_S = 0.4
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One publishing act, and what main and its names are once it is done."""
+
+    act: Callable[[FaultyStore], object]
+    rows: Rows | None
+    names: frozenset[str]
+
+
+def commit(change: Callable[[Dataset], object]) -> Callable[[FaultyStore], object]:
+    def act(store: FaultyStore) -> None:
+        dataset = open_on(store)
+        change(dataset)
+        dataset.commit()
+
+    return act
+
+
+def rows(*values: int) -> Rows:
+    return [{"x": x, "s": f"row {x}"} for x in values]
+
+
+def columns(*values: int) -> dict[str, list[Any]]:
+    return {"x": [*values], "s": [f"row {x}" for x in values]}
+
+
+MANY = tuple(range(100, 400))
+
+STEPS = [
+    Step(lambda store: create_on(store, {"x": "int64", "s": "str"}), rows(), frozenset({"main"})),
+    Step(commit(lambda ds: ds.extend(columns(1, 2, 3))), rows(1, 2, 3), frozenset({"main"})),
+    Step(commit(lambda ds: ds.extend(columns(*MANY))), rows(1, 2, 3, *MANY), frozenset({"main"})),
+    Step(
+        commit(lambda ds: (ds.assign("x", 1, 7), ds.assign("s", 1, "row 7"))),
+        rows(1, 7, 3, *MANY),
+        frozenset({"main"}),
+    ),
+    Step(commit(lambda ds: ds.delete([0, 2])), rows(7, *MANY), frozenset({"main"})),
+    Step(
+        lambda store: open_on(store).branch("fix"), rows(7, *MANY), frozenset({"main", "fix"})
+    ),
+    Step(lambda store: open_on(store).tag("v1"), rows(7, *MANY), frozenset({"main", "fix", "v1"})),
+    Step(
+        commit(lambda ds: ds.extend(columns(9))),
+        rows(7, *MANY, 9),
+        frozenset({"main", "fix", "v1"}),
+    ),
+]
+NOTHING = Step(lambda store: None, None, frozenset())
+
+
+def run_from(store: FaultyStore, first: int) -> int:
+    """Take steps until all are done, or the store dies; return how many were done."""
+    for done in range(first, len(STEPS)):
+        try:
+            STEPS[done].act(store)
+            wait_for_hints()
+        except SimulatedCrash:
+            return done
+    return len(STEPS)
+
+
+def writes_of_the_scenario() -> int:
+    store = FaultyStore(MemoryStore())
+    assert run_from(store, 0) == len(STEPS)
+    return store.writes
+
+
+def main_rows(objects: MemoryStore) -> Rows | None:
+    with suppress(NotFoundError):
+        return rows_of(open_on(objects))
+    return None
+
+
+def names_of(objects: MemoryStore) -> frozenset[str]:
+    """Versions that can be opened by a name."""
+    found = set[str]()
+    for name in ("main", "fix", "v1"):
+        with suppress(NotFoundError):
+            rows_of(open_on(objects, name))
+            found.add(name)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("writes", range(writes_of_the_scenario()))
+def test_a_stop_before_any_write_leaves_the_version_before_or_after(writes):
+    """Tests 1-3: create, append, assign, delete, branch and tag are each all or nothing."""
+    objects = MemoryStore()
+    dying = FaultyStore(objects)
+    dying.crash_after(writes)
+
+    done = run_from(dying, 0)
+
+    before, after = (STEPS[done - 1] if done else NOTHING), STEPS[min(done, len(STEPS) - 1)]
+    assert main_rows(objects) in (before.rows, after.rows)
+    assert names_of(objects) in (before.names, after.names)
+
+
+@pytest.mark.parametrize("writes", range(0, writes_of_the_scenario(), 2))
+def test_what_was_stopped_can_be_done_again(writes):
+    """A create or branch that died half-way is completed by who does it next."""
+    objects = MemoryStore()
+    dying = FaultyStore(objects)
+    dying.crash_after(writes)
+    done = run_from(dying, 0)
+    if done < len(STEPS) and names_of(objects) == STEPS[done].names:
+        if main_rows(objects) == STEPS[done].rows:
+            done += 1  # it had landed
+
+    assert run_from(FaultyStore(objects), done) == len(STEPS)
+
+    assert main_rows(objects) == STEPS[-1].rows
+    assert names_of(objects) == STEPS[-1].names
+
+
+def test_a_creation_that_died_is_reported_by_open_and_completed_by_create(tmp_path):
+    folder = tmp_path / "pets"
+    tl.create(str(folder), {"x": "int64"}).close()
+    wait_for_hints()
+    for path in (folder / "branches").rglob("*.json"):
+        path.unlink()
+    (folder / "branches" / "main" / "HEAD").unlink()
+
+    with pytest.raises(DatasetNotFoundError, match="create"):
+        tl.open(str(folder))
+
+    assert len(tl.create(str(folder), {"x": "int64"})) == 0
+    assert len(tl.open(str(folder))) == 0
+
+
+def check_rows(url: Path, acknowledged: dict[int, int]) -> dict[int, int]:
+    """Assert that each writer's rows are there once and in order; count its batches."""
+    dataset = tl.open(str(url))
+    writer, n = dataset["writer"][:], dataset["n"][:]
+    text, pixels = dataset["text"][:], dataset["pixels"][:]
+    assert text == [f"row {one}" for one in n.tolist()]
+    assert (pixels == (n % 256).reshape(-1, 1, 1)).all()
+    found: dict[int, int] = {}
+    for one in acknowledged:
+        mine = n[writer == one].tolist()
+        assert mine == list(range(len(mine)))
+        assert len(mine) % ROWS_A_BATCH == 0
+        found[one] = len(mine) // ROWS_A_BATCH
+        assert found[one] > acknowledged[one]
+    return found
+
+
+def test_fifty_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
+    """Test 29: SIGKILL at random moments; the last commit is readable, and running on completes."""
+    url = tmp_path / "lake"
+    tl.create(str(url), SCHEMA).close()
+    context = fork_server()
+    rng = random.Random(29)
+    acknowledged = dict.fromkeys(range(WRITERS), -1)
+    last = dict.fromkeys(range(WRITERS), 0)
+    kills = 0
+
+    def start(writer: int):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=ingest, args=(str(url), writer, BATCHES, sender))
+        process.start()
+        sender.close()
+        return process, receiver
+
+    def hear(writer: int, receiver) -> None:
+        with suppress(EOFError):
+            while True:
+                acknowledged[writer] = max(acknowledged[writer], receiver.recv())
+        receiver.close()
+
+    while kills < KILLS:
+        running = {writer: start(writer) for writer in range(WRITERS)}
+        for process, receiver in running.values():
+            assert receiver.poll(60)  # it runs
+            process.join(rng.uniform(0, LONGEST_LIFE_S / WRITERS))
+            process.kill()
+        for writer, (process, receiver) in running.items():
+            process.join(60)
+            kills += process.exitcode == -9
+            hear(writer, receiver)
+        found = check_rows(url, acknowledged)
+        assert all(found[writer] >= last[writer] for writer in found)
+        last = found
+        if all(found[writer] == BATCHES for writer in found):
+            break
+
+    for writer in range(WRITERS):
+        process, receiver = start(writer)
+        hear(writer, receiver)
+        process.join(60)
+        assert process.exitcode == 0
+
+    assert check_rows(url, acknowledged) == dict.fromkeys(range(WRITERS), BATCHES)
+    assert kills >= KILLS

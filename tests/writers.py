@@ -1,0 +1,50 @@
+"""What writing processes do in tests of crashes and races; importable, so that they can be spawned."""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+
+import numpy as np
+
+import tensorlake as tl
+
+ROWS_A_BATCH = 16
+SCHEMA = {"writer": "int64", "n": "int64", "text": "str", "pixels": tl.Array("uint8", (16, 16))}
+
+
+def fork_server() -> ForkServerContext:
+    """A way to start processes in milliseconds: they are forked from one that has all imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.writers"])
+    return context
+
+
+def batch(writer: int, number: int) -> dict[str, object]:
+    """Rows of one batch; what they hold follows from where they belong."""
+    n = np.arange(ROWS_A_BATCH) + number * ROWS_A_BATCH
+    return {
+        "writer": np.full(ROWS_A_BATCH, writer),
+        "n": n,
+        "text": [f"row {one}" for one in n],
+        "pixels": np.broadcast_to((n % 256).astype(np.uint8)[:, None, None], (len(n), 16, 16)),
+    }
+
+
+def ingest(url: str, writer: int, batches: int, acknowledged: Connection) -> None:
+    """Commit batches under keys, telling of each commit that returned; repeatable."""
+    dataset = tl.open(url)
+    acknowledged.send(-1)
+    for number in range(batches):
+        dataset.extend(batch(writer, number))
+        dataset.commit(f"batch {number}", key=f"{writer}/{number}")
+        acknowledged.send(number)
+
+
+def append_rows(url: str, options: dict[str, str], writer: int, commits: int) -> None:
+    """Commit one row after another, whoever else does."""
+    dataset = tl.open(url, storage_options=options)
+    for number in range(commits):
+        dataset.append({"writer": writer, "n": number})
+        dataset.commit(f"{writer}: {number}")
