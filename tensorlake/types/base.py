@@ -185,7 +185,7 @@ class SampleType(ABC):
             InvalidInputError: The first sample that does not fit, with its row.
         """
         given = as_samples(samples, call=call)
-        place = Place(tensor, self.expected, row_start, len(given), call)
+        place = Place(tensor, self, row_start, len(given), call)
         if isinstance(given, np.ndarray) or type(None) not in set(map(type, given)):
             return self.convert_values(given, place)
         valid = np.fromiter((one is not None for one in given), np.bool_, len(given))

@@ -10,6 +10,7 @@ when it is not, or when something is wrong, are samples looked at one by one, to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -90,8 +91,8 @@ def cast_array(
 
     `locate` gives the sample that holds the element at a flat position.
     """
-    if values.dtype.name == "bfloat16":  # ml_dtypes' own kind; exact in float32
-        values = values.astype(np.float32)
+    if values.dtype.kind == "V" and values.dtype.name == "bfloat16":
+        values = values.astype(np.float32)  # ml_dtypes' own kind; exact in float32
     source = values.dtype
     if source.kind not in _ACCEPTED_KINDS[dtype.kind]:
         position = locate(0)
@@ -119,7 +120,7 @@ def uniform_values(
     stacked = samples if isinstance(samples, np.ndarray) else _stack_exactly(samples, dtype)
     if stacked is None or stacked.shape[1:] != shape:
         return _stack_one_by_one(samples, dtype, shape, place)
-    elements = max(1, int(np.prod(shape, dtype=np.int64)))
+    elements = max(1, math.prod(shape))
     return cast_array(stacked, dtype, place, lambda position: position // elements)
 
 
@@ -131,7 +132,7 @@ def ragged_column(
         if not _matches(samples.shape[1:], shape):
             actual = f"{samples.dtype} {samples.shape[1:]}"
             raise shape_mismatch(place, 0, actual)
-        elements = max(1, int(np.prod(samples.shape[1:], dtype=np.int64)))
+        elements = max(1, math.prod(samples.shape[1:]))
         values = cast_array(samples, dtype, place, lambda position: position // elements)
         shapes = np.empty((len(samples), len(shape)), dtype=np.int64)
         shapes[:] = samples.shape[1:]

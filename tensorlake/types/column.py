@@ -13,6 +13,7 @@ None when no sample is NULL. A NULL is zeros, zero elements or ``b""`` underneat
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ class RaggedColumn:
         """Return one sample as an array; costs a pass over the shapes, so not for loops."""
         start = int(np.multiply.reduce(self.shapes[:position], axis=1, dtype=np.int64).sum())
         shape = tuple(self.shapes[position].tolist())
-        return self.values[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        return self.values[start : start + math.prod(shape)].reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,15 @@ __all__ = [
 _SHOWN_CHARACTERS = 60
 
 
+class Declared(Protocol):
+    """A sample type, as far as errors need it."""
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, in words."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where samples come from: the words that an error needs.
@@ -39,7 +48,7 @@ class Place:
     """
 
     tensor: str
-    expected: str
+    declared: Declared
     row_start: int = 0
     rows: int = 1
     call: str = "extend()"
@@ -54,6 +63,11 @@ class Place:
     def without(self, positions: np.ndarray) -> Place:
         """Return the place of the samples that are left when only `positions` are kept."""
         return replace(self, positions=positions)
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be."""
+        return self.declared.expected
 
     @property
     def advice(self) -> str:
