@@ -7,8 +7,8 @@ and ``digest`` as its last member, outside that order:
     └─────── body ───────┘
 
 The digest is blake2b-160 of the object without that member, ``{"a":1,"b":[2,3]}``. So a reader
-checks the bytes that it got and need not be able to write them: cut the last 52 bytes, put back
-the brace, hash. It guards history against tampering; parents are cited by it.
+checks the bytes that it got and need not be able to write them: cut from the last comma on, put
+back the brace, hash. It guards history against tampering; parents are cited by it.
 """
 
 from __future__ import annotations

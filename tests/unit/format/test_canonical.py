@@ -1,5 +1,6 @@
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,12 @@ def test_the_digest_is_that_of_the_object_without_it():
     digest = hashlib.blake2b(body, digest_size=20).hexdigest()
     assert data == body[:-1] + f',"digest":"{digest}"}}'.encode()
     assert json.loads(data)["digest"] == digest
+
+
+def test_the_example_of_the_reference_is_sealed_as_it_says():
+    page = Path(__file__).resolve().parents[3] / "docs" / "reference" / "format.md"
+
+    assert f"\n{seal({'a': 1}).decode()}\n" in page.read_text(encoding="utf-8")
 
 
 def test_an_empty_object_is_sealed_too():
