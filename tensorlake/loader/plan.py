@@ -102,33 +102,39 @@ class AccessPlan:
 
     def positions(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the selection's positions at places start … stop - 1 of the epoch."""
-        if not 0 <= start <= stop <= self.num_rows:
-            raise InvalidInputError(
-                f"places [{start}, {stop}) are not within an epoch of {self.num_rows} rows",
-                expected=self.num_rows,
-                actual=(start, stop),
-            )
-        places = np.arange(start, stop, dtype=np.int64)
-        order = self.key.order
-        if order.kind == "none" or start == stop:
+        return self.at(np.arange(start, stop, dtype=np.int64))
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the selection's position at each of some ascending places of the epoch."""
+        if not len(places):
             return places
-        if order.kind == "full":
-            return self._permute(self.num_rows, "order").apply(places)
-        return self._windowed(places, order.block, order.window)
+        first, last = int(places[0]), int(places[-1])
+        if not 0 <= first <= last < self.num_rows:
+            raise InvalidInputError(
+                f"places {first} to {last} are not within an epoch of {self.num_rows} rows",
+                expected=self.num_rows,
+                actual=(first, last),
+            )
+        order = self.key.order
+        match order.kind:
+            case "none":
+                return places
+            case "full":
+                return self._permute(self.num_rows, "order").apply(places)
+            case "window":
+                return self._windowed(places, order.block, order.window)
 
     def _windowed(self, places: NDArray[np.int64], block: int, window: int) -> NDArray[np.int64]:
         span = block * window
         slotted = np.empty_like(places)
-        first, last = int(places[0]) // span, int(places[-1]) // span
-        for number in range(first, last + 1):
+        windows = np.arange(int(places[0]) // span, int(places[-1]) // span + 2)
+        borders = np.searchsorted(places, windows * span).tolist()
+        for number, start, stop in zip(windows.tolist(), borders[:-1], borders[1:], strict=False):
             window_start = number * span
             window_rows = min(span, self.num_rows - window_start)
-            part = slice(
-                max(window_start - int(places[0]), 0),
-                window_start + window_rows - int(places[0]),
-            )
-            inside = self._permute(window_rows, "window", number).apply(places[part] - window_start)
-            slotted[part] = inside + window_start
+            shuffled = self._permute(window_rows, "window", number)
+            inside = shuffled.apply(places[start:stop] - window_start)
+            slotted[start:stop] = inside + window_start
         slots, offsets = np.divmod(slotted, block)
         full_blocks = self.num_rows // block  # a short last block keeps its slot; rotation moves it
         whole = slots < full_blocks

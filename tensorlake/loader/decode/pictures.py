@@ -55,7 +55,7 @@ class PictureDecoder:
     tensor: str
     type: SampleType
     spec: DecodeSpec
-    resampler: Resampler
+    resampler: Resampler | None  # None: no step resizes
     seed: int
     scratch: threading.local = field(default_factory=threading.local)
 
@@ -106,6 +106,7 @@ class PictureDecoder:
         part = pixels[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
         if part.shape[:2] == placement.size:
             return part
+        assert self.resampler is not None
         resample = self.resampler.antialiased if placement.antialias else self.resampler.plain
         return resample(part, placement.size)
 

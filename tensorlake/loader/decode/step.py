@@ -36,6 +36,13 @@ class LinearMap:
         """Whether it changes at most the dtype."""
         return bool(np.all(self.scale == 1) and np.all(self.shift == 0))
 
+    def apply(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Map an array whose last axis is the channels."""
+        if self.is_identity:
+            return values.astype(self.dtype, copy=False)
+        mapped = values.astype(np.float32) * self.scale + self.shift
+        return mapped.astype(self.dtype, copy=False)
+
 
 @runtime_checkable
 class GeometricStep(Protocol):

@@ -1,0 +1,192 @@
+"""The arguments of ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``: checked once, then a value.
+
+Words of neighbours (``num_workers``, ``collate_fn``, ``sampler``) raise and name ours; words that
+this version does not act on yet raise and say so. Nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.loader.memory import parse_nbytes
+from tensorlake.loader.plan import Shuffle
+
+__all__ = ["Framework", "LoaderArguments", "parse_arguments"]
+
+Framework = Literal["numpy", "torch", "jax"]
+# The user's: one row in, one row out; and one batch of the framework's arrays in, anything out.
+RowFunction: TypeAlias = Callable[..., Mapping[str, Any]]
+BatchFunction: TypeAlias = Callable[[dict[str, Any]], Any]
+
+OUR_WORDS = {
+    "num_workers": "workers= counts decode threads; no worker process is needed",
+    "collate_fn": "collate={'name': 'list' | 'pad' | 'concat' | function}",
+    "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
+    "batch_sampler": "batch_size=, drop_last= and shuffle=",
+    "pin_memory": "device='cuda', which pins and copies ahead",
+    "persistent_workers": "nothing: threads start within a millisecond",
+    "prefetch_factor": "prefetch='256MiB'",
+    "worker_init_fn": "transform= with a parameter rng",
+    "generator": "seed=",
+    "shuffle_buffer": "shuffle='window'",
+    "world": "world_size=",
+}
+NOT_YET: dict[str, Any] = {
+    "mesh": None,
+    "cache_dir": None,
+    "cache_decoded": False,
+    "engine": "threads",
+    "decode_on": "client",
+}
+MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderArguments:
+    """What a user asked of a loader."""
+
+    batch_size: int | None = None
+    columns: Sequence[str] | None = None
+    shuffle: Shuffle = False
+    seed: int | None = None
+    decode: Mapping[str, Any] | None = None
+    transform: RowFunction | None = None
+    batch_transform: BatchFunction | None = None
+    collate: Mapping[str, Any] | None = None
+    layout: Literal["NHWC", "NCHW"] = "NHWC"
+    device: Any = None  # the framework's own word for a device
+    rank: int | None = None
+    world_size: int | None = None
+    global_batch_size: int | None = None
+    drop_last: bool = False
+    workers: int | None = None
+    prefetch: int | str = "256MiB"
+    cache: int | str = "auto"
+    on_error: Literal["raise", "skip"] = "raise"
+    deterministic: bool = True
+    timeout: float = 300.0
+    sharding: Any = None  # a jax.sharding.Sharding
+
+    @property
+    def worker_count(self) -> int:
+        """How many decode threads: as asked, else one a core that this process may use."""
+        if self.workers is not None:
+            return self.workers
+        return min(MAX_WORKERS, usable_cores())
+
+    @property
+    def prefetch_nbytes(self) -> int:
+        """How much may wait between fetch and user."""
+        return parse_nbytes(self.prefetch, name="prefetch")
+
+    @property
+    def cache_nbytes(self) -> int:
+        """How much the memory tier may hold."""
+        return parse_nbytes(self.cache, name="cache")
+
+
+def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArguments:
+    """Check a user's arguments.
+
+    Raises:
+        InvalidInputError: A word is another library's, unknown, or has an impossible value.
+        UnsupportedFeatureError: A word is ours, but this version does not act on it yet.
+    """
+    known = set(LoaderArguments.__dataclass_fields__)
+    taken: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in NOT_YET:
+            _refuse_not_yet(name, value)
+        elif name in known:
+            taken[name] = value
+        elif name in OUR_WORDS:
+            raise InvalidInputError(
+                f"a loader has no {name!r} (got {value!r})\nours is {OUR_WORDS[name]}",
+                argument=name,
+            )
+        else:
+            raise InvalidInputError(
+                f"a loader has no {name!r} (got {value!r})\nit takes {', '.join(sorted(known))}",
+                argument=name,
+            )
+    arguments = LoaderArguments(**taken)
+    _check(framework, arguments)
+    return arguments
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _refuse_not_yet(name: str, value: Any) -> None:
+    if value != NOT_YET[name]:
+        raise UnsupportedFeatureError(
+            f"{name}={value!r} is not supported by this version of the loader"
+            f"\nleave it out: {name}={NOT_YET[name]!r} is what it does",
+            argument=name,
+            actual=value,
+        )
+
+
+def _check(framework: Framework, arguments: LoaderArguments) -> None:
+    choices: dict[str, tuple[Any, ...]] = {
+        "shuffle": (True, False, "full", "window"),
+        "layout": ("NHWC", "NCHW"),
+        "on_error": ("raise", "skip"),
+    }
+    for name, allowed in choices.items():
+        value = getattr(arguments, name)
+        if value not in allowed:
+            raise InvalidInputError(
+                f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}",
+                argument=name,
+                actual=value,
+            )
+    for name in ("batch_size", "global_batch_size", "workers", "world_size"):
+        _check_count(name, getattr(arguments, name), least=1)
+    for name in ("rank", "seed"):
+        _check_count(name, getattr(arguments, name), least=0)
+    if arguments.timeout <= 0:
+        raise InvalidInputError(
+            f"timeout is in seconds, above 0, got {arguments.timeout!r}", actual=arguments.timeout
+        )
+    for name in ("transform", "batch_transform"):
+        value = getattr(arguments, name)
+        if value is not None and not callable(value):
+            raise InvalidInputError(
+                f"{name} is a function of a row or batch (a dict), got {value!r}", actual=value
+            )
+    if isinstance(arguments.columns, str):
+        raise InvalidInputError(
+            f"columns is a list of names, got {arguments.columns!r}"
+            f"\nwrite columns=[{arguments.columns!r}]",
+            actual=arguments.columns,
+        )
+    if arguments.sharding is not None and framework != "jax":
+        raise InvalidInputError(
+            f"sharding= is for ds.jax(); this loader is for {framework}"
+            "\ngive rank= and world_size=",
+            actual=arguments.sharding,
+        )
+    if arguments.device is not None and framework == "numpy":
+        raise InvalidInputError(
+            f"device={arguments.device!r}: NumPy arrays are in main memory\nuse ds.torch(device=…)",
+            actual=arguments.device,
+        )
+    _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
+
+
+def _check_count(name: str, value: object, *, least: int) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInputError(
+            f"{name} is a whole number from {least} on, got {value!r}", argument=name, actual=value
+        )

@@ -1,0 +1,323 @@
+"""Assembly: a group's chunks, all in memory, become its batches.
+
+    gather      uniform columns: one call each; ragged and encoded ones: a list of samples
+    decode      pictures, shared out to the worker threads, into one array where shapes agree
+    move        boxes with their picture, and the labels that belong to them
+    transform   the user's, row by row, shared out to the same threads
+    cut         the group's columns into batches, ragged ones collated
+
+Stages hand over by the last thread that finishes one; no thread waits for another. Whatever
+raises ends the group: its future tells the consumer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import CorruptionError, CorruptSampleError
+from tensorlake.loader.collate import collate_ragged, null_in_batch
+from tensorlake.loader.columns import VALID, ColumnPlan
+from tensorlake.loader.decode import Placement, Sample, move_boxes
+from tensorlake.loader.gather import gather_rows
+from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
+from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
+from tensorlake.loader.stacking import stack_rows
+
+if TYPE_CHECKING:
+    from tensorlake.loader.chunks import ChunkCache, TensorChunks
+    from tensorlake.loader.group import Group
+    from tensorlake.loader.stats import Counters
+    from tensorlake.loader.threads import WorkerThreads
+
+__all__ = ["Assembler", "OnError", "Transform"]
+
+logger = logging.getLogger("tensorlake")
+
+OnError: TypeAlias = Literal["raise", "skip"]
+# The user's: a row (name -> value) in, a row out; takes `rng` if it wants random numbers.
+Transform: TypeAlias = Callable[..., Mapping[str, Any]]
+MAX_PIECE_ROWS = (
+    8  # a piece of decoding is some milliseconds: long against a task, short at the end
+)
+PIECES_A_THREAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """How groups are assembled during one epoch."""
+
+    columns: tuple[ColumnPlan, ...]
+    cache: ChunkCache
+    workers: WorkerThreads
+    counters: Counters
+    seed: int
+    epoch: int
+    on_error: OnError
+    transform: Transform | None
+    with_valid: bool  # every batch carries _valid, and places are kept
+    release: Callable[[Group], None]
+
+    def start(self, group: Group) -> None:
+        """Assemble a group whose chunks are loaded; its future is set in the end."""
+        assembly = Assembly(self, group)
+        assembly.guard(assembly.gather)
+
+
+@dataclass(slots=True)
+class Assembly:
+    """One group being assembled."""
+
+    how: Assembler
+    group: Group
+    values: dict[str, Any] = field(default_factory=dict[str, Any])  # by row: array or list
+    cut: dict[str, list[NDArray[Any]]] = field(default_factory=dict[str, list[NDArray[Any]]])
+    samples: dict[str, list[Sample | None]] = field(default_factory=dict[str, list[Sample | None]])
+    placements: dict[str, list[Placement | None]] = field(
+        default_factory=dict[str, list[Placement | None]]
+    )
+    is_whole: NDArray[np.bool_] = field(init=False)
+    transformed: list[Mapping[str, Any] | None] = field(init=False)
+    pieces_left: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.is_whole = np.ones(len(self.group.places), dtype=np.bool_)
+        self.transformed = [None] * len(self.group.places)
+
+    def guard(self, stage: Callable[[], None]) -> None:
+        """Run a stage; what it raises is the group's outcome."""
+        if self.group.batches.done():
+            return
+        try:
+            stage()
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer by the future
+            with self.lock:
+                if not self.group.batches.done():
+                    self.group.batches.set_exception(error)
+
+    def gather(self) -> None:
+        """Copy or list what needs no decoding, then decode."""
+        with self.how.counters.timed("gather_s"):
+            for column in self.how.columns:
+                self._gather_column(column)
+        self._share_out(self._decode_rows if self.samples else None, self._move)
+
+    def _gather_column(self, column: ColumnPlan) -> None:
+        name = column.name
+        match column.kind:
+            case "row":
+                self.values[name] = self.group.rows
+            case "uniform":
+                self._gather_uniform(column)
+            case "ragged":
+                self.values[name] = pick_ragged(self._chunks(name), self.group.tensors[name])
+            case "encoded":
+                assert column.type is not None
+                samples = pick_encoded(self._chunks(name), self.group.tensors[name])
+                present = column.type.present_sample
+                self.values[name] = [None if one is None else present(one) for one in samples]
+            case "picture":
+                rows = self.group.tensors[name]
+                samples = pick_pictures(self._chunks(name), rows, self.group)
+                self.samples[name] = samples
+                self.placements[name] = [None] * len(samples)
+                self.values[name] = [None] * len(samples)
+                if column.collate is None:
+                    if None in samples:
+                        raise null_in_batch(name)
+                    shape = [length or 0 for length in column.shape]
+                    self.values[name] = np.empty((len(samples), *shape), dtype=column.dtype)
+
+    def _gather_uniform(self, column: ColumnPlan) -> None:
+        rows = self.group.tensors[column.name]
+        chunks = self._chunks(column.name)
+        assert column.type is not None
+        if bool((rows.row_in_chunk >= chunks.lengths[rows.chunk]).any()):
+            raise CorruptionError(
+                f"the index of {column.name!r} points past the end of a chunk"
+                "\nthe dataset is damaged: run ds.check()",
+                tensor=column.name,
+            )
+        stored = column.type.dtype
+        assert stored is not None
+        batches = gather_rows(
+            chunks.loaded,
+            chunks.addresses,
+            chunks.strides,
+            rows.chunk,
+            rows.row_in_chunk,
+            borders=self.group.borders,
+            shape=tuple(length or 0 for length in column.type.shape),
+            dtype=stored,
+        )
+        valid = pick_valid(chunks, rows) if chunks.has_null else None
+        if column.linear is not None:
+            batches = [column.linear.apply(batch) for batch in batches]
+        is_whole = valid is None or bool(valid.all())
+        if column.collate is None and not is_whole:
+            raise null_in_batch(column.name)
+        if column.collate is None and self.how.transform is None:
+            self.cut[column.name] = batches
+            return
+        listed: list[Any] = [row for batch in batches for row in batch]
+        if valid is not None:
+            listed = [one if own else None for one, own in zip(listed, valid, strict=True)]
+        self.values[column.name] = listed
+
+    def _chunks(self, name: str) -> TensorChunks:
+        return self.group.own.get(name) or self.how.cache.tensors[name]
+
+    def _share_out(self, work: Callable[[int, int], None] | None, then: Callable[[], None]) -> None:
+        """Divide the group's rows among the threads; the last to finish goes on with ``then``."""
+        count = len(self.group.places)
+        if work is None or count == 0:
+            then()
+            return
+        workers = self.how.workers
+        piece = max(1, min(MAX_PIECE_ROWS, count // (PIECES_A_THREAD * workers.count)))
+        starts = range(0, count, piece)
+        self.pieces_left = len(starts)
+        for start in starts:
+            workers.submit(partial(self._piece, work, start, min(start + piece, count), then))
+
+    def _piece(
+        self, work: Callable[[int, int], None], start: int, stop: int, then: Callable[[], None]
+    ) -> None:
+        self.guard(partial(work, start, stop))
+        with self.lock:
+            self.pieces_left -= 1
+            is_last = self.pieces_left == 0
+        if is_last:
+            self.guard(then)
+
+    def _decode_rows(self, start: int, stop: int) -> None:
+        decoded = 0
+        with self.how.counters.timed("decode_s"):
+            for column in self.how.columns:
+                if column.kind == "picture":
+                    for number in range(start, stop):
+                        decoded += self._decode_one(column, number)
+        self.how.counters.add(pictures=decoded)
+
+    def _decode_one(self, column: ColumnPlan, number: int) -> int:
+        sample = self.samples[column.name][number]
+        decoder = column.decoder
+        if sample is None or decoder is None:
+            return 0
+        target = self.values[column.name]
+        placement = decoder.place(sample, self.how.epoch)
+        self.placements[column.name][number] = placement
+        try:
+            if column.collate is None:
+                decoder.decode(sample, placement, target[number])
+            else:
+                target[number] = decoder.decode(sample, placement)
+        except CorruptSampleError as error:
+            if self.how.on_error == "raise":
+                raise
+            logger.warning("skipped: %s", error)
+            self.how.counters.add(skipped=1)
+            self.is_whole[number] = False
+            if column.collate is None:
+                target[number] = 0
+        return 1
+
+    def _move(self) -> None:
+        kept: dict[str, list[NDArray[np.bool_] | None]] = {}
+        for column in self.how.columns:
+            if column.moves_with is not None:
+                kept[column.name] = self._move_boxes(column, self.placements[column.moves_with])
+        for column in self.how.columns:
+            masks = kept.get(column.drops_with or "")
+            if masks is not None:
+                items = self.values[column.name]
+                self.values[column.name] = [
+                    one if mask is None or one is None else one[mask]
+                    for one, mask in zip(items, masks, strict=True)
+                ]
+        self._share_out(self._transform_rows if self.how.transform else None, self._cut)
+
+    def _move_boxes(
+        self, column: ColumnPlan, placements: list[Placement | None]
+    ) -> list[NDArray[np.bool_] | None]:
+        kept: list[NDArray[np.bool_] | None] = []
+        boxes = self.values[column.name]
+        for number, placement in enumerate(placements):
+            if placement is None or boxes[number] is None:
+                kept.append(None)
+                continue
+            box_format = str(getattr(column.type, "format", "xyxy"))
+            boxes[number], mask = move_boxes(boxes[number], placement, box_format=box_format)
+            kept.append(mask)
+        return kept
+
+    def _transform_rows(self, start: int, stop: int) -> None:
+        transform = self.how.transform
+        assert transform is not None
+        takes_rng = "rng" in inspect.signature(transform).parameters
+        with self.how.counters.timed("transform_s"):
+            for number in range(start, stop):
+                if not self.is_whole[number]:
+                    continue
+                row = {column.name: self.values[column.name][number] for column in self.how.columns}
+                if not takes_rng:
+                    self.transformed[number] = transform(row)
+                    continue
+                place = int(self.group.places[number])
+                rng = sample_generator(
+                    seed=self.how.seed, epoch=self.how.epoch, place=place, stream=TRANSFORM_STREAM
+                )
+                self.transformed[number] = transform(row, rng=rng)
+
+    def _cut(self) -> None:
+        valid = self.group.valid & self.is_whole
+        borders = self.group.borders
+        batches = [
+            self._batch(number, start, stop, valid[start:stop])
+            for number, (start, stop) in enumerate(pairwise(borders))
+        ]
+        self.how.release(self.group)
+        with self.lock:
+            if not self.group.batches.done():
+                self.group.batches.set_result(batches)
+
+    def _batch(
+        self, number: int, start: int, stop: int, valid: NDArray[np.bool_]
+    ) -> dict[str, Any]:
+        kept = None  # all
+        if not self.how.with_valid and not bool(self.is_whole[start:stop].all()):
+            kept = np.flatnonzero(self.is_whole[start:stop]) + start
+        batch: dict[str, Any] = {}
+        if self.how.transform is not None:
+            rows = self.transformed[start:stop]
+            valid = valid[[row is not None for row in rows]]
+            batch = stack_rows([row for row in rows if row is not None], self.how.columns)
+        else:
+            for column in self.how.columns:
+                if column.name in self.cut:
+                    part = self.cut[column.name][number]
+                    part = part if kept is None else part[kept - start]
+                elif kept is None:
+                    part = self.values[column.name][start:stop]
+                else:
+                    values = self.values[column.name]
+                    part = values[kept] if column.is_stacked else [values[row] for row in kept]
+                batch.update(self._entries(column, part))
+        if self.how.with_valid:
+            batch[VALID] = valid
+        return batch
+
+    def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
+        if column.collate is None or column.dtype is None:
+            return {column.name: part}
+        return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)

@@ -1,0 +1,215 @@
+"""What each column of a batch will be, decided from the schema before any data is read.
+
+    type of the tensor + decode spec + collate  ─►  ColumnPlan
+        "row"       _row, the number of the row in the version
+        "uniform"   one array, gathered at once (value steps applied to the whole batch)
+        "picture"   decoded by threads, into one array where the spec gives one shape
+        "ragged"    arrays of different shapes, collated
+        "encoded"   text, JSON, bytes: a list
+
+What could not work is refused here: unknown names, shapes that differ, and geometric steps on a
+picture that would leave something declared ``of=`` it behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
+from tensorlake.loader.collate import Collate, check_collate, parse_collate
+from tensorlake.loader.decode import (
+    DecodeSpec,
+    LinearMap,
+    PictureDecoder,
+    Resampler,
+    choose_resampler,
+    parse_steps,
+)
+from tensorlake.types import BBox
+
+if TYPE_CHECKING:
+    from tensorlake.loader.source import Snapshot
+    from tensorlake.types import SampleType
+
+__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "plan_columns"]
+
+ROW = "_row"
+VALID = "_valid"
+Kind = Literal["row", "uniform", "picture", "ragged", "encoded"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column of the batch.
+
+    Attributes:
+        name: Of the tensor, and of the batch's entry; ``_row`` is no tensor.
+        type: The tensor's.
+        kind: How samples become an entry.
+        shape: Of a sample in the batch; None where lengths differ.
+        dtype: Of the batch's numbers; None for text, JSON and bytes.
+        collate: What becomes of samples whose shapes differ; None where they are stacked.
+        decoder: Of a picture.
+        linear: The value steps of a uniform column.
+        moves_with: The picture whose geometric steps move these boxes.
+        drops_with: The boxes with which these items are dropped.
+    """
+
+    name: str
+    type: SampleType | None
+    kind: Kind
+    shape: tuple[int | None, ...] = ()
+    dtype: np.dtype | None = None
+    collate: Collate | None = None
+    decoder: PictureDecoder | None = None
+    linear: LinearMap | None = None
+    moves_with: str | None = None
+    drops_with: str | None = None
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the entry is one array of fixed shape."""
+        return self.kind in ("row", "uniform") or (self.kind == "picture" and self.collate is None)
+
+    @property
+    def sample_nbytes(self) -> int:
+        """Bytes of one sample in the batch's array; 0 where they differ."""
+        if not self.is_stacked or self.dtype is None:
+            return 0
+        shape = [length or 0 for length in self.shape]
+        return self.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+def plan_columns(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    *,
+    decode: Mapping[str, Any] | None,
+    collate: Mapping[str, Any] | None,
+    seed: int,
+    framework: str,
+) -> tuple[ColumnPlan, ...]:
+    """Decide what each column will be.
+
+    Raises:
+        TensorNotFoundError: A column does not exist.
+        RaggedBatchError: Samples differ in shape and nobody said what to do.
+        InvalidInputError: An argument names what is not read, or does not fit.
+        UnsupportedFeatureError: A picture would move without what lies on it.
+    """
+    names = list(dict.fromkeys(columns))
+    if not names:
+        raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
+    specs = _parse_decode(decode, names)
+    collates = parse_collate(collate, names)
+    planned = {
+        name: _row_column()
+        if name == ROW
+        else _plan_column(snapshot, name, specs.get(name), collates.get(name), seed, framework)
+        for name in names
+    }
+    moved = _moved(planned)
+    return tuple(_with_companions(column, planned, moved) for column in planned.values())
+
+
+def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[str, DecodeSpec]:
+    given = dict(decode or {})
+    for name in given:
+        if name not in names or name == ROW:
+            raise InvalidInputError(
+                f"decode names {name!r}, which is not among the columns: {', '.join(names)}"
+                "\nadd it to columns=, or leave it out of decode",
+                tensor=name,
+            )
+    return {name: parse_steps(name, steps) for name, steps in given.items()}
+
+
+def _row_column() -> ColumnPlan:
+    return ColumnPlan(ROW, None, "row", (), np.dtype(np.int64))
+
+
+def _plan_column(
+    snapshot: Snapshot, name: str, spec: DecodeSpec | None, collate: Any, seed: int, framework: str
+) -> ColumnPlan:
+    if name.startswith("_"):
+        raise TensorNotFoundError(
+            f"no column {name!r} in a loader; the virtual ones are {ROW!r} and {VALID!r} (given"
+            " where rows are repeated)",
+            tensor=name,
+        )
+    sample_type = snapshot.spec(name).type
+    dtype = sample_type.dtype
+    if sample_type.is_media:
+        spec = spec or DecodeSpec(name, (), ())
+        decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
+        shape = decoder.output_shape or sample_type.shape
+        form = check_collate(name, shape, collate, is_picture=True, framework=framework)
+        return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
+    if dtype is None:
+        if spec is not None or collate not in (None, "list"):
+            raise InvalidInputError(
+                f"{name!r} is {sample_type.describe()}, which comes as a list"
+                f"\nleave {name!r} out of decode= and collate=",
+                tensor=name,
+            )
+        return ColumnPlan(name, sample_type, "encoded")
+    if spec is not None and spec.geometric:
+        raise InvalidInputError(
+            f"decode of {name!r}: {spec.geometric[0]!r} is for pictures,"
+            f" and {name!r} is {sample_type.describe()}",
+            tensor=name,
+        )
+    linear = None if spec is None else spec.linear_map(dtype)
+    if sample_type.layout == "ragged":
+        if linear is not None:
+            raise UnsupportedFeatureError(
+                f"decode of {name!r}: its samples differ in shape, {sample_type.shape}"
+                "\ndo it in transform=, which sees each sample",
+                tensor=name,
+            )
+        form = check_collate(
+            name, sample_type.shape, collate, is_picture=False, framework=framework
+        )
+        return ColumnPlan(name, sample_type, "ragged", sample_type.shape, dtype, form or "list")
+    form = check_collate(name, sample_type.shape, collate, is_picture=False, framework=framework)
+    result = dtype if linear is None else linear.dtype
+    return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
+
+
+def _resampler_for(spec: DecodeSpec) -> Resampler | None:
+    """Choose a resampler where the spec resizes at all: elsewhere no library is needed."""
+    return choose_resampler() if any(step.resizes for step in spec.geometric) else None
+
+
+def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
+    """Name the pictures whose geometric steps move pixels."""
+    return {
+        column.name
+        for column in planned.values()
+        if column.decoder is not None and column.decoder.spec.geometric
+    }
+
+
+def _with_companions(
+    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str]
+) -> ColumnPlan:
+    picture = cast("str | None", getattr(column.type, "of", None))
+    if picture in moved:
+        if not isinstance(column.type, BBox):
+            described = column.type.describe() if column.type else column.name
+            raise UnsupportedFeatureError(
+                f"decode of {picture!r} moves its pixels, and {column.name!r} ({described}), which"
+                f" lies on it, cannot be moved along\nleave {column.name!r} out of columns=, or"
+                f" the geometric steps out of decode=",
+                tensor=column.name,
+            )
+        return replace(column, moves_with=picture)
+    items = cast("str | None", getattr(column.type, "per", None))
+    boxes = planned.get(items) if items is not None else None
+    if boxes is not None and getattr(boxes.type, "of", None) in moved:
+        return replace(column, drops_with=items)
+    return column

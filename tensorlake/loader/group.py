@@ -1,0 +1,146 @@
+"""A group: consecutive batches of one rank, planned and made together.
+
+    Share, Share, …  ─►  places ─► positions ─► physical rows ─► per tensor (chunk, row in chunk)
+
+Rows of large samples make groups of one batch; rows of a kilobyte make groups of several, so that
+no step of Python is paid per row or even per batch. All the mapping is done here, on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.chunks import ChunkCache, TensorChunks, loaded_chunk
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan import AccessPlan
+    from tensorlake.loader.sharding import Share
+    from tensorlake.loader.source import Int64Array, Reader, Selection
+    from tensorlake.types import Column
+
+__all__ = ["Group", "GroupRows", "add_own", "plan_groups", "shares_by_segment"]
+
+GROUP_NBYTES = 2 << 20  # of batch memory: enough to share the cost of a group out
+SEGMENT_ROWS = 1 << 16
+SEGMENT_GROUPS = 16
+COUNTED_CHUNKS = 8  # chunks a row up to which counting all is faster than sorting the rows
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Where the rows of a group are, for one tensor."""
+
+    chunk: Int64Array  # ordinals of the cache
+    row_in_chunk: Int64Array
+    used: Int64Array  # the different ordinals
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Batches to be made; ``batches`` is set once, with them or with what went wrong.
+
+    ``own`` holds the samples of tensors that are read by row and not by chunk.
+    """
+
+    shares: list[Share]
+    places: Int64Array
+    rows: Int64Array  # of the version
+    physical: Int64Array
+    tensors: dict[str, GroupRows]
+    own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
+    nbytes: int = 0  # what it counts against the prefetch
+    batches: Future[list[dict[str, Any]]] = field(default_factory=Future[list[dict[str, Any]]])
+
+    @property
+    def borders(self) -> list[int]:
+        """Where each batch starts in the group's rows, and the end."""
+        return np.cumsum([0, *map(len, self.shares)]).tolist()
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Which rows count: all but repeated ones."""
+        return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
+
+
+def add_own(group: Group, tensor: str, column: Column) -> None:
+    """Give a group the samples of a tensor, in the order of its rows."""
+    chunks = TensorChunks(tensor)
+    chunks.put(chunks.ordinal(None), loaded_chunk(column, b""))
+    count = len(group.rows)
+    used = np.zeros(1, dtype=np.int64)
+    group.tensors[tensor] = GroupRows(np.zeros(count, np.int64), np.arange(count), used)
+    group.own[tensor] = chunks
+
+
+def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[list[list[Share]]]:
+    """Divide the batches of a pass into groups, and these into segments planned at once.
+
+    Segments start with one batch and double: the first batch waits for its own chunks alone.
+    """
+    segment: list[list[Share]] = []
+    group: list[Share] = []
+    limit = 1
+    rows = batches = 0
+    for share in shares:
+        if group and (sum(map(len, group)) + len(share)) * row_nbytes > GROUP_NBYTES:
+            segment.append(group)
+            group = []
+        group.append(share)
+        rows += len(share)
+        batches += 1
+        if batches >= limit or rows >= SEGMENT_ROWS or len(segment) >= SEGMENT_GROUPS:
+            yield [*segment, group]
+            segment, group = [], []
+            limit, rows, batches = 2 * limit, 0, 0
+    if group:
+        yield [*segment, group]
+
+
+def plan_groups(
+    segment: list[list[Share]],
+    *,
+    plan: AccessPlan,
+    selection: Selection,
+    reader: Reader,
+    cache: ChunkCache,
+    tensors: tuple[str, ...],
+) -> list[Group]:
+    """Find where every row of a segment's groups is."""
+    shares = [share for group in segment for share in group]
+    places = np.concatenate([np.arange(share.start, share.stop) for share in shares])
+    positions = plan.at(places)
+    rows = selection.row_numbers(positions)
+    physical = selection.physical(positions)
+    located: dict[str, tuple[Int64Array, Int64Array]] = {}
+    for tensor in tensors:
+        found = reader.locate(tensor, physical)
+        located[tensor] = (
+            cache.ordinals(tensor, found.chunk, found.chunks),
+            np.asarray(found.row_in_chunk, dtype=np.int64),
+        )
+    groups: list[Group] = []
+    start = 0
+    for members in segment:
+        stop = start + sum(map(len, members))
+        where = {
+            tensor: _rows_of(chunk[start:stop], row[start:stop])
+            for tensor, (chunk, row) in located.items()
+        }
+        part = slice(start, stop)
+        groups.append(Group(members, places[part], rows[part], physical[part], where))
+        start = stop
+    return groups
+
+
+def _rows_of(chunk: Int64Array, row_in_chunk: Int64Array) -> GroupRows:
+    highest = int(chunk.max(initial=0))
+    if highest > COUNTED_CHUNKS * len(chunk):
+        return GroupRows(chunk, row_in_chunk, np.unique(chunk))
+    used = np.flatnonzero(np.bincount(chunk, minlength=1))  # without sorting
+    return GroupRows(chunk, row_in_chunk, used)

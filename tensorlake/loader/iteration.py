@@ -1,0 +1,75 @@
+"""One pass over the rest of an epoch, from a pipeline to the user's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.loader.stats import Stopwatch
+
+if TYPE_CHECKING:
+    from tensorlake.loader.pipeline import Pipeline
+    from tensorlake.loader.sharding import Share
+    from tensorlake.loader.stats import Counters
+
+__all__ = ["BatchIterator"]
+
+
+class BatchIterator(Iterator[Any]):
+    """Ends its threads when it ends, fails or is forgotten."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        finish: Callable[[dict[str, Any]], Any],
+        handed_out: Callable[[Share], None],
+        ended: Callable[[], None],
+        counters: Counters,
+    ) -> None:
+        self.is_live = True
+        self._pipeline = pipeline
+        self._finish = finish
+        self._handed_out = handed_out
+        self._ended = ended
+        self._counters = counters
+        self._ready: list[tuple[Share, dict[str, Any]]] = []  # the next one last
+        self._clock = Stopwatch()
+
+    def __next__(self) -> Any:
+        """Return the next batch."""
+        if not self.is_live:
+            raise StopIteration
+        user_s = self._clock.lap()
+        try:
+            if not self._ready:
+                self._ready = self._next_group()
+            if not self._ready:
+                self.close()
+                self._ended()
+                raise StopIteration  # noqa: TRY301 - the protocol's word for the end
+            share, batch = self._ready.pop()
+            finished = self._finish(batch)
+        except BaseException:  # Ctrl-C above all: leave no thread behind
+            self.close()
+            raise
+        self._handed_out(share)
+        wait_s = self._clock.lap()
+        self._counters.add(
+            batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
+        )
+        return finished
+
+    def close(self) -> None:
+        """End the threads of this pass; the loader's position stays."""
+        self.is_live = False
+        self._ready.clear()
+        self._pipeline.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "is_live", False):
+            self.close()
+
+    def _next_group(self) -> list[tuple[Share, dict[str, Any]]]:
+        group = self._pipeline.next_group()
+        return [] if group is None else list(zip(*group, strict=True))[::-1]

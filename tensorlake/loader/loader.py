@@ -1,0 +1,372 @@
+"""The Loader: batches of a selection, epoch after epoch, resumable on any number of ranks.
+
+    loader.load_state_dict(state)                 # the same dict on every rank
+    for epoch in range(loader.epoch, 90):
+        for batch in loader:                      # first after a load: the rest of that epoch
+            state = loader.state_dict()           # counts batches handed out, not prefetched
+
+``iter()`` starts the next epoch, after ``break`` too, except the first after a load. One iterator
+is alive at a time; leaving the loop, Ctrl-C and forgetting the iterator end its threads. The
+memory tier belongs to the loader and serves all epochs.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from tensorlake.errors import InvalidInputError, InvalidStateError, StateMismatchError
+from tensorlake.loader.assemble import Assembler
+from tensorlake.loader.chunks import ChunkCache
+from tensorlake.loader.columns import ROW, ColumnPlan, plan_columns
+from tensorlake.loader.explain import describe_plan
+from tensorlake.loader.iteration import BatchIterator
+from tensorlake.loader.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.plan import Order, PlanKey, build_access_plan, choose_order
+from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
+from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.stats import Counters, LoaderStats
+from tensorlake.loader.strategy import row_nbytes_of, sparse_tensors
+
+if TYPE_CHECKING:
+    from tensorlake.loader.arguments import LoaderArguments
+    from tensorlake.loader.source import Reader, Selection
+
+__all__ = ["Converter", "Loader"]
+
+
+class Converter(Protocol):
+    """What a framework adds: its own arrays, and which process this is."""
+
+    @property
+    def name(self) -> str:
+        """The framework's, for messages."""
+        ...
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether batches must keep their size when samples are skipped."""
+        ...
+
+    def rank_and_world(self) -> tuple[int, int]:
+        """Return the rank and world size of this process, where nobody said them."""
+        ...
+
+    def turn_and_turns(self) -> tuple[int, int]:
+        """Return which batches a worker process makes: turn, turn + turns, …; (0, 1) for all."""
+        ...
+
+    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Turn a batch of NumPy arrays into the framework's."""
+        ...
+
+
+class Loader:
+    """Iterate over batches; made by ``ds.loader()``, ``ds.torch()`` and ``ds.jax()``."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        reader: Reader,
+        arguments: LoaderArguments,
+        converter: Converter,
+        *,
+        repin: Callable[[str], tuple[Selection, Reader]] | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._converter = converter
+        self._repin = repin
+        rank, world_size = converter.rank_and_world()
+        if arguments.world_size is not None or arguments.rank is not None:
+            rank, world_size = arguments.rank or 0, arguments.world_size or 1
+        self._sharding = Sharding(
+            rank,
+            world_size,
+            global_batch_size_of(arguments.batch_size, arguments.global_batch_size, world_size),
+            arguments.drop_last,
+        )
+        self._seed = arguments.seed or 0
+        self._counters = Counters()
+        self._epoch = 0
+        self._position = 0
+        self._skipped = 0
+        self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
+        self._live: weakref.ref[BatchIterator] | None = None
+        self._select(selection, reader)
+        self._order: Order | None = None
+
+    # ---- epochs
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch, or continue where a loaded state stands."""
+        live = self._live() if self._live is not None else None
+        if live is not None and live.is_live:
+            raise InvalidStateError(
+                "this loader has an iterator that is not finished, and two would share one position"
+                "\nclose it (it.close()), or make a second loader"
+            )
+        if not self._is_fresh:
+            self.set_epoch(self._epoch + 1)
+        self._is_fresh = False
+        iterator = BatchIterator(
+            self._open_pass(),
+            finish=self._finish_batch,
+            handed_out=self._handed_out,
+            ended=self._ended,
+            counters=self._counters,
+        )
+        self._live = weakref.ref(iterator)
+        return iterator
+
+    def __len__(self) -> int:
+        """Return the number of batches of a whole epoch, the same on every rank."""
+        batches = self._sharding.num_batches(self._selection.num_rows)
+        return len(range(*self._turns(batches)))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under way, or that the next ``iter()`` starts with."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter()`` start this epoch from its beginning."""
+        if epoch < 0:
+            raise InvalidInputError(f"epoch is a whole number from 0 on, got {epoch!r}")
+        self._epoch, self._position, self._skipped, self._is_fresh = epoch, 0, 0, True
+
+    @property
+    def remaining(self) -> int:
+        """The number of batches left in the epoch under way."""
+        batches = self._sharding.num_batches(self._selection.num_rows, self._position)
+        return len(range(*self._turns(batches)))
+
+    def skip(self, batches: int) -> None:
+        """Pass over batches of the epoch under way; the state records it."""
+        live = self._live() if self._live is not None else None
+        if live is not None and live.is_live:
+            raise InvalidStateError("skip() while a loop is running\ncall it before the loop")
+        if batches < 0:
+            raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
+        start = self._position
+        rows = batches * self._sharding.global_batch_size
+        self._position = min(start + rows, self._selection.num_rows)
+        self._skipped += self._position - start
+        self._is_fresh = True
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands, as JSON values; the same on every rank."""
+        return self._state().to_json()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where a state stands, on this number of ranks, whatever it was then.
+
+        Raises:
+            StateMismatchError: The state is of another selection, seed or shuffle.
+        """
+        recorded = LoaderState.from_json(state)
+        if recorded.selection != self._selection.digest and self._repin is not None:
+            self._return_to(recorded)
+        check_state(
+            recorded,
+            version=self._selection.snapshot.version,
+            selection=self._selection.digest,
+            num_rows=self._selection.num_rows,
+            seed=self._arguments.seed,
+            shuffle=self._arguments.shuffle,
+        )
+        self._seed, self._order = recorded.seed, recorded.order
+        self._plan_columns()  # their random numbers follow the seed
+        self._epoch, self._position = recorded.epoch, recorded.position
+        self._skipped, self._is_fresh = recorded.skipped, True
+        if self.remaining == 0:
+            self.set_epoch(recorded.epoch + 1)
+
+    # ---- what it does
+
+    def stats(self) -> LoaderStats:
+        """Return what the loader did so far; its ``str`` is a table that names the bottleneck."""
+        return self._counters.snapshot(
+            cache_hits=self._cache.hits,
+            cache_misses=self._cache.misses,
+            cache_nbytes=self._cache.nbytes,
+            threads=self._arguments.worker_count,
+        )
+
+    def explain(self) -> str:
+        """Describe the plan, before anything is run."""
+        return describe_plan(
+            selection=self._selection,
+            order=self.order,
+            sharding=self._sharding,
+            columns=self._columns,
+            sparse=self._sparse(),
+            row_nbytes=self._row_nbytes(),
+            arguments=self._arguments,
+        )
+
+    @property
+    def order(self) -> Order:
+        """How epochs are ordered; for ``shuffle=True`` the version's rows and bytes decide."""
+        if self._order is None:
+            self._order = choose_order(
+                self._arguments.shuffle,
+                num_rows=self._selection.num_rows,
+                row_nbytes=self._row_nbytes(),
+            )
+        return self._order
+
+    def close(self) -> None:
+        """End the iterator and give the memory back."""
+        live = self._live() if self._live is not None else None
+        if live is not None:
+            live.close()
+        self._cache.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- inside
+
+    def _select(self, selection: Selection, reader: Reader) -> None:
+        self._selection, self._reader = selection, reader
+        self._plan_columns()
+        names = tuple(column.name for column in self._columns if column.name != ROW)
+        self._cache = ChunkCache(
+            names,
+            capacity=self._arguments.cache_nbytes,
+            spare=self._arguments.prefetch_nbytes,
+        )
+
+    def _plan_columns(self) -> None:
+        arguments = self._arguments
+        chosen = self._selection.columns if arguments.columns is None else arguments.columns
+        self._columns: tuple[ColumnPlan, ...] = plan_columns(
+            self._selection.snapshot,
+            chosen,
+            decode=arguments.decode,
+            collate=arguments.collate,
+            seed=self._seed,
+            framework=self._converter.name,
+        )
+
+    def _row_nbytes(self) -> int:
+        return row_nbytes_of(self._reader, tuple(self._cache.tensors))
+
+    def _sparse(self) -> tuple[str, ...]:
+        return sparse_tensors(
+            self._reader,
+            tuple(self._cache.tensors),
+            order=self.order,
+            num_rows=self._selection.num_rows,
+            cache_nbytes=self._arguments.cache_nbytes,
+        )
+
+    def _open_pass(self) -> Pipeline:
+        arguments, num_rows = self._arguments, self._selection.num_rows
+        plan = build_access_plan(
+            PlanKey(self._selection.digest, self.order, self._seed, self._epoch), num_rows
+        )
+        is_padded = self._sharding.needs_padding(num_rows, self._position)
+        if is_padded:
+            warnings.warn(
+                f"the last batch has fewer rows than the {self._sharding.world_size} ranks: some"
+                " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
+                ShortBatchWarning,
+                stacklevel=3,
+            )
+        sparse = self._sparse()
+        setup = PipelineSetup(
+            selection=self._selection,
+            reader=self._reader,
+            plan=plan,
+            cache=self._cache,
+            counters=self._counters,
+            dense=tuple(name for name in self._cache.tensors if name not in sparse),
+            sparse=sparse,
+            row_nbytes=max(1, sum(column.sample_nbytes for column in self._columns)),
+            workers=arguments.worker_count,
+            prefetch_nbytes=arguments.prefetch_nbytes,
+            timeout_s=arguments.timeout,
+        )
+        pipeline = Pipeline(setup, self._shares(self._position))
+        pipeline.start(
+            Assembler(
+                columns=self._columns,
+                cache=self._cache,
+                workers=pipeline.workers,
+                counters=self._counters,
+                seed=self._seed,
+                epoch=self._epoch,
+                on_error=arguments.on_error,
+                transform=arguments.transform,
+                with_valid=is_padded or self._converter.keeps_places,
+                release=pipeline.release,
+            )
+        )
+        return pipeline
+
+    def _shares(self, start: int) -> Iterator[Share]:
+        sharding, num_rows = self._sharding, self._selection.num_rows
+        numbers = range(*self._turns(sharding.num_batches(num_rows, start)))
+        return (sharding.share(number, num_rows, start) for number in numbers)
+
+    def _turns(self, batches: int) -> tuple[int, int, int]:
+        turn, turns = self._converter.turn_and_turns()
+        return turn, batches, turns
+
+    def _state(self) -> LoaderState:
+        return LoaderState(
+            version=self._selection.snapshot.version,
+            selection=self._selection.digest,
+            num_rows=self._selection.num_rows,
+            order=self.order,
+            seed=self._seed,
+            epoch=self._epoch,
+            position=self._position,
+            skipped=self._skipped,
+        )
+
+    def _return_to(self, recorded: LoaderState) -> None:
+        """Read the version that a state recorded, though the branch moved on."""
+        assert self._repin is not None
+        given = self._selection.snapshot.version
+        selection, reader = self._repin(recorded.version)
+        if selection.digest != recorded.selection:
+            raise StateMismatchError(
+                f"the state belongs to another selection of {recorded.version}:"
+                f"\n   selection  recorded {recorded.selection!r}, given {selection.digest!r}"
+                "\nmake the loader from the same view, or start over without load_state_dict()",
+                expected=recorded.selection,
+                actual=selection.digest,
+            )
+        warnings.warn(
+            f"continuing on {recorded.version}, which the state recorded, though {given} was given",
+            NewerVersionWarning,
+            stacklevel=3,
+        )
+        self._select(selection, reader)
+
+    def _handed_out(self, share: Share) -> None:
+        self._position = share.next_place
+
+    def _ended(self) -> None:
+        self.set_epoch(self._epoch + 1)
+
+    def _finish_batch(self, batch: dict[str, Any]) -> Any:
+        converted = self._converter.convert(batch)
+        if self._arguments.batch_transform is None:
+            return converted
+        return self._arguments.batch_transform(converted)

@@ -1,0 +1,102 @@
+"""``make_loader``: from a selection and a reader to the loader of a framework.
+
+The one door of this layer: ``ds.loader()``, ``ds.torch()`` and ``ds.jax()`` come through it.
+torch and jax are imported here and nowhere else, when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.loader.arguments import Framework, LoaderArguments, parse_arguments
+from tensorlake.loader.loader import Loader
+from tensorlake.loader.plain import NumpyConverter
+
+if TYPE_CHECKING:
+    from tensorlake.loader.source import Reader, Selection
+
+__all__ = ["make_loader"]
+
+
+def make_loader(
+    selection: Selection,
+    reader: Reader,
+    *,
+    framework: Framework,
+    repin: Callable[[str], tuple[Selection, Reader]] | None = None,
+    **arguments: Any,
+) -> Loader:
+    """Make a loader of a selection.
+
+    Args:
+        selection: Which rows, in which order, and the columns where ``columns=`` is not given.
+        reader: Reads the selection's version.
+        framework: Whose arrays batches hold.
+        repin: Opens the same selection at another version, when a state asks for it.
+        arguments: What the user gave, by name; see ``LoaderArguments``.
+
+    Raises:
+        InvalidInputError: An argument is unknown or impossible.
+        RaggedBatchError: Samples of a column differ in shape and nobody said what to do.
+        UnsupportedFeatureError: An argument is for a later version.
+        MissingExtraError: The framework is not installed.
+    """
+    parsed = parse_arguments(framework, arguments)
+    match framework:
+        case "numpy":
+            converter = NumpyConverter(channels_first=_channels_first(parsed))
+            return Loader(selection, reader, parsed, converter, repin=repin)
+        case "torch":
+            return _torch_loader(selection, reader, parsed, repin)
+        case "jax":
+            return _jax_loader(selection, reader, parsed, repin)
+
+
+def _torch_loader(
+    selection: Selection,
+    reader: Reader,
+    parsed: LoaderArguments,
+    repin: Callable[[str], tuple[Selection, Reader]] | None,
+) -> Loader:
+    if find_spec("torch") is None:
+        raise missing_extra("ds.torch()", "torch")
+    import torch
+
+    from tensorlake.loader.torch import TorchConverter, TorchLoader
+
+    nested = {name for name, how in (parsed.collate or {}).items() if how == "nested"}
+    converter = TorchConverter(
+        device=None if parsed.device is None else torch.device(parsed.device),
+        channels_first=_channels_first(parsed),
+        nested=frozenset(nested),
+    )
+    return TorchLoader(selection, reader, parsed, converter, repin=repin)
+
+
+def _jax_loader(
+    selection: Selection,
+    reader: Reader,
+    parsed: LoaderArguments,
+    repin: Callable[[str], tuple[Selection, Reader]] | None,
+) -> Loader:
+    if find_spec("jax") is None:
+        raise missing_extra("ds.jax()", "jax")
+    from tensorlake.loader.jax import JaxConverter
+
+    if parsed.sharding is not None and (parsed.rank is not None or parsed.world_size is not None):
+        raise InvalidInputError(
+            "sharding= already says which rows this process reads; rank= and world_size= say it"
+            " again\ngive one of the two"
+        )
+    converter = JaxConverter(
+        sharding=parsed.sharding, device=parsed.device, channels_first=_channels_first(parsed)
+    )
+    return Loader(selection, reader, parsed, converter, repin=repin)
+
+
+def _channels_first(parsed: LoaderArguments) -> frozenset[str]:
+    """Name the pictures that batches show channels first: those with a decode spec."""
+    return frozenset(parsed.decode or {}) if parsed.layout == "NCHW" else frozenset[str]()

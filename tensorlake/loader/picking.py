@@ -1,0 +1,84 @@
+"""Picking: samples of many chunks, one by one, where they are lists and not arrays.
+
+Ragged samples are copied out of their chunk, because batches are the user's to change; encoded
+ones are handed on as they lie. A NULL is None. Chunks of a fill have one sample for all rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.decode import Sample
+from tensorlake.types import EncodedColumn, RaggedColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tensorlake.loader.chunks import LoadedChunk, TensorChunks
+    from tensorlake.loader.group import Group, GroupRows
+
+__all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid"]
+
+
+def pick_ragged(chunks: TensorChunks, rows: GroupRows) -> list[NDArray[np.generic] | None]:
+    """Copy the samples of a ragged tensor."""
+    picked: list[NDArray[np.generic] | None] = []
+    for chunk, row in _each(chunks, rows):
+        column, offsets = chunk.column, chunk.offsets
+        assert isinstance(column, RaggedColumn)
+        assert offsets is not None
+        if column.valid is not None and not column.valid[row]:
+            picked.append(None)
+            continue
+        part = column.values[offsets[row] : offsets[row + 1]]
+        picked.append(part.reshape(column.shapes[row]).copy())
+    return picked
+
+
+def pick_encoded(chunks: TensorChunks, rows: GroupRows) -> list[bytes | None]:
+    """Copy the stored bytes of samples that are text, JSON or bytes."""
+    picked: list[bytes | None] = []
+    for chunk, row in _each(chunks, rows):
+        column = chunk.column
+        assert isinstance(column, EncodedColumn)
+        is_null = column.valid is not None and not column.valid[row]
+        picked.append(None if is_null else bytes(column.samples[row]))
+    return picked
+
+
+def pick_pictures(chunks: TensorChunks, rows: GroupRows, group: Group) -> list[Sample | None]:
+    """List stored pictures, with what errors and random numbers need to know of each."""
+    picked: list[Sample | None] = []
+    numbers = zip(group.rows.tolist(), group.places.tolist(), strict=True)
+    for (chunk, row), (number, place) in zip(_each(chunks, rows), numbers, strict=True):
+        column = chunk.column
+        assert isinstance(column, EncodedColumn)
+        assert column.shapes is not None
+        if column.valid is not None and not column.valid[row]:
+            picked.append(None)
+            continue
+        shape = tuple(column.shapes[row].tolist())
+        picked.append(Sample(column.samples[row], shape, number, place))
+    return picked
+
+
+def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
+    """Tell which samples are not NULL."""
+    return np.fromiter(
+        (
+            chunk.column.valid is None or bool(chunk.column.valid[row])
+            for chunk, row in _each(chunks, rows)
+        ),
+        np.bool_,
+        len(rows.chunk),
+    )
+
+
+def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, int]]:
+    loaded: list[Any] = chunks.loaded  # pinned: each that is asked for is there
+    for number, row in zip(rows.chunk.tolist(), rows.row_in_chunk.tolist(), strict=True):
+        chunk: LoadedChunk = loaded[number]
+        yield chunk, 0 if chunk.is_constant else row

@@ -1,0 +1,192 @@
+"""What the loader reads from: a selection's rows, and a reader of chunks.
+
+Declared here, by the layer that needs them, and met by ``tensorlake.reading``. Tests stand a
+small in-memory dataset behind the same protocols.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tensorlake.types import Buffer, Column, SampleType
+
+__all__ = [
+    "ChunkIndex",
+    "ChunkKey",
+    "Extents",
+    "Int64Array",
+    "Located",
+    "Reader",
+    "Selection",
+    "Snapshot",
+    "TensorSpec",
+]
+
+Int64Array: TypeAlias = NDArray[np.int64]
+
+
+class TensorSpec(Protocol):
+    """A tensor of the schema."""
+
+    @property
+    def type(self) -> SampleType:
+        """What its samples are."""
+        ...
+
+
+class Snapshot(Protocol):
+    """The version that a selection is of."""
+
+    @property
+    def version(self) -> str:
+        """Its name, as ``main@12``."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """The dataset's, for messages."""
+        ...
+
+    def spec(self, tensor: str) -> TensorSpec:
+        """Look a tensor up; raises TensorNotFoundError."""
+        ...
+
+
+class Selection(Protocol):
+    """Rows of a version in an order, and columns."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its tensors."""
+        ...
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Name of (version, rows in order)."""
+        ...
+
+    def row_numbers(self, positions: Int64Array) -> Int64Array:
+        """Map positions to rows of the version."""
+        ...
+
+    def physical(self, positions: Int64Array) -> Int64Array:
+        """Map positions to physical rows."""
+        ...
+
+
+class ChunkKey(Protocol):
+    """Where a chunk lies; hashable, and equal for equal bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes; 0 for a chunk that is only a value."""
+        ...
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether all its rows have the tensor's fill and nothing is stored."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Located(Protocol):
+    """Where each of some physical rows lies."""
+
+    @property
+    def chunk(self) -> NDArray[np.integer]:
+        """Per row, an index into ``chunks``."""
+        ...
+
+    @property
+    def row_in_chunk(self) -> NDArray[np.integer]:
+        """Per row, its number inside the chunk."""
+        ...
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """ChunkKeys; Any, because the reader's own key class goes back to the reader."""
+        ...
+
+
+class Extents(Protocol):
+    """Where the chunks of a tensor are."""
+
+    @property
+    def nbytes(self) -> NDArray[np.unsignedinteger]:
+        """Stored bytes of each."""
+        ...
+
+    @property
+    def num_rows(self) -> int:
+        """Physical rows of all."""
+        ...
+
+
+class ChunkIndex(Protocol):
+    """The extents of one tensor, loaded."""
+
+    @property
+    def extents(self) -> Extents:
+        """Them."""
+        ...
+
+
+class Store(Protocol):
+    """Where a dataset lies."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether chunks are mapped rather than fetched."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads chunks of one version; safe to use from many threads."""
+
+    @property
+    def store(self) -> Store:
+        """Where the bytes come from."""
+        ...
+
+    def index(self, tensor: str) -> ChunkIndex:
+        """Load where the chunks of a tensor are."""
+        ...
+
+    def locate(self, tensor: str, physical: Int64Array) -> Located:
+        """Find the chunk of each physical row, in any order."""
+        ...
+
+    async def fetch_chunk(self, key: Any) -> Buffer:
+        """Read a whole chunk, verified."""
+        ...
+
+    def map_chunk(self, key: Any) -> Buffer | None:
+        """Return a chunk of a local dataset without reading it; None elsewhere."""
+        ...
+
+    def decode_chunk(self, tensor: str, key: Any, blob: Buffer) -> Column:
+        """Turn a chunk's bytes into a column of stored samples."""
+        ...
+
+    def fill_column(self, tensor: str, rows: int) -> Column:
+        """Return the stored samples of rows that have the tensor's fill."""
+        ...
+
+    def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
+        """Read rows in the order given, waiting for them."""
+        ...

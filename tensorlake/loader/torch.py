@@ -1,0 +1,69 @@
+"""Torch loaders: dicts of tensors that share the batch's memory; an IterableDataset.
+
+A loader iterates by itself, with its own threads. Put under a ``DataLoader(loader,
+batch_size=None, num_workers=k)`` worker i makes batches i, i + k, …; rank and world size come
+from ``torch.distributed`` where nobody said them. With ``device=`` a batch is pinned and copied
+without waiting for the copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from tensorlake.loader.loader import Loader
+
+__all__ = ["TorchConverter", "TorchLoader"]
+
+
+class TorchLoader(Loader, IterableDataset[Any]):
+    """A loader that torch's own tools know as an iterable dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchConverter:
+    """Turn arrays into tensors."""
+
+    device: torch.device | None = None
+    channels_first: frozenset[str] = frozenset()  # pictures that are seen as NCHW
+    nested: frozenset[str] = frozenset()
+    name: str = "torch"
+    keeps_places: bool = False
+
+    def rank_and_world(self) -> tuple[int, int]:
+        """Ask torch.distributed, where it is in use."""
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+
+    def turn_and_turns(self) -> tuple[int, int]:
+        """Ask the DataLoader which of its workers this is."""
+        worker = get_worker_info()
+        return (0, 1) if worker is None else (worker.id, worker.num_workers)
+
+    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Turn a batch's arrays into tensors, and put them on the device."""
+        tensors = {name: self._tensor(value) for name, value in batch.items()}
+        for name in self.channels_first & tensors.keys():
+            tensors[name] = tensors[name].permute(0, 3, 1, 2)  # a channels_last view
+        for name in self.nested & tensors.keys():
+            offsets = tensors.pop(f"{name}_offsets")
+            tensors[name] = torch.nested.nested_tensor_from_jagged(tensors[name], offsets)
+        return tensors
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._tensor(one) if isinstance(one, np.ndarray) else one for one in value]
+        if not isinstance(value, np.ndarray):
+            return value
+        tensor = torch.from_numpy(value)
+        if self.device is None:
+            return tensor
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
