@@ -12,6 +12,8 @@ import { quoteName, quoteText } from "./compose";
 
 const KEYWORDS = new Set(words.keywords);
 const CONSTANTS = new Set(words.constants);
+/** Keywords that are functions where a bracket follows. */
+const CALLED_KEYWORDS = new Set(["CAST", "FIRST", "LAST"]);
 
 /** The kind of the next token; null for space and punctuation. */
 export function nextToken(stream: StringStream): string | null {
@@ -31,9 +33,8 @@ export function nextToken(stream: StringStream): string | null {
 function wordKind(word: string, stream: StringStream): string {
   const upper = word.toUpperCase();
   if (CONSTANTS.has(upper)) return "atom";
-  if (stream.match(/^\s*\(/, false) !== null && !["IN", "AND", "OR", "NOT", "WHERE", "BY"].includes(upper)) {
-    return "variableName.function";
-  }
+  const isCall = stream.match(/^\s*\(/, false) !== null;
+  if (isCall && (!KEYWORDS.has(upper) || CALLED_KEYWORDS.has(upper))) return "variableName.function";
   return KEYWORDS.has(upper) ? "keyword" : "variableName";
 }
 

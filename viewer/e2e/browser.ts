@@ -1,0 +1,85 @@
+/** One Chromium for all tests, a fresh context for each; what a page did wrong is collected. */
+import { chromium, type Browser, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+
+const FLAGS = [
+  "--no-sandbox", // tests run as root in containers
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+const link = new URL(process.env["VIEWER_LINK"] ?? "http://127.0.0.1:8300/");
+let browser: Browser;
+let faults: string[] = [];
+
+beforeAll(async () => {
+  const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+  browser = await chromium.launch({ executablePath, args: FLAGS });
+});
+
+afterAll(() => browser.close());
+
+afterEach(async () => {
+  const seen = faults;
+  faults = [];
+  for (const context of browser.contexts()) await context.close();
+  expect(seen, "errors of the page, and requests to other hosts").toEqual([]);
+});
+
+interface Options {
+  theme?: "dark" | "light";
+  withToken?: boolean;
+  /** Statuses that the test brings about itself; the console reports each. */
+  expected?: number[];
+}
+
+/** Opens a path of the viewer, as a user who followed the printed link. */
+export async function open(path: string, options: Options = {}): Promise<Page> {
+  const { theme = "dark", withToken = true, expected = [] } = options;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
+  page.on("console", (message) => {
+    const isExpected = expected.some((status) => message.text().includes(`status of ${status}`));
+    if (message.type() === "error" && !isExpected) faults.push(`console: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    const { protocol, host } = new URL(request.url());
+    if (protocol !== "blob:" && host !== link.host) faults.push(`request: ${request.url()}`);
+  });
+  const url = new URL(path, link);
+  if (withToken) url.hash = link.hash;
+  await page.goto(url.href);
+  return page;
+}
+
+/** The number of rows that the footer tells. */
+export function count(page: Page): Promise<string> {
+  return page.getByTestId("count").innerText();
+}
+
+/** The colour of one pixel of a canvas, in its own pixels; null while nothing is drawn there. */
+export function pixel(page: Page, canvas: string, x: number, y: number): Promise<number[] | null> {
+  return page.locator(canvas).evaluate(
+    (element, [left, top]) => {
+      const context = (element as HTMLCanvasElement).getContext("2d");
+      const data = context?.getImageData(left ?? 0, top ?? 0, 1, 1).data;
+      return data === undefined || data[3] === 0 ? null : [...data].slice(0, 3);
+    },
+    [x, y],
+  );
+}
+
+/** Writes a query as a user does, and runs it by its key. */
+export async function query(page: Page, tql: string): Promise<void> {
+  await page.keyboard.press("/");
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText(tql);
+  await page.keyboard.press("Control+Enter");
+}

@@ -1,0 +1,199 @@
+/** What a user does with the viewer, in a real browser against a real server. */
+import { expect, test } from "vitest";
+import { count, open, pixel, query } from "./browser";
+
+test("a dataset opens with its rows, its tensors and its pictures", async () => {
+  const page = await open("pets");
+
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await page.getByRole("switch", { name: "image jpeg" }).waitFor();
+  await expect.poll(() => pixel(page, "#row-0 canvas", 100, 20)).not.toBeNull();
+});
+
+test("boxes lie where the data says, in the colour of their class", async () => {
+  const page = await open("pets?row=1");
+  const canvas = "[data-testid=row-panel] canvas";
+  const width = await page.locator("[data-testid=row-panel] a").evaluate((link) => link.clientWidth);
+  const scale = width / 160; // samples are 160 × 120; row 1 has one box (20, 30, 60, 50)
+  // #4E9BFF, the colour of the most frequent class; edges between two pixels are a little paler.
+  const isBlue = (color: number[] | null) =>
+    color !== null && [78, 155, 255].every((part, i) => Math.abs(part - (color[i] ?? 0)) < 8);
+
+  const edge = (x: number) => pixel(page, canvas, Math.round(x * scale), Math.round(60 * scale));
+  await expect.poll(async () => isBlue(await edge(20))).toBe(true);
+  await expect.poll(async () => isBlue(await edge(80))).toBe(true);
+  expect(await pixel(page, canvas, Math.round(120 * scale), Math.round(60 * scale))).toBeNull();
+});
+
+test("o hides the overlays and shows them again", async () => {
+  const page = await open("pets?row=1");
+  const edge = () => pixel(page, "[data-testid=row-panel] canvas", 46, 150);
+  await expect.poll(edge).not.toBeNull();
+
+  await page.keyboard.press("o");
+  await expect.poll(edge).toBeNull();
+
+  await page.keyboard.press("o");
+  await expect.poll(edge).not.toBeNull();
+});
+
+test("a query is run by its key, and its count and cost are told", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await query(page, "WHERE score >= 0.5 ORDER BY score DESC");
+
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  expect(await page.getByTestId("cost").innerText()).toMatch(/\d+ ms/);
+  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE score >= 0.5 ORDER BY score DESC");
+  await page.getByRole("option", { name: /^row 39,/ }).waitFor();
+});
+
+test("an error is marked at its place, and the rows stay", async () => {
+  const page = await open("pets", { expected: [400] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await query(page, "WHERE scoer > 1");
+
+  await expect.poll(() => page.locator(".tql-error").innerText()).toBe("scoer");
+  const problem = await page.getByTestId("query-problem").innerText();
+  expect(problem).toContain("^^^^^");
+  expect(problem).toContain("did you mean 'score'");
+  expect(await count(page)).toBe("40 rows");
+});
+
+test("a class is a filter, and a second click takes it away", async () => {
+  const page = await open("pets");
+
+  await page.getByRole("button", { name: /^dog/ }).click();
+  await expect.poll(() => count(page)).toBe("10 of 40 rows");
+  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE CONTAINS(labels, 'dog')");
+
+  await page.getByRole("button", { name: /^dog/ }).click();
+  await expect.poll(() => count(page)).toBe("40 rows");
+});
+
+test("keys move the selection, and the address brings it back", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  for (const key of ["j", "j", "k", "ArrowDown"]) await page.keyboard.press(key);
+  const row = new URL(page.url()).searchParams.get("row");
+  await page.reload();
+
+  expect(Number(row)).toBeGreaterThan(1);
+  await page.locator(`#row-${row}[aria-selected=true]`).waitFor();
+  await expect.poll(() => page.getByTestId("snippet").innerText()).toContain(`row = ds[${row}]`);
+});
+
+test("an older version shows its own rows, and back returns", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.getByRole("button", { name: "Version main@2" }).click();
+  await page.getByRole("menuitem", { name: /first half/ }).click();
+  await expect.poll(() => count(page)).toBe("20 rows");
+  expect(new URL(page.url()).searchParams.get("at")).toBe("main@1");
+
+  await page.goBack();
+  await expect.poll(() => count(page)).toBe("40 rows");
+});
+
+test("a hidden tensor is hidden everywhere, and the address says so", async () => {
+  const page = await open("pets?row=1");
+  const edge = () => pixel(page, "[data-testid=row-panel] canvas", 46, 150);
+  await expect.poll(edge).not.toBeNull();
+
+  await page.getByRole("switch", { name: "boxes f32" }).click();
+
+  await expect.poll(edge).toBeNull();
+  expect(new URL(page.url()).searchParams.get("hide")).toBe("boxes");
+});
+
+test("text is shown as cards, and markup in the data stays text", async () => {
+  const page = await open("notes?row=0");
+
+  const card = page.getByRole("option").first();
+  await expect.poll(() => card.innerText()).toContain("<img src=x onerror=");
+  expect(await page.locator("main img, aside img").count()).toBe(0);
+  expect(await page.evaluate("window.wasRun")).toBeUndefined();
+});
+
+test("a query without rows says so, and leads back", async () => {
+  const page = await open("pets?q=WHERE score > 2");
+
+  await page.getByTestId("empty").getByRole("button").click();
+
+  await expect.poll(() => count(page)).toBe("40 rows");
+});
+
+test("the last of four million rows is reached, beyond the browser's clamp of heights", async () => {
+  const page = await open("numbers");
+  await expect.poll(() => count(page)).toBe("4,000,000 rows");
+
+  await page.keyboard.press("End");
+  const last = page.locator("#row-3999999");
+  await expect.poll(() => last.innerText()).toContain("3,999,999");
+
+  await page.getByTestId("grid").evaluate((grid) => grid.scrollTo(0, (grid.scrollHeight - grid.clientHeight) / 2));
+  await page.locator("#row-2000000").waitFor();
+});
+
+test("a group is told as results, not as rows", async () => {
+  const page = await open("pets?q=SELECT COUNT(*) AS n, AVG(score) AS mean");
+
+  await expect.poll(() => count(page)).toBe("1 result from 40 rows");
+  await expect.poll(() => page.getByRole("option").first().innerText()).toContain("n 40");
+});
+
+test("a lake lists its datasets, and a click opens one", async () => {
+  const page = await open("");
+
+  await page.getByRole("button", { name: "pets" }).click();
+
+  await expect.poll(() => count(page)).toBe("40 rows");
+  expect(new URL(page.url()).pathname).toBe("/pets");
+});
+
+test("a dataset that is not there is an error with its code", async () => {
+  const page = await open("nothing", { expected: [404] });
+
+  await expect.poll(() => page.locator("main").innerText()).toContain("dataset-not-found");
+});
+
+test("without its link the page says how to get in, and shows nothing", async () => {
+  const page = await open("pets", { withToken: false, expected: [401] });
+
+  await expect.poll(() => page.locator("main").innerText()).toContain("tensorlake serve");
+  expect(await page.getByRole("option").count()).toBe(0);
+});
+
+test("the token leaves the address at once, so that links can be shared", async () => {
+  const page = await open("pets?row=3");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  expect(page.url()).not.toContain("token");
+});
+
+test("light and dark follow the system, then the choice made here", async () => {
+  const page = await open("pets", { theme: "light" });
+  const theme = () => page.locator("html").getAttribute("data-theme");
+  await expect.poll(theme).toBe("light");
+
+  await page.getByRole("button", { name: /dark theme/ }).click();
+  expect(await theme()).toBe("dark");
+
+  await page.reload();
+  await expect.poll(theme).toBe("dark");
+});
+
+test("the help lists every key", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("?");
+  await expect.poll(() => page.getByRole("dialog").innerText()).toContain("overlays on or off");
+
+  await page.keyboard.press("Escape");
+  await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+});

@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+// Started by tests/viewer, which serves a lake and says where: VIEWER_LINK and CHROMIUM.
+export default defineConfig({
+  test: {
+    include: ["e2e/**/*.spec.ts"],
+    environment: "node",
+    testTimeout: 30_000,
+    expect: { poll: { timeout: 10_000 } },
+    hookTimeout: 30_000,
+    fileParallelism: false,
+  },
+});
