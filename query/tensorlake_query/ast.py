@@ -3,12 +3,13 @@
 Two nodes are equal when they mean the same text; spans do not count. The same classes are the
 vocabulary of a fluent API, which builds predicates without text:
 
-    And((Compare("=", Column("label"), Literal("cat")), Compare(">", Column("score"), Literal(0.5))))
+    And((Compare("=", Column("label"), Literal("cat")), IsNull(Column("caption"))))
 
 `operands` and `with_operands` walk and rebuild any expression; everything that visits all nodes is
 written with them.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as with_fields
@@ -312,6 +313,8 @@ def value_expr(value: object) -> Expr:
     """
     if isinstance(value, np.generic | np.ndarray):
         value = cast("object", value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError(f"{value} has no literal form in TQL; pass it as a parameter")
     if value is None or isinstance(value, bool | int | float | str):
         return Literal(value)
     if isinstance(value, list | tuple):

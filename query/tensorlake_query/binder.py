@@ -51,7 +51,7 @@ class Binder:
         self._special: Callable[[ast.Expr], Bound | None] | None = None
 
     def with_aliases(self, aliases: Mapping[str, ast.Expr], *, visible: bool) -> None:
-        """Set the aliases of the SELECT list: seen from here on, or only known for better errors."""
+        """Set the aliases of the SELECT list: seen from here on, or only known for errors."""
         self._aliases, self._hidden_aliases = (aliases, {}) if visible else ({}, aliases)
 
     def with_special(self, special: Callable[[ast.Expr], Bound | None] | None) -> None:
@@ -199,8 +199,8 @@ class Binder:
         is_quoted = self.text[expr.span.start : expr.span.start + 1] == '"'
         if name in self._hidden_aliases:
             hint = "an alias of SELECT is not seen here: repeat its expression"
-        elif is_quoted and not nearest(name, names):
-            hint = f"write text in single quotes: '{name}'"
+        elif is_quoted:
+            hint = joined(f"text takes single quotes: '{name}'", nearest(name, names))
         else:
             hint = nearest(name, names)
         raise QueryNameError(
@@ -240,21 +240,22 @@ class Binder:
         ):
             expected = str(least) if least == most else f"{least} to {most}"
             raise QueryTypeError(
-                f"{function.name} takes {expected} argument{'' if expected == '1' else 's'}, got {len(expr.args)}",
+                f"{function.name} takes {expected} argument{'' if expected == '1' else 's'}, "
+                f"got {len(expr.args)}",
                 text=self.text,
                 span=expr.span,
                 hint=f"write {function.usage}",
             )
         names = [each.name for each in expr.named]
         for each in expr.named:
-            if each.name not in function.options or names.count(each.name) > 1:
-                raise QueryTypeError(
-                    f"{function.name} has no option {each.name!r}" if each.name not in function.options
-                    else f"option {each.name!r} is given twice",
-                    text=self.text,
-                    span=each.span,
-                    hint=f"write {function.usage}",
-                )  # fmt: skip
+            if each.name not in function.options:
+                message = f"{function.name} has no option {each.name!r}"
+            elif names.count(each.name) > 1:
+                message = f"option {each.name!r} is given twice"
+            else:
+                continue
+            hint = f"write {function.usage}"
+            raise QueryTypeError(message, text=self.text, span=each.span, hint=hint)
 
     def _in_list(self, expr: ast.InList) -> Bound:
         items: list[ast.Expr] = []
@@ -341,13 +342,16 @@ class Binder:
         bound = self.bind(expr)
         written = self.text[expr.span.start : expr.span.stop] or show(bound)
         hint = f"write ANY({written}) or ALL({written})"
-        message = f"{clause} needs one truth value a row, and this gives an array {bound.type.shape} of them"
+        message = f"{clause} needs one truth value a row, and this gives {describe(bound.type)}"
         if isinstance(expr, ast.Compare):
             left, right = self.bind(expr.left), self.bind(expr.right)
             if bool(left.type.shape) != bool(right.type.shape):
                 array, other = (left, right) if left.type.shape else (right, left)
                 what = "a class name" if other.type.kind == "text" else describe(other.type)
-                message = f"{show(array)!r} is {describe(array.type)}; a comparison with {what} gives many answers a row"
+                message = (
+                    f"{show(array)!r} is {describe(array.type)}; "
+                    f"a comparison with {what} gives many answers a row"
+                )
                 if array is left and isinstance(array, ColumnRef):
                     one = f"{show(array)}[{_element(array.type)}]"
                     hint += f", or one element: {one} {expr.op} {show(right)}"

@@ -54,8 +54,8 @@ class RowNumber:
 class Constant:
     """One value for all rows: a scalar, an ndarray, or None.
 
-    A `weak` number was written without a dtype (a literal, a Python number): it takes the dtype of what it meets, so
-    that `score = 0.05` finds the float32 nearest to 0.05.
+    A `weak` number was written without a dtype (a literal, a Python number): it takes the dtype of
+    what it meets, so that `score = 0.05` finds the float32 nearest to 0.05.
     """
 
     value: object
@@ -68,8 +68,9 @@ class Constant:
 class Apply:
     """A kernel over arguments.
 
-    A strict kernel is NULL where any argument is; the evaluator sees to it. `cost` is relative to one arithmetic
-    operation on one element. `role` lets a rule recognise what it rewrites ("and", "compare", …).
+    A strict kernel is NULL where any argument is; the evaluator sees to it. `cost` is relative to
+    one arithmetic operation on one element. `role` lets a rule recognise what it rewrites ("and",
+    "compare", …).
     """
 
     kernel: Kernel

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensorlake_query.bound import Apply, Bound, Constant, Kernel
-from tensorlake_query.source import ColumnType, UniformBatch
+from tensorlake_query.source import AnyArray, ColumnType, UniformBatch
 from tensorlake_query.types import BOOL, FLOAT, TEXT, is_numeric
 from tensorlake_query.vectors import Vector, elementwise, object_array, python_values
 
@@ -46,7 +46,7 @@ def as_text(expr: Bound) -> Bound | None:
 
 
 def as_condition(expr: Bound) -> Bound | None:
-    """Return the expression as truth values (a number is true where it is not 0), or None where it cannot be."""
+    """Return the expression as truth values (a number: is it not 0), or None where it cannot be."""
     if expr.type.kind == "bool":
         return expr
     if isinstance(expr, Constant) and expr.value is None:
@@ -54,10 +54,10 @@ def as_condition(expr: Bound) -> Bound | None:
     if is_numeric(expr.type):
         shape = expr.type.shape
 
-        def not_zero(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-            return elementwise(lambda values: values != 0, vectors, shape)
+        def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            return elementwise(_is_not_zero, vectors, shape)
 
-        return converted(expr, not_zero, replace(BOOL, shape=shape, nullable=expr.type.nullable))
+        return converted(expr, kernel, replace(BOOL, shape=shape, nullable=expr.type.nullable))
     if expr.type.kind == "json":
         return converted(expr, _json_kernel(_is_bool, np.bool_), replace(BOOL, nullable=True))
     return None
@@ -78,6 +78,10 @@ def converted(
 ) -> Bound:
     """Return a conversion, which plans do not show."""
     return Apply(kernel, (expr,), column_type, None, cost=cost)
+
+
+def _is_not_zero(values: AnyArray) -> AnyArray:
+    return values != 0
 
 
 def _is_number(value: object) -> bool:

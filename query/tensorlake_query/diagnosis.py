@@ -16,12 +16,13 @@ from tensorlake_query.errors import QuerySyntaxError
 from tensorlake_query.printer import is_reserved
 
 # Words of the language that this version does not run yet. Reported by name, never ignored.
-UNSUPPORTED = frozenset(
-    (
-        "WITH DISTINCT JOIN INNER LEFT RIGHT FULL CROSS NATURAL UNION INTERSECT EXCEPT EXPAND UNGROUP ARRANGE SAMPLE "
-        "VERSION TAG OVER DATE INTERVAL EXISTS GLOB REGEXP TOP ACROSS ANALYZE APPROX ISNULL UPDATE DELETE INSERT USING"
-    ).split()
-)
+UNSUPPORTED = {
+    "ACROSS", "ANALYZE", "APPROX", "ARRANGE", "CROSS", "DATE", "DELETE", "DISTINCT", "EXCEPT",
+    "EXISTS", "EXPAND", "FULL", "GLOB", "INNER", "INSERT", "INTERSECT", "INTERVAL", "ISNULL",
+    "JOIN", "LEFT", "NATURAL", "OVER", "REGEXP", "RIGHT", "SAMPLE", "TAG", "TOP", "UNGROUP",
+    "UNION", "UPDATE", "USING", "VERSION", "WITH",
+}  # fmt: skip
+_SUBQUERY = re.compile(r"\(\s*select\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
@@ -31,13 +32,12 @@ _FOREIGN = (
     (";", "a query is one statement, without ';'"),
     ('"', 'this quoted name has no closing "'),
     ("'", "this text has no closing '"),
-    ("/*", "this comment has no closing */"),
     ("{", "arrays are written ARRAY[1, 2] or [1, 2]"),
 )
 
 
 def diagnosed(text: str, error: UnexpectedInput) -> QuerySyntaxError:
-    """Say what went wrong at the place where the parser stopped, by the most specific rule that fits."""
+    """Say what went wrong where the parser stopped, by the most specific rule that fits."""
     at = _position(text, error)
     rest = text[at:]
     word_match = _WORD.match(rest)
@@ -56,7 +56,9 @@ def diagnosed(text: str, error: UnexpectedInput) -> QuerySyntaxError:
         if candidate.upper() in UNSUPPORTED:
             where = Span(start, start + len(candidate))
             return fail(f"{candidate.upper()} is not supported yet", "", where)
-    if word.upper() == "SELECT":
+    if text[at - 1 : at + 1] == "/*":
+        return fail("unexpected '/*'", "this comment has no closing */", Span(at - 1, at + 1))
+    if word.upper() == "SELECT" or _SUBQUERY.match(rest):
         return fail("sub-queries are not supported yet")
     if not rest:
         return fail("the query ends too early", f"expected {_expected(error)}")

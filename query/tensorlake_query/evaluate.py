@@ -52,7 +52,7 @@ class SourceReader:
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the sample shapes of `rows`; NULL where the source gives −1."""
         shapes = self._source.shapes(name, rows)
-        known = (shapes >= 0).all(axis=1)
+        known = np.asarray((shapes >= 0).all(axis=1))
         return UniformBatch(shapes, None if known.all() else known)
 
 

@@ -1,11 +1,11 @@
-"""Running a plan: batches of rows flow from the scan up, and columns are read when a step first needs them.
+"""Running a plan: batches of rows flow from the scan up; a column is read when a step needs it.
 
 A filter that stands alone reads its columns for the rows that the filters before it kept, and for
 no other row; that is all there is to late reading. Batches are sized so that one is a few
 milliseconds of work, and between them the deadline is checked.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,8 @@ class Deadline:
         """
         if self.stop is not None and self.clock() > self.stop:
             raise QueryLimitError(
-                f"the query ran past its timeout of {self.timeout_s} s, with {done:,} of {total:,} rows looked at",
+                f"the query ran past its timeout of {self.timeout_s} s, "
+                f"with {done:,} of {total:,} rows looked at",
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
                 hint="give more time, or narrow it with WHERE or LIMIT",
@@ -81,17 +82,16 @@ def run_plan(plan: Project, run: Run) -> Scope:
     return _joined(list(_stream(plan.input, run)), run)
 
 
-def compute(expr: Bound, scope: Scope, deadline: Deadline) -> Vector:
-    """Return an expression's values for every row of a scope, batch by batch."""
-    if len(scope) == 0:
-        return constant(None, expr.type, 0)
-    pieces: list[Vector] = []
+def compute(exprs: Sequence[Bound], scope: Scope, deadline: Deadline) -> list[Vector]:
+    """Return the values of expressions for every row; a column they share is read once."""
+    collected: list[list[Vector]] = [[] for _ in exprs]
     done = 0
-    for piece in _pieces(scope, batch_rows(expr)):
-        pieces.append(evaluate(expr, piece))
+    for piece in _pieces(scope, batch_rows(*exprs)) if exprs and len(scope) else ():
+        for vectors, expr in zip(collected, exprs, strict=True):
+            vectors.append(evaluate(expr, piece))
         done += len(piece)
         deadline.check(done, len(scope))
-    return concatenated(pieces)
+    return _columns(collected, exprs)
 
 
 def batch_rows(*exprs: Bound) -> int:
@@ -210,10 +210,7 @@ def _aggregate(plan: Aggregate, run: Run) -> Scope:
         for piece in _pieces(scope, size) if exprs else ():
             for vectors, expr in zip(collected, exprs, strict=True):
                 vectors.append(evaluate(expr, piece))
-    columns = [
-        concatenated(vectors) if vectors else constant(None, expr.type, 0)
-        for vectors, expr in zip(collected, exprs, strict=True)
-    ]
+    columns = _columns(collected, exprs)
     keys, arguments = columns[: len(plan.keys)], iter(columns[len(plan.keys) :])
     groups = group_rows(keys, num_rows)
     slots = [*groups.keys]
@@ -222,6 +219,14 @@ def _aggregate(plan: Aggregate, run: Run) -> Scope:
         slots.append(call.compute(argument, groups.of_row, groups.count))
     named = {f"#{position}": vector for position, vector in enumerate(slots)}
     return Scope(SlotReader(named), np.arange(groups.count), run.text)
+
+
+def _columns(collected: Sequence[Sequence[Vector]], exprs: Sequence[Bound]) -> list[Vector]:
+    """Return each expression's batches as one vector."""
+    return [
+        concatenated(vectors) if vectors else constant(None, expr.type, 0)
+        for vectors, expr in zip(collected, exprs, strict=True)
+    ]
 
 
 def _joined(scopes: list[Scope], run: Run) -> Scope:

@@ -13,7 +13,8 @@ from tensorlake_query.plan import SortKey
 from tensorlake_query.source import AnyArray, IntArray
 from tensorlake_query.vectors import Vector, concatenated, take, valid_of
 
-KEPT_FACTOR = 4  # a top-k buffer is cut when it holds this many times what is needed: amortised O(1) cuts a row
+# A top-k buffer is cut when it holds so many times what is needed: a row is then sorted O(1) times.
+KEPT_FACTOR = 4
 KEPT_LEAST = 16_384
 
 

@@ -19,7 +19,8 @@ from tensorlake_query.errors import QueryLimitError, QuerySyntaxError
 from tensorlake_query.tree import built
 
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
-MAX_DEPTH = 120  # nested nodes: every later pass may recurse, a few frames a node, far from Python's limit of 1000
+# Nested nodes. Later passes recurse, up to three frames a node, below Python's limit of 1000.
+MAX_DEPTH = 120
 
 
 def parse(text: str) -> ast.Query:
@@ -40,6 +41,22 @@ def parse_predicate(text: str) -> ast.Expr:
         QueryLimitError: the text is too long or nested too deeply.
     """
     return cast("ast.Expr", _parsed(text, "predicate"))
+
+
+def check_depth(node: ast.Node, text: str) -> None:
+    """Refuse a tree that is too deep for the passes that recurse.
+
+    Raises:
+        QueryLimitError: it is.
+    """
+    depth = ast.depth_of(node)
+    if depth > MAX_DEPTH:
+        raise QueryLimitError(
+            f"the query nests {depth} levels deep, more than {MAX_DEPTH}",
+            text=text,
+            span=Span(0, len(text)),
+            hint="a long sum is a deep one: add its halves in parentheses",
+        )
 
 
 @lru_cache(maxsize=1)
@@ -71,12 +88,5 @@ def _parsed(text: str, start: str) -> ast.Node:
     except UnexpectedInput as error:
         raise diagnosed(text, error) from None
     node = built(tree, text)
-    depth = ast.depth_of(node)
-    if depth > MAX_DEPTH:
-        raise QueryLimitError(
-            f"the query nests {depth} levels deep, more than {MAX_DEPTH}",
-            text=text,
-            span=Span(0, len(text)),
-            hint="split it, or write long sums and chains with parentheses in halves",
-        )
+    check_depth(node, text)
     return node

@@ -1,6 +1,6 @@
 """The logical plan: what a query does, as a chain of small steps.
 
-    Scan      rows 0 … n − 1 in order, without the zones that `prunable` rules out; `columns` are read for each row
+    Scan      rows 0 … n − 1 in order, without zones that cannot match; reads `columns` for each row
     Nothing   no row: a condition is known to be false
     Filter    keeps the rows where a condition is true
     Aggregate one row a group (or one in all); its slots are columns named '#0', '#1', …
@@ -65,7 +65,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One row for each distinct combination of `keys`, in order of first appearance; one row where there are none."""
+    """One row for each distinct `keys`, in order of first appearance; without keys one row."""
 
     input: "Plan"
     keys: tuple[Bound, ...]
@@ -91,7 +91,7 @@ class TopK:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Rows `offset` … `offset + count` − 1, or a share of all rows; `count` and `percent` None mean to the end."""
+    """Rows from `offset`: `count` of them, or `percent` of all rows, or all where both are None."""
 
     input: "Plan"
     count: int | None
@@ -191,7 +191,8 @@ def _line(step: Plan) -> str:
             return f"Filter {show(predicate)}{_reads(step)}"
         case Aggregate(_, keys, calls):
             by = f" by {', '.join(map(show, keys))}" if keys else ""
-            return f"Aggregate {', '.join(print_expr(call.syntax) for call in calls)}{by}{_reads(step)}"
+            shown = ", ".join(print_expr(call.syntax) for call in calls)
+            return f"Aggregate {shown}{by}{_reads(step)}"
         case Sort(_, keys):
             return f"Sort {', '.join(map(_key, keys))}{_reads(step)}"
         case TopK(_, keys, count):

@@ -1,4 +1,4 @@
-"""Syntax tree to canonical text: keywords upper case, `=` for `==`, no parenthesis that is not needed.
+"""Syntax tree to canonical text: upper-case keywords, `=` for `==`, no needless parenthesis.
 
 `parse(print_query(query)) == query` for every query that `parse` can return.
 """
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from tensorlake_query import ast
 
-RESERVED = frozenset(
-    (
-        "select from where group having order limit offset as and or not in is null like ilike between case when then "
-        "else end true false"
-    ).split()
-)  # the words that NAME excludes in tql.lark; a test compares the two
+# The words that NAME excludes in tql.lark; a test compares the two.
+RESERVED = {
+    "and", "as", "between", "case", "else", "end", "false", "from", "group", "having", "ilike",
+    "in", "is", "like", "limit", "not", "null", "offset", "or", "order", "select", "then", "true",
+    "when", "where",
+}  # fmt: skip
 
 _SIMPLE_NAME = re.compile(r"[^\W\d]\w*\Z")
 

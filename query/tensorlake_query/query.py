@@ -14,10 +14,10 @@ import numpy as np
 
 from tensorlake_query import ast
 from tensorlake_query.bound import ColumnRef
-from tensorlake_query.errors import QueryLimitError, QueryNameError, listed, nearest
+from tensorlake_query.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.evaluate import Scope, SourceReader
 from tensorlake_query.executor import Deadline, Run, compute, run_plan
-from tensorlake_query.parser import parse
+from tensorlake_query.parser import check_depth, parse
 from tensorlake_query.plan import Output, Project, explain
 from tensorlake_query.printer import print_query
 from tensorlake_query.rules import optimized
@@ -34,9 +34,9 @@ class QueryResult:
     """What a run gives.
 
     Attributes:
-        rows: the selected rows of the source, in order; None where rows were aggregated (or explained).
+        rows: the selected rows of the source, in order; None for aggregates and EXPLAIN.
         columns: computed columns by output name, aligned with `rows` (or with the groups).
-        passthrough: output name → source column, for columns that are shown as they are and were not read.
+        passthrough: output name → source column, for columns shown as they are (never read).
         rows_read: how many samples of each column were read.
     """
 
@@ -88,13 +88,17 @@ class CompiledQuery:
         deadline = self._deadline(timeout_s)
         run = Run(source, reader, deadline, self._written)
         scope = run_plan(self._plan, run)
-        columns: dict[str, Batch] = {}
         passthrough: dict[str, str] = {}
+        computed: list[Output] = []
         for output in self._plan.outputs:
             if self.selects_rows and isinstance(output.expr, ColumnRef):
                 passthrough[output.name] = output.expr.name
             elif compute_columns or not self.selects_rows:
-                columns[output.name] = to_batch(compute(output.expr, scope, deadline))
+                computed.append(output)
+        vectors = compute([output.expr for output in computed], scope, deadline)
+        columns = {
+            output.name: to_batch(vector) for output, vector in zip(computed, vectors, strict=True)
+        }
         rows = scope.rows if self.selects_rows else None
         return QueryResult(rows, columns, passthrough, dict(reader.rows_read))
 
@@ -106,7 +110,7 @@ class CompiledQuery:
         """
         output = self._output(output_name)
         scope = Scope(SourceReader(source), np.asarray(rows, np.int64), self._written)
-        return to_batch(compute(output.expr, scope, self._deadline(None)))
+        return to_batch(compute([output.expr], scope, self._deadline(None))[0])
 
     def _output(self, name: str) -> Output:
         for output in self._plan.outputs:
@@ -116,7 +120,7 @@ class CompiledQuery:
             f"the query has no row-wise output {name!r}",
             text=self._written,
             span=ast.Span(0, len(self._written)),
-            hint=f"{nearest(name, self.columns)}   {listed('outputs', self.columns)}".strip(),
+            hint=joined(nearest(name, self.columns), listed("outputs", self.columns)),
         )
 
     def _deadline(self, timeout_s: float | None) -> Deadline:
@@ -136,7 +140,7 @@ def compile_query(
     Args:
         query: TQL, or its syntax tree, or None for all rows and columns.
         source_schema: the columns of the source it will run over.
-        params: a value for each `$name` of the query: numbers, text, truth values, None, arrays (Any: users give them).
+        params: a value for each `$name`: numbers, text, truth values, None, arrays.
         optimize: False keeps the plan as written, which gives the same result more slowly.
 
     Raises:
@@ -145,27 +149,24 @@ def compile_query(
         QueryTypeError: parts of it do not fit together.
         QueryLimitError: it is too long or nested too deeply.
     """
-    written = query if isinstance(query, str) else print_tree(query)
+    written = query if isinstance(query, str) else _text_of(query)
     parsed = parse(written)
     statement = bind_query(parsed, source_schema, params or {}, written)
     plan = optimized(statement.plan) if optimize else statement.plan
-    if parsed.explain:
-        return CompiledQuery(
-            print_query(parsed), {PLAN_COLUMN: TEXT}, False, plan, written, _explains=True
-        )  # noqa: FBT003 -- field order
     columns = {output.name: output.type for output in plan.outputs}
-    return CompiledQuery(print_query(parsed), columns, statement.selects_rows, plan, written)
+    return CompiledQuery(
+        text=print_query(parsed),
+        columns={PLAN_COLUMN: TEXT} if parsed.explain else columns,
+        selects_rows=statement.selects_rows and not parsed.explain,
+        _plan=plan,
+        _written=written,
+        _explains=parsed.explain,
+    )
 
 
-def print_tree(query: ast.Query | None) -> str:
-    """Return the text of a syntax tree, so that errors in it can point at something.
-
-    Raises:
-        QueryLimitError: it is nested too deeply.
-    """
+def _text_of(query: ast.Query | None) -> str:
+    """Return the text of a syntax tree, so that errors in it have something to point at."""
     if query is None:
         return "SELECT *"
-    depth = ast.depth_of(query)
-    if depth > 120:
-        raise QueryLimitError("the query is nested too deeply", text="", span=ast.NOWHERE)
+    check_depth(query, "")
     return print_query(query)

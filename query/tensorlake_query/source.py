@@ -3,11 +3,11 @@
 The engine knows nothing of storage. It runs over a `ColumnSource`: named columns of `num_rows`
 rows, read by row number. A lake, a server, an Arrow table, or plain numpy arrays can each be one.
 
-    ColumnType        what a column (or an expression) holds: kind, element dtype, shape of one sample
+    ColumnType        what a column (or expression) holds: kind, element dtype, sample shape
     UniformBatch      n samples of one shape          values (n, *shape)
     RaggedBatch       n samples of differing shapes   values flat, shapes (n, ndim)
     ObjectBatch       text, decoded JSON, bytes       values list, None where NULL
-    ColumnStatistics  zone maps: bounds per run of consecutive rows, used to skip runs that cannot match
+    ColumnStatistics  zone maps: bounds per run of rows, used to skip runs that cannot match
 
 A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays have no NULL elements.
 """
@@ -22,12 +22,12 @@ import numpy.typing as npt
 Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
-AnyArray = npt.NDArray[Any]  # the element type is known to the binder, not to the type checker
+AnyArray = npt.NDArray[Any]  # Any: element types are known to the binder, not the checker
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What one sample of a column is; `shape` is per sample, None in it a dimension that differs by row."""
+    """What one sample of a column is; None in `shape` is a dimension that differs by row."""
 
     kind: Kind
     dtype: str | None
@@ -66,10 +66,10 @@ Batch = UniformBatch | RaggedBatch | ObjectBatch
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Zone maps: zone z holds rows `starts[z]` … `starts[z + 1]` − 1 and bounds every value in them.
+    """Zone maps: zone z holds rows `starts[z]` … `starts[z + 1]` − 1 and bounds their values.
 
-    Bounds are conservative (no row lies outside them; NaN is outside every order and not counted). A zone that is
-    not `known` is never skipped by its bounds. For array columns the bounds are over elements.
+    Bounds are conservative: no row lies outside them, NaN aside. A zone that is not `known` is
+    never skipped by them. For array columns the bounds are over elements.
     """
 
     starts: IntArray
@@ -97,7 +97,7 @@ class ColumnSource(Protocol):
         ...
 
     def shapes(self, column: str, rows: IntArray) -> IntArray:
-        """Return the sample shapes of `rows` as int64 (n, ndim) without decoding; −1s where NULL."""
+        """Return the sample shapes of `rows`, int64 (n, ndim), undecoded; −1s where NULL."""
         ...
 
     def statistics(self, column: str) -> ColumnStatistics | None:

@@ -88,7 +88,7 @@ def bind_query(
 
 
 class _Grouping:
-    """Turns group keys and aggregates into slots '#0', '#1', … while the expressions above them are bound."""
+    """Turns group keys and aggregates into slots '#0', '#1', … as expressions are bound."""
 
     def __init__(
         self, binder: Binder, keys: tuple[Bound, ...], written: tuple[ast.Expr, ...]
@@ -117,13 +117,12 @@ class _Grouping:
             if key.type.shape or key.type.kind in {"json", "bytes"}:
                 hint = f"write CAST({show(key)} AS TEXT)" if key.type.kind == "json" else ""
                 raise binder.type_error(
-                    f"GROUP BY needs one comparable value a row, and {show(key)} is {describe(key.type)}",
+                    f"GROUP BY needs one comparable value a row, "
+                    f"and {show(key)} is {describe(key.type)}",
                     key,
                     hint,
                 )
-        expanded = tuple(
-            aliases.get(e.name, e) if isinstance(e, ast.Column) else e for e in query.group_by
-        )
+        expanded = tuple(_unaliased(e, aliases) for e in query.group_by)
         grouping = _Grouping(binder, keys, expanded)
         binder.with_special(grouping.slot)
         return grouping
@@ -157,6 +156,10 @@ class _Grouping:
         return ColumnRef(f"#{len(self.keys) + slot}", self.calls[slot].type, expr)
 
 
+def _unaliased(expr: ast.Expr, aliases: Mapping[str, ast.Expr]) -> ast.Expr:
+    return aliases.get(expr.name, expr) if isinstance(expr, ast.Column) else expr
+
+
 def _outputs(
     query: ast.Query, binder: Binder, schema: Mapping[str, ColumnType], *, grouped: bool
 ) -> tuple[Output, ...]:
@@ -166,7 +169,7 @@ def _outputs(
         if isinstance(written.expr, ast.Star):
             if grouped:
                 raise QueryTypeError(
-                    "'*' with GROUP BY or an aggregate would stack rows into sequences, which is not supported yet",
+                    "'*' with GROUP BY or an aggregate is not supported yet",
                     text=binder.text,
                     span=written.span,
                     hint="name the group keys and aggregates",
@@ -177,8 +180,9 @@ def _outputs(
             ]
             continue
         bound = binder.bind(written.expr)
-        is_column = isinstance(written.expr, ast.Column)
-        default = written.expr.name if is_column else print_expr(written.expr)
+        default = (
+            written.expr.name if isinstance(written.expr, ast.Column) else print_expr(written.expr)
+        )
         outputs.append(Output(written.alias or default, bound))
         if any(output.name == outputs[-1].name for output in outputs[:-1]):
             raise QueryNameError(
@@ -199,7 +203,8 @@ def _sort_key(key: ast.OrderKey, binder: Binder) -> SortKey:
         if bound.type.shape:
             hint = f"write ARRAY_MAX({show(bound)}), or one element"
         raise binder.type_error(
-            f"ORDER BY needs one comparable value a row, and {show(bound)} is {describe(bound.type)}",
+            f"ORDER BY needs one comparable value a row, "
+            f"and {show(bound)} is {describe(bound.type)}",
             bound,
             hint,
         )

@@ -193,7 +193,7 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
     def slice_start(self, _meta: "Meta", children: Children) -> ast.Expr:
         return children[0]
 
-    slice_stop = slice_step = case_operand = slice_start
+    slice_stop = slice_step = case_operand = case_else = slice_start
 
     def rest(self, meta: "Meta", _children: Children) -> ast.Rest:
         return ast.Rest(span=_span(meta))

@@ -22,11 +22,28 @@ NULL_TYPE = JSON
 ARRAY_KINDS = frozenset({"number", "bool", "label", "media"})
 
 CAST_TYPES = {
-    "int": "int64", "integer": "int64", "bigint": "int64", "float": "float64", "double": "float64", "bool": "bool",
-    "boolean": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
-    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16", "float32": "float32",
-    "float64": "float64", "text": "text", "varchar": "text", "string": "text",
-}  # fmt: skip
+    "int": "int64",
+    "integer": "int64",
+    "bigint": "int64",
+    "float": "float64",
+    "double": "float64",
+    "bool": "bool",
+    "boolean": "bool",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "uint16": "uint16",
+    "uint32": "uint32",
+    "uint64": "uint64",
+    "float16": "float16",
+    "float32": "float32",
+    "float64": "float64",
+    "text": "text",
+    "varchar": "text",
+    "string": "text",
+}
 
 
 def number(
@@ -60,12 +77,12 @@ def is_numeric(column_type: ColumnType) -> bool:
 def broadcast(left: Shape, right: Shape) -> Shape | None:
     """Return the shape NumPy's broadcasting gives, or None where the shapes cannot fit.
 
-    A ragged dimension against a fixed one longer than 1 has that length: every row must fit it or be 1.
+    A ragged dimension against a fixed one longer than 1 has that length: each row must fit.
     """
     ndim = max(len(left), len(right))
     result: list[int | None] = []
     for a, b in zip(_padded(left, ndim), _padded(right, ndim), strict=True):
-        if a == b or b == 1:
+        if b in {a, 1}:
             result.append(a)
         elif a == 1:
             result.append(b)

@@ -1,6 +1,6 @@
 """What the executor computes with: one value a row, held as arrays.
 
-    UniformBatch   the type's shape is known: values (n, *shape); text, JSON and bytes are object arrays (n,)
+    UniformBatch   the type's shape is known: values (n, *shape); text, JSON, bytes are object (n,)
     RaggedBatch    some dimension differs by row: flat values and shapes (n, ndim)
 
 Which of the two follows from the type alone, never from the values. All ragged work goes through
@@ -55,7 +55,7 @@ def from_batch(batch: Batch, column_type: ColumnType) -> Vector:
 
 
 def to_batch(vector: Vector) -> Batch:
-    """Return a vector as the batch a reader expects: objects as a list, numbers in memory of their own."""
+    """Return a vector as the batch a reader expects: objects as a list, no shared memory."""
     if isinstance(vector, UniformBatch) and vector.values.dtype == object:
         items = cast("list[object]", vector.values.tolist())
         if vector.valid is not None:
@@ -205,6 +205,14 @@ def all_valid(vectors: Sequence[Vector]) -> BoolArray | None:
     return valid
 
 
+def padded(values: AnyArray, ndim: int) -> AnyArray:
+    """Return stacked samples with dimensions of 1 put before their own, to `ndim` in all."""
+    missing = ndim - values.ndim
+    return (
+        values.reshape(values.shape[0], *(1,) * missing, *values.shape[1:]) if missing else values
+    )
+
+
 def elementwise(
     function: Callable[..., AnyArray], vectors: Sequence[Vector], shape: tuple[int | None, ...]
 ) -> Vector:
@@ -222,20 +230,13 @@ def elementwise(
     uniform = [vector.values for vector in vectors if isinstance(vector, UniformBatch)]
     if len(uniform) == len(vectors):
         ndim = max(values.ndim for values in uniform)
-        return UniformBatch(function(*(_padded(values, ndim) for values in uniform)), valid)
+        return UniformBatch(function(*(padded(values, ndim) for values in uniform)), valid)
     shapes = _broadcast_shapes([as_ragged(vector).shapes for vector in vectors], valid)
     values = function(*(_spread(vector, shapes) for vector in vectors))
     result = RaggedBatch(values, shapes, valid)
     if any(size is None for size in shape):
         return result
     return conform(result, cast("tuple[int, ...]", shape))
-
-
-def _padded(values: AnyArray, ndim: int) -> AnyArray:
-    missing = ndim - values.ndim
-    return (
-        values.reshape(values.shape[0], *(1,) * missing, *values.shape[1:]) if missing else values
-    )
 
 
 def _broadcast_shapes(every: Sequence[IntArray], valid: BoolArray | None) -> IntArray:

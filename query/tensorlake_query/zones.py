@@ -170,6 +170,9 @@ def _zone_ranges(
     keep = ~known
     bounds = statistics.minimum[known], statistics.maximum[known]
     keep[known] = could(bounds)
+    keep &= statistics.null_count < np.diff(
+        statistics.starts
+    )  # a comparison with NULL is never true
     return _kept(statistics, keep)
 
 

@@ -47,7 +47,8 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
     if argument.type.shape:
         within = WITHIN_SAMPLE[syntax.name]
         raise site.fail(
-            f"{show(argument)} is {describe(argument.type)}; {syntax.name} adds up rows, one number each",
+            f"{show(argument)} is {describe(argument.type)}; "
+            f"{syntax.name} goes across rows, one value each",
             hint=f"write {within}({show(argument)}) for the array of each row",
         )
     if syntax.name in {"MIN", "MAX"}:

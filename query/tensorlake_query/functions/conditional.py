@@ -35,7 +35,7 @@ MAX_NUMBER_TEXT = (
 
 
 def bind_case(site: Site, *, has_otherwise: bool) -> Bound:
-    """Bind a searched CASE: the arguments are condition, result, condition, result, …, [otherwise]."""
+    """Bind a searched CASE: its arguments are condition, result, …, [otherwise]."""
     pairs = len(site.args) // 2
     conditions: list[Bound] = []
     for arg in site.args[: 2 * pairs : 2]:
@@ -101,7 +101,7 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
         replace(each.type, nullable=False) == replace(first.type, nullable=False) for each in known
     ):
         column_type = replace(first.type, nullable=nullable)
-    elif all(is_numeric(each.type) for each in known):
+    elif all(is_numeric(each.type) for each in known) and not _are_labels(known):
         known = adapted(known)
         shapes = {each.type.shape for each in known}
         if len(shapes) > 1:
@@ -125,6 +125,11 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
         for each in results
     ]
     return merged, column_type
+
+
+def _are_labels(alternatives: Sequence[Bound]) -> bool:
+    """Tell whether all are class labels: with other names each, only their text is common."""
+    return all(each.type.kind == "label" for each in alternatives)
 
 
 def _chosen(
@@ -181,7 +186,7 @@ def bind_cast(site: Site, type_name: str) -> Bound:
 
 def _to_integers(vector: Vector, dtype: np.dtype[np.generic]) -> Vector:
     """Drop fractions; a row with an element that the integers cannot hold is NULL."""
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(dtype.name)
     whole = np.trunc(vector.values.astype(np.float64))
     fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1)
     values = np.where(fits, whole, 0).astype(dtype)
@@ -200,7 +205,7 @@ def _bind_parse(site: Site, operand: Bound, dtype: np.dtype[np.generic]) -> Boun
         read = [_read_number(value) for value in python_values(vectors[0].values)]
         valid = np.array([value is not None for value in read], np.bool_)
         if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
+            limits = np.iinfo(dtype.name)
             valid &= np.array(
                 [value is not None and limits.min <= value <= limits.max for value in read],
                 np.bool_,

@@ -63,7 +63,7 @@ def _bind_iou(site: Site) -> Bound:
 def _required_boxes(site: Site, expr: Bound) -> Bound:
     boxes = required_number(site, expr)
     shape = boxes.type.shape
-    if not shape or shape[-1] not in {CORNERS, None}:
+    if shape[-1:] != (CORNERS,):
         raise site.fail(
             f"boxes [x1, y1, x2, y2] are needed, and {show(expr)} is {describe(expr.type)}", at=expr
         )

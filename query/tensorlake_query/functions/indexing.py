@@ -63,7 +63,7 @@ _Dimension = _Point | _Range
 
 
 def bind_index(site: Site, syntax: ast.Index) -> Bound:
-    """Bind `operand[items]`; the site's arguments are the operand and then each bound that is written."""
+    """Bind `operand[items]`; the site's arguments are the operand, then each bound written."""
     operand = site.args[0]
     if operand.type.kind == "json":
         return _bind_member(site, syntax)
@@ -240,7 +240,7 @@ def _known(bound: _Bound, vectors: Sequence[Vector], like: IntArray) -> IntArray
 def _resolved(
     dimension: _Range, vectors: Sequence[Vector], size: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the first position and the number of positions, as `slice.indices` does for each row."""
+    """Return the first position and how many follow, as `slice.indices` does for each row."""
     step = dimension.step
     lowest, highest = (
         (np.zeros_like(size), size) if step > 0 else (np.full_like(size, -1), size - 1)

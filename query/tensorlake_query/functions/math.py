@@ -1,7 +1,7 @@
 """Element by element: ABS, SQRT, EXP, LOG, FLOOR, CEIL, ROUND.
 
-What NumPy gives is what comes back: the square root of −1 is NaN, the logarithm of 0 is −inf. ROUND
-goes to the even neighbour at .5, as NumPy does.
+Integers give float64 where the answer is not whole. The rest is NumPy's: the square root of −1 is
+NaN, the logarithm of 0 is −inf, and ROUND goes to the even neighbour at .5.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,14 @@ def _bind(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bo
         return apply_ufunc(site, function, cost=cost)
 
     return bind
+
+
+def _bind_real(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bound]:
+    def real(values: AnyArray) -> AnyArray:
+        # NumPy would give float16 for a small integer type
+        return function(values.astype(np.float64) if values.dtype.kind in "biu" else values)
+
+    return _bind(real, cost)
 
 
 def _abs(values: AnyArray) -> AnyArray:
@@ -46,9 +54,9 @@ def _bind_round(site: Site) -> Bound:
 
 FUNCTIONS = (
     Function("ABS", "ABS(x)", "Absolute value.", (1, 1), _bind(_abs, 1)),
-    Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind(np.sqrt, 4)),
-    Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind(np.exp, 8)),
-    Function("LOG", "LOG(x)", "Natural logarithm.", (1, 1), _bind(np.log, 8)),
+    Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind_real(np.sqrt, 4)),
+    Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind_real(np.exp, 8)),
+    Function("LOG", "LOG(x)", "Natural logarithm.", (1, 1), _bind_real(np.log, 8)),
     Function("FLOOR", "FLOOR(x)", "Largest whole number not above x.", (1, 1), _bind(np.floor, 1)),
     Function("CEIL", "CEIL(x)", "Smallest whole number not below x.", (1, 1), _bind(np.ceil, 1)),
     Function(

@@ -21,12 +21,22 @@ from tensorlake_query.types import BOOL, TEXT, broadcast, describe, number
 from tensorlake_query.vectors import Vector, elementwise, valid_of
 
 COMPARISONS: dict[str, Callable[..., AnyArray]] = {
-    "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
 ARITHMETIC: dict[str, Callable[..., AnyArray]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.remainder,
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "//": np.floor_divide,
+    "%": np.remainder,
     "^": np.power,
-}  # fmt: skip
+}
 TEXT_COST = 10.0  # a Python string compared, against one arithmetic operation on an array element
 
 
@@ -54,9 +64,7 @@ def apply_ufunc(
 ) -> Bound:
     """Bind an element-by-element NumPy function over the site's arguments, broadcasting them.
 
-    Args:
-        function: works on arrays of the dtypes that `prepare` returns.
-        prepare: chooses the dtypes to compute in; None keeps those of the arguments.
+    `function` works on arrays of the dtypes that `prepare` chooses, or of those given.
     """
     args = [required_number(site, arg) for arg in site.args]
     args = adapted(args)
@@ -275,12 +283,13 @@ def _same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, B
     if kinds == {"bytes"} or not kinds & {"text", "bytes", "json"}:
         return left, right
     raise site.fail(
-        f"cannot compare {show(left)} ({describe(left.type)}) with {show(right)} ({describe(right.type)})"
+        f"cannot compare {show(left)} ({describe(left.type)}) "
+        f"with {show(right)} ({describe(right.type)})"
     )
 
 
 def _recoded(left: Bound, right: Bound) -> Bound:
-    """Return the labels of `right` as codes of `left`; a name unknown there gets a code that `left` does not have."""
+    """Return the labels of `right` as codes of `left`; a name unknown there gets an unused code."""
     left_names, right_names = left.type.names or (), right.type.names or ()
     code_of = {name: code for code, name in enumerate(left_names)}
     table = np.array(
@@ -316,7 +325,7 @@ def _cast_constant(value: Constant, target: np.dtype[np.generic]) -> Constant:
     if given.dtype.kind == "b" or target.kind == "b":
         return value
     if given.dtype.kind in "iu" and target.kind in "iu":
-        limits = np.iinfo(target)
+        limits = np.iinfo(target.name)
         if given.size and (int(given.min()) < limits.min or int(given.max()) > limits.max):
             return value
     elif given.dtype.kind == "f" and target.kind in "iu":
@@ -333,7 +342,7 @@ def _arithmetic_input(given: Sequence[np.dtype[np.generic]]) -> Sequence[np.dtyp
 
 
 def _power_input(given: Sequence[np.dtype[np.generic]]) -> Sequence[np.dtype[np.generic]]:
-    """Compute powers of integers in float64: NumPy refuses an integer to a negative integer power."""
+    """Compute powers of integers in float64: NumPy refuses negative integer exponents."""
     if all(dtype.kind in "biu" for dtype in given):
         return [np.dtype(np.float64)] * len(given)
     return _arithmetic_input(given)
@@ -368,6 +377,12 @@ def _kleene(*, decides: bool) -> Callable[[Sequence[Vector], int], Vector]:
 
 
 def _membership(operand: Bound, values: Sequence[object]) -> Callable[[AnyArray], BoolArray]:
+    if operand.type.kind == "json":  # lists and dicts compare, and do not hash
+
+        def among_json(array: AnyArray) -> BoolArray:
+            return np.fromiter((each in values for each in array.tolist()), np.bool_, len(array))
+
+        return among_json
     if operand.type.dtype is None:
         wanted = frozenset(values)
 

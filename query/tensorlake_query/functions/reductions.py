@@ -1,4 +1,4 @@
-"""Within a sample: ANY, ALL, sums and extremes of one row's array, over all of it or along one axis.
+"""Within a sample: ANY, ALL, sums and extremes of one row's array, whole or along one axis.
 
 An empty array has the sum 0, is ANY false and ALL true; its mean, minimum and maximum are NULL.
 Sums of integers are int64 (or uint64) as NumPy's are; floats accumulate in float64 and come back in
@@ -32,7 +32,7 @@ AXIS = frozenset({"axis"})
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """A NumPy ufunc that reduces, what it accumulates in, and what an empty array gives (None: NULL)."""
+    """A ufunc that reduces, what it accumulates in, what an empty array gives (None: NULL)."""
 
     ufunc: np.ufunc
     accumulate: Callable[[np.dtype[np.generic]], np.dtype[np.generic]]
@@ -149,7 +149,7 @@ def _segments(
     accumulator: np.dtype[np.generic],
     like: Vector,
 ) -> tuple[AnyArray, np.ndarray[tuple[int], np.dtype[np.bool_]] | None]:
-    """Reduce consecutive runs of `counts` elements; empty runs are filled, and NULL where there is no answer."""
+    """Reduce runs of `counts` elements; also return which runs have an answer (None: all)."""
     result = np.full(len(counts), reduction.empty or 0, accumulator)
     filled = counts > 0
     if filled.any():
@@ -193,10 +193,47 @@ def _along(
 
 
 FUNCTIONS = (
-    Function("ANY", "ANY(condition, axis => n)", "Is it true of any element; false for none.", (1, 1), _bind_condition(_ANY), AXIS),
-    Function("ALL", "ALL(condition, axis => n)", "Is it true of every element; true for none.", (1, 1), _bind_condition(_ALL), AXIS),
-    Function("ARRAY_SUM", "ARRAY_SUM(x, axis => n)", "Sum of the elements.", (1, 1), _bind_number(_SUM), AXIS),
-    Function("ARRAY_MEAN", "ARRAY_MEAN(x, axis => n)", "Mean of the elements.", (1, 1), _bind_number(_MEAN), AXIS),
-    Function("ARRAY_MIN", "ARRAY_MIN(x, axis => n)", "Smallest element.", (1, 1), _bind_number(_MIN), AXIS),
-    Function("ARRAY_MAX", "ARRAY_MAX(x, axis => n)", "Largest element.", (1, 1), _bind_number(_MAX), AXIS),
-)  # fmt: skip
+    Function(
+        "ANY",
+        "ANY(condition, axis => n)",
+        "Is it true of any element; false for none.",
+        (1, 1),
+        _bind_condition(_ANY),
+        AXIS,
+    ),
+    Function(
+        "ALL",
+        "ALL(condition, axis => n)",
+        "Is it true of every element; true for none.",
+        (1, 1),
+        _bind_condition(_ALL),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_SUM",
+        "ARRAY_SUM(x, axis => n)",
+        "Sum of the elements.",
+        (1, 1),
+        _bind_number(_SUM),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MEAN",
+        "ARRAY_MEAN(x, axis => n)",
+        "Mean of the elements.",
+        (1, 1),
+        _bind_number(_MEAN),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MIN",
+        "ARRAY_MIN(x, axis => n)",
+        "Smallest element.",
+        (1, 1),
+        _bind_number(_MIN),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MAX", "ARRAY_MAX(x, axis => n)", "Largest element.", (1, 1), _bind_number(_MAX), AXIS
+    ),
+)

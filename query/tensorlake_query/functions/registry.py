@@ -39,7 +39,7 @@ class Site:
         cost: float = 1.0,
         role: str = "",
     ) -> Apply:
-        """Return the bound call: `args` replace the positional arguments one for one where they were converted."""
+        """Return the bound call; `args` are the positional arguments after conversion."""
         given = tuple(self.args if args is None else args)
         return Apply(
             kernel, (*given, *self.named.values()), column_type, self.syntax, strict, cost, role

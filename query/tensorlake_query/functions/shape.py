@@ -104,6 +104,18 @@ FUNCTIONS = (
     Function("SHAPE", "SHAPE(x)", "Sizes of the dimensions.", (1, 1), _shape_of),
     Function("NDIM", "NDIM(x)", "Number of dimensions.", (1, 1), _bind_ndim),
     Function("SIZE", "SIZE(x)", "Number of elements.", (1, 1), _bind_size),
-    Function("LENGTH", "LENGTH(x)", "Characters of a text, first dimension of an array, members of JSON.", (1, 1), _bind_length),
-    Function("ROW_NUMBER", "ROW_NUMBER()", "The row's number in what is queried, from 0.", (0, 0), _bind_row_number),
-)  # fmt: skip
+    Function(
+        "LENGTH",
+        "LENGTH(x)",
+        "Characters of a text, first dimension of an array, members of JSON.",
+        (1, 1),
+        _bind_length,
+    ),
+    Function(
+        "ROW_NUMBER",
+        "ROW_NUMBER()",
+        "The row's number in what is queried, from 0.",
+        (0, 0),
+        _bind_row_number,
+    ),
+)

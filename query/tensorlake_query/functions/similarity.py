@@ -16,7 +16,15 @@ from tensorlake_query.functions.operators import adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import AnyArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import Shape, broadcast, describe, number
-from tensorlake_query.vectors import Vector, all_valid, conform, counts_of, elementwise, starts_of
+from tensorlake_query.vectors import (
+    Vector,
+    all_valid,
+    conform,
+    counts_of,
+    elementwise,
+    padded,
+    starts_of,
+)
 
 _Combine = Callable[[Vector, Vector, Shape, np.dtype[np.generic]], Vector]
 
@@ -68,12 +76,12 @@ def _computed_in(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 def _dot(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generic]) -> Vector:
     if isinstance(left, UniformBatch) and isinstance(right, UniformBatch):
-        a, b = left.values.astype(dtype, copy=False), right.values.astype(dtype, copy=False)
+        a: AnyArray = left.values.astype(dtype, copy=False)
+        b: AnyArray = right.values.astype(dtype, copy=False)
         ndim = max(a.ndim, b.ndim)
-        a, b = (
-            each.reshape(len(each), *(1,) * (ndim - each.ndim), *each.shape[1:]) for each in (a, b)
-        )
-        return UniformBatch(np.einsum("...i,...i->...", a, b), all_valid((left, right)))
+        a, b = padded(a, ndim), padded(b, ndim)
+        dots: AnyArray = np.einsum("...i,...i->...", a, b)
+        return UniformBatch(np.asarray(dots), all_valid((left, right)))
 
     def product(a: AnyArray, b: AnyArray) -> AnyArray:
         return np.multiply(a, b, dtype=dtype)
@@ -112,6 +120,12 @@ def _cosine(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generi
 
 FUNCTIONS = (
     Function("DOT", "DOT(a, b)", "Inner product.", (2, 2), _bind_pair(_dot, may_be_null=False)),
-    Function("COSINE_SIMILARITY", "COSINE_SIMILARITY(a, b)", "Cosine of the angle.", (2, 2), _bind_pair(_cosine, may_be_null=True)),
+    Function(
+        "COSINE_SIMILARITY",
+        "COSINE_SIMILARITY(a, b)",
+        "Cosine of the angle.",
+        (2, 2),
+        _bind_pair(_cosine, may_be_null=True),
+    ),
     Function("L2_NORM", "L2_NORM(x)", "Euclidean length.", (1, 1), _bind_norm),
-)  # fmt: skip
+)

@@ -72,7 +72,7 @@ def like_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _pieces(pattern: str) -> list[list[str]]:
-    """Cut a pattern at its `%`; each piece is a list of regular expressions for one character each."""
+    """Cut a pattern at its `%`; a piece is a list of one regular expression a character."""
     pieces: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:
@@ -104,11 +104,13 @@ def _bind_case(change: Callable[[str], str]) -> Callable[[Site], Bound]:
 
 
 def _bind_contains(site: Site) -> Bound:
-    """Bind CONTAINS: a part of a text, or an element of an array, of class labels, of a JSON list."""
+    """Bind CONTAINS: part of a text, or element of an array, of labels, of a JSON list."""
     container, value = site.args
-    if container.type.shape:
+    if container.type.shape or container.type.kind == "label":
         written = tuple(ast.operands(site.syntax))
         equal = ast.Compare("=", written[0], written[1], span=site.syntax.span)
+        if not container.type.shape:
+            return site.bind(equal)
         return site.bind(ast.Call("ANY", (equal,), span=site.syntax.span))
     if container.type.kind == "json":
         return _bind_json_contains(site)
@@ -150,5 +152,11 @@ def _bind_json_contains(site: Site) -> Bound:
 FUNCTIONS = (
     Function("LOWER", "LOWER(text)", "Text in lower case.", (1, 1), _bind_case(str.lower)),
     Function("UPPER", "UPPER(text)", "Text in upper case.", (1, 1), _bind_case(str.upper)),
-    Function("CONTAINS", "CONTAINS(x, value)", "Is the value a part of the text, or an element of the array.", (2, 2), _bind_contains),
-)  # fmt: skip
+    Function(
+        "CONTAINS",
+        "CONTAINS(x, value)",
+        "Is the value a part of the text, or an element of the array.",
+        (2, 2),
+        _bind_contains,
+    ),
+)

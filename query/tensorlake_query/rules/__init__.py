@@ -33,6 +33,6 @@ def optimized(plan: Project) -> Project:
 
 
 __all__ = [
-    "RULES", "drop_decided_filters", "fold_constants", "keep_top_k", "optimized", "order_filters", "prune_columns",
-    "prune_zones", "read_late", "split_filters",
+    "RULES", "drop_decided_filters", "fold_constants", "keep_top_k", "optimized", "order_filters",
+    "prune_columns", "prune_zones", "read_late", "split_filters",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ def split_filters(plan: Plan) -> Plan:
 
 
 def order_filters(plan: Plan) -> Plan:
-    """Put the filters of one run in the order of cost per row they remove; equals stay as written."""
+    """Order the filters of one run by cost per row they remove; equals stay as written."""
     steps = list(chain(plan))
     ordered: list[Plan] = []
     run: list[Filter] = []

@@ -20,7 +20,7 @@ from tensorlake_query.vectors import RowError, Vector, all_valid, constant
 
 
 def fold_constants(plan: Plan) -> Plan:
-    """Replace every call whose arguments are all constants by its value, and simplify AND and OR."""
+    """Replace each call of constants by its value, and simplify AND and OR."""
     return rewritten(plan, lambda step: with_expressions(step, _folded))
 
 

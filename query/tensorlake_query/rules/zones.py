@@ -5,7 +5,7 @@ from tensorlake_query.zones import is_prunable
 
 
 def prune_zones(plan: Plan) -> Plan:
-    """Copy the prunable conditions of the filters above a scan into it; the filters stay, for the rows it lets by."""
+    """Copy the prunable conditions above a scan into it; the filters stay, for rows it lets by."""
     return rewritten(plan, _pushed)
 
 
@@ -28,4 +28,6 @@ def _with_condition(plan: Plan, step: Filter) -> Plan:
     if isinstance(plan, Filter):
         return Filter(_with_condition(plan.input, step), plan.predicate)
     assert isinstance(plan, Scan), "only filters stand between"
+    if any(each is step.predicate for each in plan.prunable):
+        return plan
     return Scan(plan.columns, (*plan.prunable, step.predicate))

@@ -1,0 +1,91 @@
+"""Canonical text says what the tree says: `parse(print_query(query)) == query` for any tree."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorlake_query import ast, parse, parse_predicate, print_expr, print_query
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["a", "b", "order", "array", "camera/left", 'say "x"', "Ünï", "_", "asc", "a b"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6),
+)
+PLAIN_NAMES = st.sampled_from(["x", "low", "a1", "_p"])
+# the parser gives −1 as one literal and −x as a sign, so a sign never stands before a number
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False)
+)
+LITERALS = st.one_of(NUMBERS, st.text(max_size=8), st.booleans(), st.none()).map(ast.Literal)
+LEAVES = st.one_of(LITERALS, NAMES.map(ast.Column), PLAIN_NAMES.map(ast.Parameter))
+
+ARITHMETIC = st.sampled_from(["+", "-", "*", "/", "//", "%", "^", "||"])
+COMPARISONS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+
+
+def several(items, smallest=1):
+    return st.lists(items, min_size=smallest, max_size=3).map(tuple)
+
+
+def larger(inner):
+    maybe = st.none() | inner
+    slices = st.builds(ast.Slice, maybe, maybe, maybe)
+    items = several(inner | slices | st.just(ast.Rest()))
+    # the parser takes `x[...]` of a bare literal as an index too, but never a sign before a number
+    signed = inner.filter(
+        lambda e: not (isinstance(e, ast.Literal) and isinstance(e.value, int | float))
+    )
+    named = st.builds(ast.Named, PLAIN_NAMES, inner)
+    arms = several(st.builds(ast.When, inner, inner))
+    return st.one_of(
+        st.builds(ast.Array, several(inner, 0)),
+        st.builds(ast.Unary, st.sampled_from("+-"), signed),
+        st.builds(ast.Binary, ARITHMETIC, inner, inner),
+        st.builds(ast.Compare, COMPARISONS, inner, inner),
+        st.builds(ast.And, several(inner, 2)),
+        st.builds(ast.Or, several(inner, 2)),
+        st.builds(ast.Not, inner),
+        st.builds(ast.Between, inner, inner, inner, st.booleans()),
+        st.builds(ast.InList, inner, several(inner), st.booleans()),
+        st.builds(ast.IsNull, inner, st.booleans()),
+        st.builds(ast.Like, inner, inner, st.booleans(), st.booleans()),
+        st.builds(ast.Case, maybe, arms, maybe),
+        st.builds(ast.Cast, inner, st.sampled_from(["float", "int8", "text"])),
+        st.builds(ast.Index, inner, items),
+        st.builds(ast.Call, st.sampled_from(["ANY", "SHAPE", "F"]), several(inner, 0),
+                  st.lists(named, max_size=2).map(tuple)),
+        st.just(ast.Call("COUNT", (ast.Star(),))),
+    )  # fmt: skip
+
+
+EXPRESSIONS = st.recursive(LEAVES, larger, max_leaves=12)
+COUNTS = st.one_of(st.integers(0, 100).map(ast.Literal), PLAIN_NAMES.map(ast.Parameter))
+QUERIES = st.builds(
+    ast.Query,
+    select=several(
+        st.just(ast.Output(ast.Star())) | st.builds(ast.Output, EXPRESSIONS, st.none() | NAMES)
+    ),
+    from_this=st.booleans(),
+    where=st.none() | EXPRESSIONS,
+    group_by=several(EXPRESSIONS, 0),
+    having=st.none() | EXPRESSIONS,
+    order_by=several(st.builds(ast.OrderKey, EXPRESSIONS, st.booleans(), st.booleans()), 0),
+    limit=st.none() | st.builds(ast.Limit, COUNTS, st.booleans()),
+    offset=st.none() | COUNTS,
+    explain=st.booleans(),
+)  # fmt: skip
+
+
+@given(EXPRESSIONS)
+def test_printing_and_parsing_an_expression_gives_it_back(expr):
+    text = print_expr(expr)
+
+    again = parse_predicate(text)
+
+    assert repr(again) == repr(expr)  # as text, since 1 == 1.0 == True in Python
+    assert print_expr(again) == text
+
+
+@given(QUERIES)
+def test_printing_and_parsing_a_query_gives_it_back(query):
+    assert parse(print_query(query)) == query

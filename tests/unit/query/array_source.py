@@ -1,0 +1,116 @@
+"""A column source over plain Python samples, which remembers what was read of it.
+
+`samples` turns a batch back into one Python value a row: what the tests compare with.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tensorlake_query import (
+    Batch,
+    ColumnStatistics,
+    ColumnType,
+    ObjectBatch,
+    RaggedBatch,
+    UniformBatch,
+)
+
+NUMBER = ColumnType("number", "float64", ())
+
+
+class ArraySource:
+    """Columns of samples held in lists; None is NULL. Zone maps cover `zone_rows` rows each."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, tuple[ColumnType, Sequence[object]]],
+        *,
+        zone_rows: int | None = None,
+    ) -> None:
+        self.columns = dict(columns)
+        self.zone_rows = zone_rows
+        self.reads: dict[str, list[int]] = {}
+        self.shape_reads: dict[str, int] = {}
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        return {name: kind for name, (kind, _) in self.columns.items()}
+
+    @property
+    def num_rows(self) -> int:
+        return len(next(iter(self.columns.values()))[1]) if self.columns else 0
+
+    def read(self, column: str, rows: np.ndarray) -> Batch:
+        self.reads.setdefault(column, []).extend(rows.tolist())
+        kind, data = self.columns[column]
+        return batch_of([data[row] for row in rows.tolist()], kind)
+
+    def shapes(self, column: str, rows: np.ndarray) -> np.ndarray:
+        self.shape_reads[column] = self.shape_reads.get(column, 0) + len(rows)
+        kind, data = self.columns[column]
+        missing = (-1,) * len(kind.shape)
+        shapes = [missing if data[row] is None else np.shape(data[row]) for row in rows.tolist()]
+        return np.array(shapes, np.int64).reshape(len(rows), len(kind.shape))
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        kind, data = self.columns[column]
+        if self.zone_rows is None or kind.kind in {"json", "bytes", "media"}:
+            return None
+        starts = [*range(0, self.num_rows, self.zone_rows), self.num_rows]
+        low, high, nulls, known = [], [], [], []
+        for start, stop in pairwise(starts):
+            zone = [each for each in data[start:stop] if each is not None]
+            nulls.append(stop - start - len(zone))
+            flat = [item for each in zone for item in np.asarray(each).reshape(-1).tolist()]
+            flat = [item for item in flat if item == item]  # noqa: PLR0124 NaN is outside every order
+            known.append(bool(flat))
+            filler = "" if kind.kind == "text" else 0
+            low.append(min(flat, default=filler))
+            high.append(max(flat, default=filler))
+        dtype = object if kind.dtype is None else kind.dtype
+        return ColumnStatistics(
+            np.array(starts, np.int64),
+            np.array(low, dtype),
+            np.array(high, dtype),
+            np.array(nulls, np.int64),
+            np.array(known, np.bool_),
+        )
+
+
+def batch_of(samples: Sequence[object], kind: ColumnType) -> Batch:
+    """Return samples in the form that a source gives for a column's type."""
+    if kind.dtype is None:
+        return ObjectBatch(list(samples))
+    valid = np.array([each is not None for each in samples], np.bool_)
+    checked = None if valid.all() else valid
+    if None not in kind.shape:
+        zero = np.zeros(kind.shape, kind.dtype)
+        filled = [zero if each is None else np.asarray(each, kind.dtype) for each in samples]
+        stacked = np.array(filled, kind.dtype).reshape(len(samples), *kind.shape)
+        return UniformBatch(stacked, checked)
+    empty = np.zeros([size or 0 for size in kind.shape], kind.dtype)
+    arrays = [empty if each is None else np.asarray(each, kind.dtype) for each in samples]
+    flat = [array.reshape(-1) for array in arrays]
+    values = np.concatenate(flat) if flat else np.zeros(0, kind.dtype)
+    shapes = np.array([array.shape for array in arrays], np.int64)
+    return RaggedBatch(values, shapes.reshape(len(samples), len(kind.shape)), checked)
+
+
+def samples(batch: Batch) -> list[object]:
+    """Return one value a row: None, a Python scalar, or nested lists."""
+    if isinstance(batch, ObjectBatch):
+        return list(batch.values)
+    if isinstance(batch, UniformBatch):
+        valid = np.ones(len(batch.values), bool) if batch.valid is None else batch.valid
+        return [row if ok else None for row, ok in zip(batch.values.tolist(), valid, strict=True)]
+    valid = np.ones(len(batch.shapes), bool) if batch.valid is None else batch.valid
+    rows: list[object] = []
+    start = 0
+    for shape, ok in zip(batch.shapes.tolist(), valid, strict=True):
+        stop = start + int(np.prod(shape, dtype=np.int64))
+        rows.append(batch.values[start:stop].reshape(shape).tolist() if ok else None)
+        start = stop
+    assert start == len(batch.values), "shapes and values disagree"
+    return rows

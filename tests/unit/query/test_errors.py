@@ -1,0 +1,327 @@
+"""Every mistake is one error: its kind, its place in the text, and what to write instead."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tensorlake_query import (
+    ColumnType,
+    QueryError,
+    QueryLimitError,
+    QueryNameError,
+    QuerySyntaxError,
+    QueryTypeError,
+    ast,
+    compile_query,
+    parse_predicate,
+)
+from tests.unit.query.array_source import NUMBER, ArraySource
+from tests.unit.query.pets import pets
+
+SCHEMA = {
+    "image": ColumnType("media", "uint8", (None, None, 3)),
+    "label": ColumnType("label", "int64", (), ("cat", "dog")),
+    "boxes": ColumnType("number", "float32", (None, 4)),
+    "caption": ColumnType("text", None, (), nullable=True),
+    "meta": ColumnType("json", None, (), nullable=True),
+    "score": ColumnType("number", "float32", ()),
+}
+
+# As the design's page of messages has them: kind, place, the line, the marker, what to write.
+GOLDEN = {
+    "WHERE lable = 'cat'": (
+        QueryNameError,
+        """\
+[query-name] at line 1, column 7: no tensor or function 'lable'
+    WHERE lable = 'cat'
+          ^^^^^ did you mean 'label'?   tensors: image, label, boxes, caption, meta, score""",
+    ),
+    "WHERE boxes > 10": (
+        QueryTypeError,
+        """\
+[query-type] at line 1, column 7: 'boxes' is an array (None, 4); a comparison with a number \
+gives many answers a row
+    WHERE boxes > 10
+          ^^^^^^^^^^ write ANY(boxes > 10) or ALL(boxes > 10), or one element: boxes[0, 2] > 10""",
+    ),
+    "WHERE label = 'dgo'": (
+        QueryNameError,
+        """\
+[query-name] at line 1, column 15: 'label' has no class 'dgo'
+    WHERE label = 'dgo'
+                  ^^^^^ did you mean 'dog'?   classes: cat, dog""",
+    ),
+    "SELECT *\nWHERE score > 1\n  AND scre < 2": (
+        QueryNameError,
+        """\
+[query-name] at line 3, column 7: no tensor or function 'scre'
+      AND scre < 2
+          ^^^^ did you mean 'score'?   tensors: image, label, boxes, caption, meta, score""",
+    ),
+    "SELECT * WHERE label = 'cat' UNION SELECT *": (
+        QuerySyntaxError,
+        """\
+[query-syntax] at line 1, column 30: UNION is not supported yet
+    SELECT * WHERE label = 'cat' UNION SELECT *
+                                 ^^^^^""",
+    ),
+    "WHERE score = NULL": (
+        QueryTypeError,
+        """\
+[query-type] at line 1, column 7: a comparison with NULL is never true (= NULL)
+    WHERE score = NULL
+          ^^^^^^^^^^^^ write score IS NULL""",
+    ),
+    "WHERE (score > 1": (
+        QuerySyntaxError,
+        """\
+[query-syntax] at line 1, column 17: the query ends too early
+    WHERE (score > 1
+                    ^ expected ')'""",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", list(GOLDEN))
+def test_an_error_points_at_the_text_and_says_what_to_write(text):
+    kind, expected = GOLDEN[text]
+
+    with pytest.raises(QueryError) as caught:
+        compile_query(text, SCHEMA)
+
+    assert type(caught.value) is kind
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "where", "says"),
+    [
+        # habits of other languages
+        ('WHERE caption = "cat"', QueryNameError, '"cat"', "single quotes: 'cat'"),
+        ("WHERE score != NULL", QueryTypeError, "score != NULL", "score IS NOT NULL"),
+        ("WHERE score > 1 && score < 2", QuerySyntaxError, "&&", "write AND"),
+        ("WHERE !score", QuerySyntaxError, "!", "write NOT"),
+        ("WHERE label IN ['cat']", QuerySyntaxError, "[", "write IN ('a', 'b')"),
+        ("WHERE score > :low", QuerySyntaxError, ":low", "write $low"),
+        ("WHERE score > ?", QuerySyntaxError, "?", "$name"),
+        ("SELECT *;", QuerySyntaxError, ";", "one statement"),
+        ("WHERE caption = 'cat", QuerySyntaxError, "'", "no closing"),
+        ('WHERE "caption', QuerySyntaxError, '"', "no closing"),
+        ("WHERE score > 1 /* and", QuerySyntaxError, "/*", "closing */"),
+        ("WHERE score = {1}", QuerySyntaxError, "{", "ARRAY[1, 2]"),
+        # shape of the text
+        ("", QuerySyntaxError, "", "SELECT *"),
+        ("  \n ", QuerySyntaxError, "", "SELECT *"),
+        ("SELECT", QuerySyntaxError, "", "a value"),
+        ("SELECT score label", QuerySyntaxError, "label", "an operator"),
+        ("WHERE score >", QuerySyntaxError, "", "a value"),
+        ("WHERE order = 1", QuerySyntaxError, "order", '"order"'),
+        ("LIMIT -1", QuerySyntaxError, "-", "expected"),
+        ("LIMIT score", QuerySyntaxError, "score", "NUMBER"),
+        ("score > 1", QuerySyntaxError, "score", "expected"),
+        ("WHERE score > 99999999999999999999", QuerySyntaxError, "9" * 20, "1e20"),
+        ("WHERE score > 1e999", QuerySyntaxError, "1e999", "beyond float64"),
+        ("SELECT ANY(axis => 0, boxes)", QuerySyntaxError, "boxes", "after a named one"),
+        # not supported yet
+        ("SELECT * FROM other", QuerySyntaxError, "other", "only 'this'"),
+        ("SELECT * FROM 's3://a'", QuerySyntaxError, "'s3://a'", "only 'this'"),
+        ("SELECT * FROM (SELECT *)", QuerySyntaxError, "(", "sub-queries"),
+        ("WHERE score IN (SELECT score)", QuerySyntaxError, "SELECT", "sub-queries"),
+        ("SELECT * FROM this JOIN that", QuerySyntaxError, "JOIN", "not supported"),
+        ("SELECT * FROM this LEFT JOIN that", QuerySyntaxError, "LEFT", "not supported"),
+        ("SELECT * FROM this VERSION 'a'", QuerySyntaxError, "VERSION", "not supported"),
+        ("SELECT * FROM this TAG 'a'", QuerySyntaxError, "TAG", "not supported"),
+        ("WITH a AS (SELECT *) SELECT *", QuerySyntaxError, "WITH", "not supported"),
+        ("SELECT DISTINCT label", QuerySyntaxError, "DISTINCT", "not supported"),
+        ("SELECT COUNT(DISTINCT label)", QuerySyntaxError, "DISTINCT", "not supported"),
+        ("SELECT TOP 3 label", QuerySyntaxError, "TOP", "not supported"),
+        ("WHERE label EXPAND BY 1 1", QuerySyntaxError, "EXPAND", "not supported"),
+        ("SELECT * UNGROUP BY label", QuerySyntaxError, "UNGROUP", "not supported"),
+        ("SELECT * ARRANGE BY label", QuerySyntaxError, "ARRANGE", "not supported"),
+        ("SELECT * SAMPLE BY score", QuerySyntaxError, "SAMPLE", "not supported"),
+        ("SELECT * INTERSECT SELECT *", QuerySyntaxError, "INTERSECT", "not supported"),
+        ("SELECT * EXCEPT SELECT *", QuerySyntaxError, "EXCEPT", "not supported"),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY score)", QuerySyntaxError, "OVER", "not supported"),
+        ("WHERE caption REGEXP 'a'", QuerySyntaxError, "REGEXP", "not supported"),
+        ("WHERE caption GLOB 'a'", QuerySyntaxError, "GLOB", "not supported"),
+        ("WHERE score > DATE '2026-01-01'", QuerySyntaxError, "DATE", "not supported"),
+        ("WHERE EXISTS (SELECT *)", QuerySyntaxError, "SELECT", "sub-queries"),
+        ("EXPLAIN ANALYZE SELECT *", QuerySyntaxError, "ANALYZE", "not supported"),
+        ("ORDER BY DOT(boxes, boxes) APPROX", QuerySyntaxError, "APPROX", "not supported"),
+        ("UPDATE this SET score = 1", QuerySyntaxError, "UPDATE", "not supported"),
+        ("SELECT * GROUP BY label", QueryTypeError, "*", "not supported"),
+        # names
+        ("WHERE flor(score) > 1", QueryNameError, "flor", "did you mean 'FLOOR'?"),
+        ("SELECT score AS s WHERE s > 1", QueryNameError, "s", "an alias"),
+        ("WHERE label IN ('cat', 'cow')", QueryNameError, "'cow'", "classes: cat, dog"),
+        ("SELECT score, label AS score", QueryNameError, "label AS score", "two outputs"),
+        ("WHERE score > $low", QueryNameError, "$low", "no value"),
+        ("WHERE CAST(score AS flot) > 1", QueryTypeError, "CAST(score AS flot)", "'float'"),
+        # types
+        ("WHERE caption > 1", QueryTypeError, "caption > 1", "cannot compare"),
+        ("WHERE caption", QueryTypeError, "caption", "is text"),
+        ("WHERE caption AND label", QueryTypeError, "caption", "is text"),
+        ("WHERE boxes", QueryTypeError, "boxes", "ANY(boxes)"),
+        ("WHERE score > 1 AND NOT boxes > 1", QueryTypeError, "boxes > 1", "ANY(boxes > 1)"),
+        ("WHERE boxes IN (1, 2)", QueryTypeError, "boxes", "single values"),
+        ("WHERE score + caption > 1", QueryTypeError, "caption", "a number is needed"),
+        ("WHERE LOWER(score) = 'a'", QueryTypeError, "score", "text is needed"),
+        ("WHERE label < 'cat'", QueryTypeError, "'cat'", "no order"),
+        ("WHERE caption LIKE caption", QueryTypeError, "caption", "pattern"),
+        ("WHERE meta > meta", QueryTypeError, "meta > meta", "no order"),
+        ("WHERE score[0] > 1", QueryTypeError, "score", "nothing to index"),
+        ("SELECT boxes[0, 4]", QueryTypeError, "boxes[0, 4]", "outside dimension 1"),
+        ("SELECT boxes[0, 0, 0]", QueryTypeError, "boxes[0, 0, 0]", "3 indices"),
+        ("SELECT boxes[..., ...]", QueryTypeError, "boxes[..., ...]", "only one"),
+        ("SELECT boxes['a']", QueryTypeError, "'a'", "whole number"),
+        ("SELECT boxes[0.5]", QueryTypeError, "0.5", "whole number"),
+        ("SELECT boxes[::0]", QueryTypeError, "boxes[::0]", "other than 0"),
+        ("SELECT meta[0:1]", QueryTypeError, "meta[0:1]", "not slices"),
+        ("SELECT boxes + ARRAY[1, 2, 3]", QueryTypeError, "boxes + ARRAY[1, 2, 3]", "do not fit"),
+        ("SELECT DOT(boxes, [1, 2])", QueryTypeError, "DOT(boxes, [1, 2])", "different lengths"),
+        ("SELECT DOT(boxes, [1])", QueryTypeError, "DOT(boxes, [1])", "different lengths"),
+        ("SELECT AREA(score)", QueryTypeError, "score", "boxes"),
+        ("SELECT [1, [2]]", QueryTypeError, "[1, [2]]", "differ in length"),
+        ("SELECT [score]", QueryTypeError, "score", "constant numbers"),
+        ("SELECT ANY(boxes > 1, axis => 2)", QueryTypeError, "ANY(boxes > 1, axis => 2)", "axis 2"),
+        ("SELECT ANY(boxes > 1, axis => label)", QueryTypeError, "label", "axis => 0"),
+        ("SELECT ANY(boxes > 1, ax => 0)", QueryTypeError, "ax => 0", "no option 'ax'"),
+        ("SELECT ABS()", QueryTypeError, "ABS()", "takes 1 argument, got 0"),
+        ("SELECT ABS(*)", QueryTypeError, "ABS(*)", "ABS(x)"),
+        ("SELECT SHAPE(caption)", QueryTypeError, "caption", "LENGTH(x)"),
+        ("SELECT CASE WHEN label THEN 1 ELSE 'a' END", QueryTypeError,
+         "CASE WHEN label THEN 1 ELSE 'a' END", "different kinds"),
+        ("ORDER BY boxes", QueryTypeError, "boxes", "ARRAY_MAX(boxes)"),
+        ("ORDER BY meta", QueryTypeError, "meta", "CAST(meta AS FLOAT)"),
+        ("SELECT SUM(boxes)", QueryTypeError, "SUM(boxes)", "ARRAY_SUM(boxes)"),
+        ("SELECT SUM(caption)", QueryTypeError, "caption", "a number is needed"),
+        ("SELECT SUM(*)", QueryTypeError, "SUM(*)", "SUM(x)"),
+        ("SELECT score, COUNT(*)", QueryTypeError, "score", "GROUP BY score"),
+        ("SELECT SUM(COUNT(*))", QueryTypeError, "COUNT(*)", "cannot stand here"),
+        ("WHERE COUNT(*) > 1", QueryTypeError, "COUNT(*)", "cannot stand here"),
+        ("HAVING score > 1", QueryTypeError, "score > 1", "write WHERE"),
+        ("SELECT COUNT(*) GROUP BY boxes", QueryTypeError, "boxes", "comparable"),
+        ("LIMIT 1.5", QueryTypeError, "1.5", "whole number"),
+        ("LIMIT 101 PERCENT", QueryTypeError, "101", "0 to 100"),
+    ],
+)  # fmt: skip
+def test_each_mistake_has_its_kind_place_and_hint(text, kind, where, says):
+    with pytest.raises(QueryError) as caught:
+        compile_query(text, SCHEMA)
+
+    error = caught.value
+    assert type(error) is kind, str(error)
+    assert text[error.span.start : error.span.stop] == where
+    assert says in str(error)
+    assert (error.text, error.code) == (text, kind.code)
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "kind", "says"),
+    [
+        ("WHERE score > 1", {"low": 1}, QueryNameError, "'low' is given"),
+        ("WHERE score > $low", {"lwo": 1}, QueryNameError, "no value for the parameter $low"),
+        ("WHERE score > $low", {"low": object()}, QueryTypeError, "object"),
+        ("WHERE score > $low", {"low": ["a"]}, QueryTypeError, "list"),
+        ("WHERE score > $low", {"low": [[1], [2, 3]]}, QueryTypeError, "list"),
+        ("WHERE score > $low", {"low": 2**70}, QueryTypeError, "int"),
+        ("WHERE score > $low", {"low": np.ones(3)}, QueryTypeError, "many answers"),
+        ("WHERE score = $low", {"low": None}, QueryTypeError, "IS NULL"),
+        ("WHERE label = $low", {"low": "dgo"}, QueryNameError, "did you mean 'dog'?"),
+        ("LIMIT $low", {"low": "3"}, QueryTypeError, "whole number"),
+        ("LIMIT $low", {"low": -1}, QueryTypeError, "whole number"),
+    ],
+)
+def test_a_wrong_parameter_is_named(text, params, kind, says):
+    with pytest.raises(kind, match=re.escape(says)):
+        compile_query(text, SCHEMA, params=params)
+
+
+def test_rows_whose_shapes_do_not_fit_are_named():
+    kind = ColumnType("number", "int64", (None,))
+    source = ArraySource({"a": (kind, [[1, 2], [1, 2]]), "b": (kind, [[3, 4], [1, 2, 3]])})
+
+    with pytest.raises(
+        QueryTypeError, match=r"row 1: shapes \(2,\) and \(3,\) do not fit together"
+    ):
+        compile_query("SELECT a + b AS c", source.schema).run(source)
+
+
+def test_an_unknown_output_is_named():
+    source = pets()
+    compiled = compile_query("SELECT score AS s, tiny + 1 AS more", source.schema)
+
+    with pytest.raises(QueryNameError, match="did you mean 'more'"):
+        compiled.evaluate(source, "mroe", np.array([0]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WHERE " + "NOT " * 1000 + "true",
+        "WHERE " + "-" + " -" * 1000 + " 1 = 1",
+        "WHERE " + "[" * 1000 + "]" * 1000,
+        "WHERE score" + "[0]" * 1000,
+        "WHERE " + " + ".join(["1"] * 1000) + " > 1",
+        "WHERE " + "ABS(" * 1000 + "1" + ")" * 1000 + " > 1",
+        "WHERE " + "CASE WHEN true THEN " * 1000 + "1" + " END" * 1000,
+        "WHERE score > " + "9" * 100_000,
+        "WHERE " + "x" * 300_000,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_depth_and_length_are_bounded(text):
+    with pytest.raises(QueryError):
+        compile_query(text, SCHEMA)
+
+
+def test_parentheses_alone_are_not_deep():
+    text = "WHERE " + "(" * 1000 + "1 = 1" + ")" * 1000
+
+    assert compile_query(text, SCHEMA).text == "WHERE 1 = 1"
+
+
+def test_many_conditions_are_not_deep():
+    text = "WHERE " + " OR ".join(f"score = {number}" for number in range(1000))
+    source = ArraySource({"score": (NUMBER, [5.0, -1.0])})
+
+    assert compile_query(text, source.schema).run(source).rows.tolist() == [0]
+
+
+def test_a_tree_that_is_too_deep_is_refused():
+    expr: ast.Expr = ast.Literal(value=True)
+    for _ in range(1000):
+        expr = ast.Not(expr)
+
+    with pytest.raises(QueryLimitError, match="levels deep"):
+        compile_query(ast.Query(where=expr), SCHEMA)
+
+
+def test_a_long_line_is_shown_around_the_mistake():
+    text = "WHERE " + " AND ".join(["score > 1"] * 50) + " AND scroe > 2"
+
+    with pytest.raises(QueryNameError) as caught:
+        compile_query(text, SCHEMA)
+
+    _, line, marker = str(caught.value).split("\n")
+    assert len(line) < 120
+    assert line[marker.index("^") :].startswith("scroe")
+
+
+def test_a_predicate_needs_no_where():
+    assert parse_predicate("label = 'cat'") == ast.Compare(
+        "=", ast.Column("label"), ast.Literal("cat")
+    )
+    with pytest.raises(QuerySyntaxError):
+        parse_predicate("WHERE label = 'cat'")
+    with pytest.raises(QuerySyntaxError):
+        parse_predicate("label = 'cat' LIMIT 3")
+
+
+def test_query_errors_are_value_errors():
+    assert issubclass(QueryError, ValueError)
+    codes = {
+        each.code for each in (QuerySyntaxError, QueryNameError, QueryTypeError, QueryLimitError)
+    }
+    assert codes == {"query-syntax", "query-name", "query-type", "query-limit"}

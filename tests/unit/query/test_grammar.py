@@ -1,0 +1,123 @@
+"""The grammar: no conflict hidden, the reserved words in step, the printer its inverse."""
+
+import logging
+import re
+from importlib.resources import files
+
+import pytest
+from lark import Lark, logger
+
+from tensorlake_query import ast, parse, parse_predicate, print_expr, print_query
+from tensorlake_query.printer import RESERVED
+
+GRAMMAR = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
+
+
+def test_the_grammar_has_no_conflict(caplog, monkeypatch):
+    # Lark settles shift/reduce conflicts by itself, and says so only in its debug log
+    monkeypatch.setattr(logger, "propagate", True)
+    with caplog.at_level(logging.DEBUG, logger=logger.name):
+        Lark(GRAMMAR, parser="lalr", start=["query", "predicate"], debug=True)
+
+    assert [record.message for record in caplog.records if "onflict" in record.message] == []
+
+
+def test_the_conflict_log_would_tell(caplog, monkeypatch):
+    monkeypatch.setattr(logger, "propagate", True)
+    with caplog.at_level(logging.DEBUG, logger=logger.name):
+        Lark('start: e\ne: e "+" e | "1"', parser="lalr", debug=True)
+
+    assert any("onflict" in record.message for record in caplog.records)
+
+
+def test_the_printer_knows_the_words_that_the_grammar_reserves():
+    excluded = re.search(r"NAME: /\(\?!\(\?:([a-z|]+)\)", GRAMMAR)
+
+    assert excluded is not None
+    assert set(excluded.group(1).split("|")) == RESERVED
+
+
+@pytest.mark.parametrize("word", sorted(RESERVED))
+def test_a_reserved_word_is_a_name_in_quotes(word):
+    assert print_expr(ast.Column(word)) == f'"{word}"'
+    assert parse_predicate(f'"{word}" = 1').left == ast.Column(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("select * where a==1", "SELECT * WHERE a = 1"),
+        ("WHERE (a <> 1)", "WHERE a != 1"),
+        ("where ((a = 1) and (b = 2)) or (c = 3)", "WHERE a = 1 AND b = 2 OR c = 3"),
+        ("where a = 1 and (b = 2 or c = 3)", "WHERE a = 1 AND (b = 2 OR c = 3)"),
+        ("where not (a = 1 and b = 2)", "WHERE NOT (a = 1 AND b = 2)"),
+        ("where not a is null", "WHERE NOT a IS NULL"),
+        ("where (a + b) * c - (d - e) > 0", "WHERE (a + b) * c - (d - e) > 0"),
+        ("where a - (b + c) = a - b + c", "WHERE a - (b + c) = a - b + c"),
+        ("where (a ^ b) ^ c = a ^ (b ^ c)", "WHERE (a ^ b) ^ c = a ^ b ^ c"),
+        ("where (-a) ^ 2 = -a ^ 2", "WHERE (-a) ^ 2 = -a ^ 2"),
+        ("where - - a = -(-1)", "WHERE -(-a) = -(-1)"),
+        ("where (a + b)[0] = 1", "WHERE (a + b)[0] = 1"),
+        ("where a in array[1,2]", "WHERE a IN (1, 2)"),
+        ("where a in $few", "WHERE a IN ($few)"),
+        ("where a not in (1)", "WHERE a NOT IN (1)"),
+        ("where b not between 1 and 2", "WHERE b NOT BETWEEN 1 AND 2"),
+        ("where a not ilike 'x%'", "WHERE a NOT ILIKE 'x%'"),
+        ("where x[ : , ::2, ... , -1]=[1]", "WHERE x[:, ::2, ..., -1] = ARRAY[1]"),
+        ("select any(a, axis=0), count( * )", "SELECT ANY(a, axis => 0), COUNT(*)"),
+        ('select cast(a as float) as "x y"', 'SELECT CAST(a AS FLOAT) AS "x y"'),
+        ("select case a when 1 then 'b' end", "SELECT CASE a WHEN 1 THEN 'b' END"),
+        ("from this order by a asc", "FROM this ORDER BY a"),
+        ("order by a nulls last, b desc nulls first", "ORDER BY a, b DESC NULLS FIRST"),
+        ("limit 10 percent offset $n", "LIMIT 10 PERCENT OFFSET $n"),
+        ("group by a having true", "GROUP BY a HAVING TRUE"),
+        ("explain select a", "EXPLAIN SELECT a"),
+        ("where a = 1.50e2", "WHERE a = 150.0"),
+    ],
+)  # fmt: skip
+def test_canonical_text_is_upper_case_with_no_needless_parenthesis(text, canonical):
+    assert print_query(parse(text)) == canonical
+    assert parse(canonical) == parse(text)
+
+
+def test_spans_point_at_the_text():
+    text = "SELECT a WHERE  lower( b ) = 'x' AND c[1, 2:] > 3"
+    where = parse(text).where
+    assert isinstance(where, ast.And)
+
+    shown = [text[node.span.start : node.span.stop] for node in ast.walk(where)]
+
+    assert set(shown) >= {"lower( b )", "'x'", "c[1, 2:]", "2:", "c[1, 2:] > 3", "b"}
+
+
+def test_operands_can_be_replaced_in_order():
+    expr = parse_predicate("CASE WHEN a THEN b ELSE c[d, e:f] END")
+
+    renamed = ast.with_operands(
+        expr, [ast.Column(f"x{n}") for n, _ in enumerate(ast.operands(expr))]
+    )
+
+    assert print_expr(renamed) == "CASE WHEN x0 THEN x1 ELSE x2 END"
+
+
+def test_a_tree_needs_no_text():
+    tree = ast.And(
+        (
+            ast.Compare("=", ast.Column("label"), ast.Literal("it's")),
+            ast.Or(
+                (ast.IsNull(ast.Column("a b")), ast.InList(ast.Column("c"), (ast.Literal(-1),)))
+            ),
+            ast.Not(ast.Compare("<", ast.value_expr([1, 2.5]), ast.value_expr(None))),
+        )
+    )
+
+    assert print_expr(tree) == (
+        "label = 'it''s' AND (\"a b\" IS NULL OR c IN (-1)) AND NOT ARRAY[1, 2.5] < NULL"
+    )
+    assert parse_predicate(print_expr(tree)) == tree
+
+
+def test_values_without_a_literal_are_refused():
+    for value in (float("nan"), float("inf"), object(), b"x"):
+        with pytest.raises(TypeError, match="pass it as a parameter"):
+            ast.value_expr(value)

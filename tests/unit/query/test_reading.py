@@ -1,0 +1,165 @@
+"""What is read: columns that matter, for the rows that got that far, in zones that can match."""
+
+import numpy as np
+import pytest
+
+from tensorlake_query import ColumnType, compile_query
+from tests.unit.query.array_source import NUMBER, ArraySource
+from tests.unit.query.pets import pets
+
+
+def numbered(num_rows=1000, **options):
+    numbers = [float(row) for row in range(num_rows)]
+    text = ColumnType("text", None, (), nullable=True)
+    label = ColumnType("label", "int64", (), ("cat", "dog"))
+    return ArraySource(
+        {
+            "x": (NUMBER, numbers),
+            "y": (NUMBER, [number % 10 for number in numbers]),
+            "label": (label, [row // 500 for row in range(num_rows)]),
+            "pair": (ColumnType("number", "int64", (2,)), [[row, -row] for row in range(num_rows)]),
+            "day": (text, [None if row < 100 else f"d{row // 100}" for row in range(num_rows)]),
+            "nan": (NUMBER, [float("nan") if row % 2 else 1.0 for row in range(num_rows)]),
+        },
+        **options,
+    )  # fmt: skip
+
+
+def run(text, source, **params):
+    return compile_query(text, source.schema, params=params).run(source)
+
+
+def test_a_filter_reads_only_the_rows_that_earlier_filters_kept():
+    source = pets()
+
+    result = run("WHERE ANY(image > 249) AND label = 'cat' AND score < 0.5", source)
+
+    assert source.reads == {"score": list(range(8)), "label": [0, 3, 7], "image": [0, 3]}
+    assert result.rows_read == {"score": 8, "label": 3, "image": 2}
+
+
+def test_virtual_columns_are_read_for_the_final_rows_alone():
+    source = pets()
+
+    run("SELECT image[0, 0] AS pixel ORDER BY score DESC LIMIT 2", source)
+
+    assert source.reads["image"] == [6, 4]
+    assert set(source.reads) == {"score", "image"}
+
+
+def test_virtual_columns_share_what_they_read():
+    source = pets()
+
+    run("SELECT image[0, 0] AS first, image[-1, -1] AS last, ARRAY_SUM(image) AS s", source)
+
+    assert source.reads["image"] == list(range(8))
+
+
+def test_plain_columns_are_never_read():
+    source = pets()
+
+    result = run("SELECT image, label AS what WHERE tiny > 100", source)
+
+    assert set(source.reads) == {"tiny"}
+    assert result.passthrough == {"image": "image", "what": "label"}
+
+
+def test_shapes_are_asked_for_without_reading():
+    source = pets()
+
+    result = run("WHERE SHAPE(image)[0] >= 4 AND SIZE(image) > 20", source)
+
+    assert result.rows.tolist() == [1, 3, 7]
+    assert source.reads == {}
+    assert source.shape_reads["image"] == 8
+
+
+def test_the_shape_of_a_fixed_column_is_known_without_asking():
+    source = pets()
+
+    assert run("WHERE SHAPE(matrix)[1] = 3", source).rows.tolist() == list(range(8))
+    assert source.reads == source.shape_reads == {}
+
+
+def test_a_condition_that_is_never_true_reads_nothing():
+    source = pets()
+
+    assert run("WHERE score > 0.5 AND 1 > 2", source).rows.tolist() == []
+    assert source.reads == {}
+
+
+def test_rows_repeat_no_read_within_a_batch():
+    source = pets()
+
+    run("WHERE score > 0 AND score < 0.9 AND score != 0.5 ORDER BY score", source)
+
+    assert source.reads["score"] == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("condition", "zones"),
+    [
+        ("x < 100", [0]),
+        ("x <= 100", [0, 1]),
+        ("x > 899", [9]),
+        ("x >= 899", [8, 9]),
+        ("x = 450", [4]),
+        ("450 = x", [4]),
+        ("100 > x", [0]),
+        ("x BETWEEN 250 AND 350", [2, 3]),
+        ("x IN (5, 950)", [0, 9]),
+        ("x < 100 OR x > 899", [0, 9]),
+        ("x > 300 AND x < 500 AND y = 3", [3, 4]),
+        ("x > 2000", []),
+        ("x != 5", list(range(10))),
+        ("x < 100 OR y = 1", list(range(10))),
+        ("NOT x < 100", list(range(10))),
+        ("x + 1 < 100", list(range(10))),
+        ("label = 'dog'", [5, 6, 7, 8, 9]),
+        ("label != 'dog'", [0, 1, 2, 3, 4]),
+        ("label IN ('cat')", [0, 1, 2, 3, 4]),
+        ("ANY(pair > 850)", [8, 9]),
+        ("ANY(pair < -850)", [8, 9]),
+        ("day = 'd3'", [3]),
+        ("day < 'd3'", [1, 2]),
+        ("day IS NULL", [0]),
+        ("day IS NOT NULL", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ("nan = 2", []),
+        ("nan != 1", list(range(10))),
+    ],
+)
+def test_zones_that_cannot_match_are_not_read(condition, zones):
+    source = numbered(zone_rows=100)
+
+    result = run(f"WHERE {condition}", source)
+
+    read = {row // 100 for rows in source.reads.values() for row in rows}
+    assert sorted(read) == zones
+    assert result.rows.tolist() == run(f"WHERE {condition}", numbered()).rows.tolist()
+
+
+def test_a_zone_without_bounds_is_read():
+    class Unknown(ArraySource):
+        def statistics(self, column):
+            known = super().statistics(column)
+            if known is not None:
+                known.known[3] = False
+            return known
+
+    source = Unknown(numbered().columns, zone_rows=100)
+
+    assert run("WHERE x < 50", source).rows.tolist() == list(range(50))
+    assert {row // 100 for row in source.reads["x"]} == {0, 3}
+
+
+def test_top_k_gives_what_sorting_all_gives():
+    rng = np.random.default_rng(7)
+    num_rows = 150_000
+    values = rng.integers(0, 1000, num_rows).astype(np.float64)
+    values[rng.integers(0, num_rows, 100)] = np.nan
+    source = ArraySource({"x": (NUMBER, values.tolist())})
+
+    for text in ("ORDER BY x DESC LIMIT 40 OFFSET 3", "ORDER BY x LIMIT 20000"):
+        fast = compile_query(text, source.schema).run(source)
+        slow = compile_query(text, source.schema, optimize=False).run(source)
+        assert fast.rows.tolist() == slow.rows.tolist()
