@@ -235,12 +235,7 @@ class Root(Generic[T]):
         """
         try:
             packs = [PackId.parse(text) for text in value.get("packs", ())]
-            children = tuple(
-                PageRef(packs[pack], offset, nbytes, int(checksum, 16), rows, entries, *shape)
-                for pack, offset, nbytes, checksum, rows, entries, *shape in value.get(
-                    "children", ()
-                )
-            )
+            children = tuple(_parse_child(child, packs) for child in value.get("children", ()))
             columns = columns_from_json(value.get("summary", {}), where=where)
             tail = table.from_json(value["tail"], where=where) if "tail" in value else table.empty()
             stated = (value["rows"], value["height"])
@@ -250,7 +245,7 @@ class Root(Generic[T]):
             columns, "", entries=len(children), table=table.SUMMARY, where=where
         )
         root = cls(_with_summaries(children, summaries), tail)
-        if (root.rows, root.height) != stated or not all(map(is_plausible, children)):
+        if (root.rows, root.height) != stated:
             raise damaged(where, f"its rows and height are not the {stated} that it states")
         return root
 
@@ -354,9 +349,12 @@ def read_pack_table(page: Page, *, where: str) -> tuple[PackId, ...]:
     return tuple(PackId.from_bytes(row.tobytes()) for row in column)
 
 
-def is_plausible(ref: PageRef) -> bool:
-    """Return whether a reference's numbers can be those of a page."""
-    return 0 <= ref.height <= MAX_HEIGHT and min(ref.offset, ref.nbytes, ref.rows) >= 0
+def _parse_child(value: Any, packs: Sequence[PackId]) -> PageRef:
+    pack, offset, nbytes, checksum, rows, entries, height, merges = value
+    numbers = (pack, offset, nbytes, rows, entries, height, merges)
+    if any(type(number) is not int or number < 0 for number in numbers) or height > MAX_HEIGHT:
+        raise ValueError(f"{value!r} is not the address of a page")
+    return PageRef(packs[pack], offset, nbytes, int(checksum, 16), rows, entries, height, merges)
 
 
 def _summaries(children: Sequence[PageRef]) -> Summaries[Any]:

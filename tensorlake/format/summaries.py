@@ -22,6 +22,7 @@ from tensorlake.format.damage import damaged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_NUMBER_DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8")
 _NON_FINITE = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 
 
@@ -170,8 +171,7 @@ def columns_from_json(value: Any, *, where: str) -> dict[str, npt.NDArray[Any]]:
     return columns
 
 
-def _number_dtype(text: str) -> np.dtype[Any]:
-    dtype = np.dtype(text)
-    if dtype.kind not in "iuf":
-        raise ValueError(f"{text!r} is not a dtype of numbers")
-    return dtype
+def _number_dtype(text: Any) -> np.dtype[Any]:
+    if text not in _NUMBER_DTYPES:
+        raise ValueError(f"{text!r} is not the dtype of a column")
+    return np.dtype(text)

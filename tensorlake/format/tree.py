@@ -137,7 +137,7 @@ async def replace(
         at = stop
     children = _write_items(items, sink, limits)
     joined = _joined(tail) if tail else root.tail.empty()
-    if not _fits_tail(joined, limits, factor=_REBASE_FACTOR):
+    if not _fits_tail(joined, limits):
         return await _spill(children, joined, reader, sink, limits)
     return Root(await _fold(children, type(root.tail), reader, sink, limits), joined)
 
