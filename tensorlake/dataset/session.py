@@ -18,12 +18,13 @@ from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import Store, runtime
 from tensorlake.versions import (
     BranchLog,
+    CommitKeys,
     CommitRequest,
     PackReader,
     Resolved,
+    State,
     Transaction,
     commit_under,
-    find_key,
     loaded,
     publish_transaction,
 )
@@ -64,6 +65,7 @@ class Session:
         self.packs = PackReader(store)
         self.chunks = chunks or ChunkCache()
         self.log = BranchLog(store, self.branch)
+        self._keys = CommitKeys(self.log)
         self.lock = threading.RLock()
         self._head = self._loaded(resolved.entry)
         self._committed = self._snapshot_of(self._head)
@@ -105,6 +107,7 @@ class Session:
                     version=self._committed.version,
                     digest=f"{self._committed.digest}+{transaction.txid}.{self._changes_seen}",
                     is_staged=True,
+                    holds=transaction,
                 )
             return self._working
 
@@ -129,7 +132,9 @@ class Session:
         if self._is_committing:
             raise InvalidStateError("a commit of this handle is under way in another thread")
         if self._transaction is None:
-            self._transaction = Transaction(self.store, self._head, self.packs)
+            self._transaction = Transaction(
+                self.store, self._head, self.packs, self._committed.state
+            )
         return self._transaction
 
     def commit(self, request: CommitRequest) -> Entry:
@@ -146,19 +151,19 @@ class Session:
             if transaction is None:
                 return self._head
             if request.key is not None:
-                known = runtime.run(find_key(self.log, self._head, request.key))
+                known = runtime.run(self._keys.find(self._head, request.key))
                 if known is not None:
                     self.discard()
                     return known
             transaction.working()  # here: reads of other threads also seal what waits
             self._is_committing = True
         try:
-            entry = publish_transaction(transaction, self.log, request)
+            published = publish_transaction(transaction, self.log, request)
         finally:
             self._is_committing = False
         with self.lock:
-            self._stand_on(entry)
-        return entry
+            self._stand_on(published.entry, published.state)
+        return published.entry
 
     def discard(self) -> None:
         """Forget everything staged; views of it are stale from now on."""
@@ -188,11 +193,17 @@ class Session:
             self.discard()
         self.is_closed = True
 
-    def _stand_on(self, entry: Entry) -> None:
-        # Snapshots of the working copy stay readable: all they cite is stored now.
+    def _stand_on(self, entry: Entry, state: State | None = None) -> None:
+        # Snapshots of the working copy stay readable: they hold the transaction.
         self._transaction, self._working = None, None
         self._head = entry
-        self._committed = self._snapshot_of(entry)
+        self._committed = (
+            self._snapshot_of(entry)
+            if state is None
+            else Snapshot(
+                state, self.packs, version=f"{self.branch}@{entry.seq}", digest=entry.digest
+            )
+        )
 
     def _snapshot_of(self, entry: Entry) -> Snapshot:
         if entry.kind != "commit":

@@ -2,9 +2,10 @@
 
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.commit import CommitRequest, find_key, loaded, publish_transaction
+from tensorlake.versions.commit import CommitRequest, Published, loaded, publish_transaction
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.entries import fence_of, time_of
+from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.ranges import Ranges, ranges_of
@@ -22,11 +23,13 @@ from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [
     "BranchLog",
+    "CommitKeys",
     "CommitRequest",
     "Conflict",
     "Edit",
     "LostRace",
     "PackReader",
+    "Published",
     "Ranges",
     "Resolved",
     "Savepoint",
@@ -40,7 +43,6 @@ __all__ = [
     "delete_tag",
     "fence_of",
     "find_conflicts",
-    "find_key",
     "list_branches",
     "list_tags",
     "loaded",

@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tensorlake.errors import (
@@ -26,10 +25,10 @@ from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.entries import fence_of, following, microseconds
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.state import state_of
+from tensorlake.versions.state import State, state_of
 from tensorlake.versions.transaction import Transaction
 
-__all__ = ["CommitRequest", "author", "find_key", "loaded", "publish_transaction"]
+__all__ = ["CommitRequest", "Published", "author", "loaded", "publish_transaction"]
 
 RACES_MAX = 64
 """Lost races after which a commit gives up; with jitter, 32 writers need far fewer."""
@@ -49,8 +48,18 @@ class CommitRequest:
     meta: Mapping[str, Any] | None = None
 
 
-def publish_transaction(transaction: Transaction, log: BranchLog, request: CommitRequest) -> Entry:
-    """Publish what is staged and return the entry that holds it.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A commit that stands, and what it says."""
+
+    entry: Entry
+    state: State
+
+
+def publish_transaction(
+    transaction: Transaction, log: BranchLog, request: CommitRequest
+) -> Published:
+    """Publish what is staged and return the commit that holds it.
 
     Raises:
         ConflictError: Another commit changed the same cells; everything stays staged.
@@ -58,26 +67,31 @@ def publish_transaction(transaction: Transaction, log: BranchLog, request: Commi
     """
     transaction.working()
     changes = transaction.changes()
-    head, theirs = transaction.base, list[Changes]()
+    head, head_state, theirs = transaction.base, transaction.base_state, list[Changes]()
     races = 0
     while races < RACES_MAX:
         started = time.monotonic()
-        entry = _build(transaction, log, head, theirs, request)
-        if entry is None:
+        built = runtime.run(_build(transaction, log, head, head_state, theirs, request))
+        if built is None:
             continue  # a pack was stored under another name: what cites it is built again
         _check_age(transaction, head)
-        outcome = runtime.run(log.publish(entry))
+        outcome = runtime.run(log.publish(built.entry))
         if isinstance(outcome, Entry):
             runtime.submit(log.write_hint(outcome))
-            return runtime.run(loaded(outcome, transaction.packs))
+            if outcome.roots is built.entry.roots:
+                return Published(outcome, built.state)
+            stored = runtime.run(loaded(outcome, transaction.packs))  # an earlier try had landed
+            return Published(stored, state_of(stored))
         came_between = runtime.run(_entries_from(log, outcome))
         for other in came_between:
             # An earlier commit() that ended in doubt may have landed behind another's entry.
             is_ours = other.txid == transaction.txid
             if is_ours or (request.key is not None and request.key in other.keys):
-                return runtime.run(loaded(other, transaction.packs))
+                known = runtime.run(loaded(other, transaction.packs))
+                return Published(known, state_of(known))
         theirs += [other.changes for other in came_between if other.kind == "commit"]
         head = runtime.run(loaded(came_between[-1], transaction.packs))
+        head_state = state_of(head)
         _refuse_ended(log, head)
         _refuse_conflicts(transaction, log, changes, theirs, came_between)
         if races:
@@ -91,47 +105,28 @@ def publish_transaction(transaction: Transaction, log: BranchLog, request: Commi
     raise ConflictError(message, branch=log.branch)
 
 
-async def find_key(log: BranchLog, head: Entry, key: str) -> Entry | None:
-    """Find the commit that answers an idempotency key, newest first."""
-    if key in head.keys:
-        return head
-    for stop in range(head.seq, 0, -READ_AT_ONCE):
-        numbers = range(stop - 1, max(stop - 1 - READ_AT_ONCE, -1), -1)
-        factories = [partial(log.existing, number) for number in numbers]
-        for entry in await runtime.gather_bounded(factories, limit=READ_AT_ONCE):
-            if key in entry.keys:
-                return entry
-    return None
-
-
-READ_AT_ONCE = 32
-"""Log entries read together while looking for a key."""
-
-
 async def loaded(entry: Entry, packs: PackReader) -> Entry:
     """Read the parts of an entry that were too large for it."""
     return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry
 
 
-def _build(
+async def _build(
     transaction: Transaction,
     log: BranchLog,
     head: Entry,
+    head_state: State,
     theirs: list[Changes],
     request: CommitRequest,
-) -> Entry | None:
+) -> Published | None:
     """Apply the transaction to a head and store its packs; None when it must be done again."""
-    head_state = state_of(head)
     changes = transaction.changes()
     stage = transaction.stage
     renames = stage.renames
-    state = runtime.run(
-        transaction.apply_to(
-            head_state,
-            schema=transaction.schema if changes.schema else head_state.schema,
-            by_row=frozenset(id_ for other in theirs for id_ in other.update),
-            sink=stage,
-        )
+    state = await transaction.apply_to(
+        head_state,
+        schema=transaction.schema if changes.schema else head_state.schema,
+        by_row=frozenset(id_ for other in theirs for id_ in other.update),
+        sink=stage,
     )
     entry = following(
         head,
@@ -150,13 +145,13 @@ def _build(
         changes=changes,
     ).spill(stage)
     stage.send_open()
-    stage.settle()
+    await stage.settled()
     if stage.renames != renames:
         return None
     totals = PackTotals(
         count=head.packs.count + stage.pack_count, nbytes=head.packs.nbytes + stage.pack_nbytes
     )
-    return entry.changed(packs=totals)
+    return Published(entry.changed(packs=totals), state)
 
 
 def _check_age(transaction: Transaction, head: Entry) -> None:

@@ -105,10 +105,14 @@ class PackStage:
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
         """Place a chunk; the one extent returned says where it is."""
         pack, offset = self._add(blob.pieces, what=tensor_id)
+        self.settle(in_flight=UPLOADS_IN_FLIGHT)
         return Extents.of_blob(blob, pack, offset, read_as=read_as)
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
-        """Place an index page (the ``PageSink`` of ``tensorlake.format``)."""
+        """Place an index page (the ``PageSink`` of ``tensorlake.format``).
+
+        Never waits: trees are built on the storage loop, which does the sending.
+        """
         pack, offset = self._add((page,), what="page")
         return PageRef(
             pack=pack,
@@ -162,6 +166,12 @@ class PackStage:
             self._uploads.pop(0)
             self._note_stored(pack, stored_as)
 
+    async def settled(self) -> None:
+        """As ``settle``, on the storage loop: wait until every pack is stored."""
+        for _, upload in self._uploads:
+            await asyncio.wait([asyncio.wrap_future(upload)])
+        self.settle()
+
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
         self._unsent.pop(pack.id)
         self.pack_count += 1
@@ -193,7 +203,6 @@ class PackStage:
         offset = pack.add(pieces, what=what)
         if pack.writer.nbytes >= PACK_NBYTES:
             self.send_open()
-            self.settle(in_flight=UPLOADS_IN_FLIGHT)
         return pack.id, offset
 
     async def _send(self, pack: _UnsentPack, *, after: Future[PackId] | None) -> PackId:

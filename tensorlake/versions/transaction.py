@@ -33,11 +33,13 @@ from tensorlake.format import (
     RowIdRuns,
     RowSegments,
     Schema,
+    StatisticsTable,
     TensorSpec,
     changed_rows,
     delete_rows,
     rows_of,
     select_rows,
+    statistics_of,
     tree,
 )
 from tensorlake.storage import Store, runtime
@@ -80,9 +82,11 @@ class Savepoint:
 class Transaction:
     """Changes staged on ``base``, read through ``packs``."""
 
-    def __init__(self, store: Store, base: Entry, packs: PackReader) -> None:
+    def __init__(
+        self, store: Store, base: Entry, packs: PackReader, base_state: State | None = None
+    ) -> None:
         self.base = base
-        self.base_state = state_of(base)
+        self.base_state = state_of(base) if base_state is None else base_state
         self.stage = PackStage(store)
         self._scratch = ScratchPages(self.stage.txid)
         packs.attach(self.stage)
@@ -188,7 +192,7 @@ class Transaction:
     def add_tensor(self, spec: TensorSpec) -> None:
         """Stage a new tensor; every row has its fill."""
         working = self.working()
-        root: ExtentRoot = Root.of(_fill(working.physical))
+        root: ExtentRoot = Root.of(_fill(spec, working.physical))
         staged = self._staged
         self._staged = replace(
             staged,
@@ -293,13 +297,13 @@ class Transaction:
         for spec in schema.tensors:
             mine = staged.working.roots.get(spec.id)
             if mine is None:
-                new = _fill(appended)
+                new = _fill(spec, appended)
                 roots[spec.id] = await tree.append(head.roots[spec.id], new, self._pages, sink)
                 continue
             if spec.id in staged.created:
                 root: ExtentRoot = Root.of(Extents.empty())
                 old = await self._extents(mine, 0, base)
-                old = Extents.concat([old, _fill(head.physical - base)])
+                old = Extents.concat([old, _fill(spec, head.physical - base)])
                 root = await tree.append(root, old, self._pages, sink)
             else:
                 ranges = (staged.updated if spec.id in by_row else staged.edited).get(spec.id)
@@ -348,8 +352,13 @@ def _op(what: str, spec: TensorSpec) -> dict[str, Any]:
     return {"op": what, "tensor": spec.id, "name": spec.name}
 
 
-def _fill(rows: int) -> Extents:
-    return Extents.without_bytes(ChunkKind.FILL, rows)
+def _fill(spec: TensorSpec, rows: int) -> Extents:
+    """Rows that have the tensor's fill, with statistics: queries prune them like any other."""
+    one = statistics_of(spec.type.fill_column(spec.fill, 1))
+    known = replace(one, null_count=rows if spec.fill is None else 0)
+    return Extents.without_bytes(
+        ChunkKind.FILL, rows, statistics=StatisticsTable.of([known]), read_as=spec.read_as
+    )
 
 
 def _with(by_tensor: Mapping[str, Ranges], tensor_id: str, ranges: Ranges) -> dict[str, Ranges]:

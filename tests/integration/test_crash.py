@@ -67,9 +67,7 @@ STEPS = [
         frozenset({"main"}),
     ),
     Step(commit(lambda ds: ds.delete([0, 2])), rows(7, *MANY), frozenset({"main"})),
-    Step(
-        lambda store: open_on(store).branch("fix"), rows(7, *MANY), frozenset({"main", "fix"})
-    ),
+    Step(lambda store: open_on(store).branch("fix"), rows(7, *MANY), frozenset({"main", "fix"})),
     Step(lambda store: open_on(store).tag("v1"), rows(7, *MANY), frozenset({"main", "fix", "v1"})),
     Step(
         commit(lambda ds: ds.extend(columns(9))),

@@ -245,6 +245,23 @@ def test_a_lost_race_of_appends_sends_no_chunk_again(store, dataset):
     assert dataset["x"][-2:].tolist() == [2, 1]
 
 
+def test_committing_under_keys_reads_the_log_once_and_not_once_a_commit(store, dataset):
+    """10⁴ keyed commits of an ingestion must not read 10⁴ entries each."""
+    dataset.append(ROW)
+    dataset.commit(key="first")
+    wait_for_hints()
+    assert store.count("get") == 5  # entries 0 to 4; the head is known
+    store.reset()
+
+    for number in range(3):
+        dataset.append(ROW)
+        dataset.commit(key=f"{number}")
+    wait_for_hints()
+
+    assert store.count("get") <= 3
+    assert store.count("put_if_absent") == 6
+
+
 def test_predicates_and_counts_read_only_their_columns(store):
     dataset = create_on(store, {"x": "int64", "blob": tl.Array("uint8", shape=(4096,))})
     dataset.extend({"x": np.arange(64), "blob": np.zeros((64, 4096), np.uint8)})

@@ -6,8 +6,9 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, StorageError
-from tensorlake.storage import MemoryStore
+from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
+from tensorlake.versions.stage import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
 from tests.handles import create_on, open_on, wait_for_hints
 
 
@@ -212,3 +213,18 @@ def test_a_storage_failure_while_chunks_are_sent_leaves_the_rows_whole(store, or
     assert [int(read["a"][row, 0]) for row in (0, 62, 63, 64, 198)] == [
         staged[row] for row in (0, 62, 63, 64, 198)
     ]
+
+
+def test_index_pages_that_fill_a_pack_do_not_wait_on_the_loop_that_sends_it(store):
+    """Trees are built on the storage loop: waiting there for an upload would wait for ever."""
+    stage = PackStage(store)
+    page = bytes(PACK_NBYTES)
+
+    async def build() -> None:
+        for _ in range(UPLOADS_IN_FLIGHT + 2):
+            stage.add(page, rows=1, entries=1, height=0)
+        await stage.settled()
+
+    run(build(), timeout_s=60)
+
+    assert stage.pack_count == UPLOADS_IN_FLIGHT + 2

@@ -1,0 +1,53 @@
+"""Which commit answers which idempotency key.
+
+Keys stand in log entries only. The log is read backwards, as far as a key makes necessary, and
+each entry once: a handle that commits under ten thousand keys reads the log it found, not the log
+once a commit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tensorlake.format import Entry
+from tensorlake.storage import runtime
+from tensorlake.versions.log import BranchLog
+
+__all__ = ["CommitKeys"]
+
+READ_AT_ONCE = 32
+"""Log entries read together while looking for a key."""
+
+
+class CommitKeys:
+    """The keys of one branch's entries ``start`` to ``stop`` − 1, which grow as they are asked."""
+
+    def __init__(self, log: BranchLog) -> None:
+        self._log = log
+        self._number_of: dict[str, int] = {}
+        self._start = self._stop = 0
+
+    async def find(self, head: Entry, key: str) -> Entry | None:
+        """Find the commit that answers a key, up to ``head``; None when there is none."""
+        if self._start == self._stop:
+            self._start, self._stop = head.seq, head.seq + 1
+            self._note(head)
+        while self._stop <= head.seq:
+            stop = min(head.seq + 1, self._stop + READ_AT_ONCE)
+            await self._read(self._stop, stop)
+            self._stop = stop
+        while key not in self._number_of and self._start > 0:
+            start = max(0, self._start - READ_AT_ONCE)
+            await self._read(start, self._start)
+            self._start = start
+        number = self._number_of.get(key)
+        return None if number is None else await self._log.existing(number)
+
+    async def _read(self, start: int, stop: int) -> None:
+        factories = [partial(self._log.existing, number) for number in range(start, stop)]
+        for entry in await runtime.gather_bounded(factories, limit=READ_AT_ONCE):
+            self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        for key in entry.keys:
+            self._number_of[key] = entry.seq
