@@ -23,6 +23,7 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
         declared = replace(declared, nullable=True)
     else:
         declared.convert([fill], tensor=name, call="add_tensor(fill=)")
+        fill = declared.json_value(fill)
     with session.lock:
         transaction = session.staging()
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))

@@ -88,15 +88,16 @@ class Reader:
 
     def decode_chunk(self, tensor: str, key: ChunkKey, blob: Buffer) -> Column:
         """Turn a chunk's verified bytes into a column of stored samples."""
-        layout = self.snapshot.spec(tensor).encodings[key.read_as]
-        return decode_chunk(
+        spec = self.snapshot.spec(tensor)
+        column = decode_chunk(
             blob,
             header_nbytes=key.header_nbytes,
             rows=header_rows(blob),
-            layout=layout,
+            layout=spec.encodings[key.read_as],
             verify=None,
             where=str(key),
         )
+        return column if key.read_as == spec.read_as else spec.type.adapt(column)
 
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The stored samples of rows that have the tensor's fill."""
@@ -235,9 +236,10 @@ class Reader:
             return None
         pairs = [(int(start), int(stop)) for start, stop in ranges]
         buffers = await self.store.get_ranges(key.pack.path, pairs)
-        return _rows_of_units(
+        part = _rows_of_units(
             buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
         )
+        return part if key.read_as == spec.read_as else spec.type.adapt(part)
 
     async def _units(self, spec: TensorSpec, key: ChunkKey, entry: int) -> Units | None:
         """The parts of a chunk that can be read alone: from the index, else from its header."""

@@ -82,9 +82,8 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     has_split = all(p.parts and p.parts[0] in SPLITS for p in pictures)
     depth = 1 if has_split else 0
     has_label = all(len(p.parts) > depth for p in pictures)
-    codec: ImageCodec = Counter(CODECS[p.path.suffix.lower()] for p in pictures).most_common(1)[0][
-        0
-    ]
+    codecs: Counter[ImageCodec] = Counter(CODECS[p.path.suffix.lower()] for p in pictures)
+    codec = codecs.most_common(1)[0][0]
     types: dict[str, Any] = {"image": Image(codec)}
     if has_label:
         types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
