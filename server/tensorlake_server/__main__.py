@@ -22,6 +22,7 @@ __all__ = ["main"]
 
 KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = replace(asked, port=listening.getsockname()[1])
         app = create_app(settings)
         datasets = app.state.lake.names()
-    except (TensorlakeError, OSError) as error:
+    except TensorlakeError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
     only = datasets[0] if len(datasets) == 1 else None
@@ -41,16 +42,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server = uvicorn.Server(uvicorn.Config(app, log_level=level, access_log=given.verbose))
     sys.stdout.write(f"Viewer at {settings.link(only)} (Ctrl-C stops)\n")
     sys.stdout.flush()
-    server.run(sockets=[listening])
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:  # uvicorn has stopped in order, and passes the signal on
+        return INTERRUPTED
     return 0
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """Take the port before saying where the server is: 0 takes a free one."""
+    """Take the port before saying where the server is: 0 takes a free one.
+
+    Raises:
+        InvalidInputError: It cannot be taken.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((settings.host, settings.port))
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise InvalidInputError(
+            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}"
+            "\n--port 0 takes a free one",
+            host=settings.host,
+            port=settings.port,
+        ) from error
     return listening
 
 

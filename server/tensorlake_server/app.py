@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
+import tensorlake_query as tql
 from tensorlake_server import datasets, query, rows, samples, statistics
 from tensorlake_server.guard import Guard, cookie_name, cookie_value, is_token
 from tensorlake_server.lake import Lake
@@ -43,6 +44,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         middleware=[Middleware(Guard, settings=settings)],
     )
+    tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
     app.state.lake = Lake(settings)
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")

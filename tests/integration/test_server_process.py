@@ -1,0 +1,178 @@
+"""The server as users start it: a process, over a folder and over S3."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+import simplejpeg
+
+import tensorlake as tl
+from tensorlake.testing import s3_server
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server"))),
+}
+STOP_S = 60
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tensorlake_server", *arguments]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
+    """A server, and a client that came through its printed link."""
+    server = subprocess.Popen(
+        command(*arguments, "--port", "0"), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    try:
+        assert server.stdout is not None
+        found = re.search(r"http://\S+", server.stdout.readline())
+        assert found is not None, "the server did not start"
+        link = urlsplit(found[0])
+        with httpx.Client(base_url=f"http://{link.netloc}", timeout=STOP_S) as client:
+            token = link.fragment.removeprefix("token=")
+            assert client.post("/v1/session", json={"token": token}).status_code == 204
+            yield client, server
+    finally:
+        server.kill()
+        server.wait(STOP_S)
+        if server.stdout is not None:
+            server.stdout.close()
+
+
+def make_dataset(url: str, **options: object) -> tl.Dataset:
+    dataset = tl.create(
+        url, {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])}, **options
+    )
+    picture = simplejpeg.encode_jpeg(np.full((90, 120, 3), 128, dtype=np.uint8))
+    dataset.extend({"image": [picture] * 20, "label": [i % 2 for i in range(20)]})
+    dataset.commit("twenty pets")
+    return dataset
+
+
+def test_one_dataset_is_served_by_its_own_name(tmp_path: Path) -> None:
+    make_dataset(str(tmp_path / "pets.tl"))
+
+    with serving(str(tmp_path / "pets.tl")) as (client, _):
+        assert client.get("/v1/datasets").json() == {"datasets": [{"name": "pets.tl"}]}
+        assert client.get("/v1/datasets/pets.tl").json()["rows"] == 20
+        assert client.get("/v1/datasets/other").status_code == 404
+
+
+def test_a_lake_on_s3_is_served(tmp_path: Path) -> None:
+    del tmp_path
+    with s3_server() as s3:
+        lake = s3.fresh_url()
+        make_dataset(f"{lake}/pets", storage_options=s3.storage_options)
+        options = [f"--storage-option={k}={v}" for k, v in s3.storage_options.items()]
+
+        with serving(lake, *options) as (client, _):
+            query = {"tql": "WHERE label = 'dog'", "limit": 1}
+            result = client.post("/v1/datasets/pets/query", json=query).json()
+            thumbnails = client.post(
+                "/v1/datasets/pets/thumbnails", json={"tensor": "image", "rows": [0, 19]}
+            )
+
+    assert result["rows"] == 10
+    assert len(thumbnails.content) > 40
+
+
+def test_new_commits_are_seen_and_old_pages_stay(tmp_path: Path) -> None:
+    dataset = make_dataset(str(tmp_path / "pets"))
+
+    with serving(str(tmp_path)) as (client, _):
+        before = client.get("/v1/datasets/pets/rows", params={"version": "main@1"}).json()
+        dataset.delete([0, 1, 2])
+        dataset.commit("three fewer")
+
+        assert client.get("/v1/datasets/pets").json()["version"] == "main@2"
+        assert client.get("/v1/datasets/pets/rows").json()["total"] == 17
+        again = client.get("/v1/datasets/pets/rows", params={"version": "main@1"}).json()
+        assert again == before
+
+
+def test_a_dataset_made_anew_is_never_taken_for_the_old_one(tmp_path: Path) -> None:
+    url = str(tmp_path / "pets")
+    make_dataset(url)
+
+    with serving(str(tmp_path)) as (client, _):
+        old = client.get("/v1/datasets/pets").json()
+        tl.delete(url, confirm=url)
+        anew = tl.create(url, {"x": "int64"})
+        anew.extend({"x": [1]})
+        anew.commit("another dataset of the same name")
+        renewed = client.get("/v1/datasets/pets").json()
+        fixed = {"version": old["version"], "digest": old["digest"]}
+        stale = client.get("/v1/datasets/pets/rows", params=fixed)
+
+    assert [tensor["name"] for tensor in renewed["tensors"]] == ["x"]
+    assert stale.status_code == 404
+
+
+def test_many_readers_get_the_same_answers(tmp_path: Path) -> None:
+    make_dataset(str(tmp_path / "pets"))
+
+    with serving(str(tmp_path)) as (client, _), ThreadPoolExecutor(12) as readers:
+        paths = ["/v1/datasets/pets/rows", "/v1/datasets/pets/tensors/image/3?size=64"] * 30
+        answers = list(readers.map(lambda path: client.get(path).content, paths))
+
+    assert len(set(answers)) == 2
+
+
+def test_the_interrupt_key_stops_it_in_order(tmp_path: Path) -> None:
+    make_dataset(str(tmp_path / "pets"))
+
+    with serving(str(tmp_path)) as (_, server):
+        server.send_signal(signal.SIGINT)
+
+        assert server.wait(STOP_S) == 130
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
+def test_an_address_that_others_reach_is_refused(tmp_path: Path, host: str) -> None:
+    run = subprocess.run(
+        command(str(tmp_path), "--host", host),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=STOP_S,
+        check=False,
+    )
+
+    assert run.returncode == 2
+    assert "--public-read" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        run = subprocess.run(
+            command(str(tmp_path), "--port", str(taken.getsockname()[1])),
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+            timeout=STOP_S,
+            check=False,
+        )
+
+    assert run.returncode == 2
+    assert "--port 0" in run.stderr
+    assert "Traceback" not in run.stderr

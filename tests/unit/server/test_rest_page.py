@@ -1,0 +1,33 @@
+"""docs/reference/rest.md is whole: it names every route, and every field of every message."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tensorlake_server import messages
+from tensorlake_server.messages import Message
+
+PAGE = (Path(__file__).parents[3] / "docs/reference/rest.md").read_text()
+FIELDS = sorted(
+    {
+        field
+        for name in messages.__all__
+        if issubclass(model := getattr(messages, name), Message)
+        for field in model.model_fields
+    }
+)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_page_names_every_field(field: str) -> None:
+    assert re.search(rf"\b{field}\b", PAGE)
+
+
+def test_the_page_names_every_route(client: httpx.Client) -> None:
+    routes = client.get("/v1/openapi.json").json()["paths"]
+
+    assert [route for route in routes if f"{route}`" not in PAGE] == []
