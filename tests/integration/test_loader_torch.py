@@ -1,0 +1,142 @@
+"""Torch loaders: tensors without a copy, DataLoader workers, distributed ranks."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tests.unit.loader.conftest import ROWS, fill_pets
+
+torch = pytest.importorskip("torch")
+
+NAMES = itertools.count()
+RESIZE = {"image": tl.decode.Resize(16, 20)}
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    """In a folder, so worker processes can read it too."""
+    with fill_pets(str(tmp_path_factory.mktemp("pets") / "pets.tl")) as dataset:
+        yield dataset
+
+
+def test_batches_are_dicts_of_tensors(pets):
+    loader = pets.torch(batch_size=12, decode=RESIZE, collate={"score": "list"})
+
+    batch = next(iter(loader))
+
+    assert batch["image"].shape == (12, 16, 20, 3)
+    assert batch["image"].dtype == torch.uint8
+    assert batch["label"].dtype == torch.int64
+    assert batch["tokens"].dtype == torch.uint16
+    assert batch["name"][0] == "pet 0"
+    assert isinstance(batch["boxes"][2], torch.Tensor)
+
+
+def test_tensors_share_the_memory_of_the_assembled_batch(pets):
+    arrays = []
+    loader = pets.torch(batch_size=60, columns=["tokens"])
+    converter = loader._converter
+
+    class Watching:
+        def __getattr__(self, name):
+            return getattr(converter, name)
+
+        def convert(self, batch):
+            arrays.append(batch["tokens"])
+            return converter.convert(batch)
+
+    loader._converter = Watching()
+    (batch,) = loader
+
+    assert batch["tokens"].data_ptr() == arrays[0].ctypes.data
+
+
+def test_nchw_is_a_channels_last_view(pets):
+    loader = pets.torch(batch_size=4, decode=RESIZE, columns=["image"], layout="NCHW")
+
+    image = next(iter(loader))["image"]
+
+    assert image.shape == (4, 3, 16, 20)
+    assert image.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_nested_tensors_hold_ragged_columns(pets):
+    loader = pets.torch(batch_size=6, collate={"boxes": "nested"}, columns=["boxes"])
+
+    boxes = next(iter(loader))["boxes"]
+
+    assert boxes.is_nested
+    assert [one.shape[0] for one in boxes.unbind()] == [0, 1, 2, 0, 1, 2]
+
+
+def test_a_device_is_where_the_batch_arrives(pets):
+    batch = next(iter(pets.torch(batch_size=4, columns=["label"], device="cpu")))
+
+    assert batch["label"].device.type == "cpu"
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_dataloader_workers_divide_the_batches_among_them(pets, workers):
+    loader = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    expected = [batch["_row"].tolist() for batch in loader]
+    again = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+
+    stock = torch.utils.data.DataLoader(
+        again,
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,
+    )
+    seen = [batch["_row"].tolist() for batch in stock]
+
+    assert len(stock) == len(expected)
+    assert sorted(seen) == sorted(expected)
+    assert seen == expected  # worker i makes batches i, i + k, …, and they are asked in turn
+
+
+def _one_rank(url, rank, world, address, results):
+    torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
+    with tl.open(url) as dataset:
+        loader = dataset.torch(batch_size=10, shuffle=True, seed=1, columns=["_row"])
+        rows = [batch["_row"].tolist() for batch in loader]
+    results.put((rank, rows, loader.state_dict()))
+    torch.distributed.destroy_process_group()
+
+
+def test_rank_and_world_come_from_torch_distributed(pets, tmp_path):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    address = f"file://{tmp_path / 'rendezvous'}"
+    processes = [
+        context.Process(target=_one_rank, args=(pets.url, rank, 2, address, results))
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    answers = sorted(results.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(60)
+
+    (_, first, state), (_, second, same_state) = answers
+    assert len(first) == len(second) == 3
+    rows = [row for batch in first + second for row in batch]
+    assert sorted(rows) == list(range(ROWS))
+    assert state == same_state
+
+
+def test_resize_agrees_with_torchvisions_definition(pets):
+    loader = pets.torch(batch_size=4, decode=RESIZE, columns=["image"])
+    pixels = torch.from_numpy(np.ascontiguousarray(pets["image"][1])).permute(2, 0, 1)[None]
+
+    image = next(iter(loader))["image"][1]
+
+    expected = torch.nn.functional.interpolate(
+        pixels, size=(16, 20), mode="bilinear", antialias=True
+    )
+    assert torch.equal(image.permute(2, 0, 1), expected[0])

@@ -1,0 +1,77 @@
+"""Arguments: ours are checked, neighbours' are translated, later ones are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.loader.arguments import parse_arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("num_workers", "workers="),
+        ("collate_fn", "collate="),
+        ("sampler", "shuffle="),
+        ("pin_memory", "device="),
+        ("prefetch_factor", "prefetch="),
+    ],
+)
+def test_words_of_other_loaders_name_ours(name, ours):
+    with pytest.raises(InvalidInputError, match=ours) as caught:
+        parse_arguments("torch", {"batch_size": 4, name: 2})
+
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mesh", {"dp": 4}),
+        ("cache_dir", "cache"),
+        ("cache_decoded", True),
+        ("engine", "processes"),
+        ("decode_on", "server"),
+    ],
+)
+def test_what_this_version_does_not_do_is_refused_by_name(name, value):
+    with pytest.raises(UnsupportedFeatureError, match=name):
+        parse_arguments("torch", {"batch_size": 4, name: value})
+
+
+def test_their_defaults_are_accepted():
+    defaults = {"mesh": None, "engine": "threads", "cache_decoded": False, "decode_on": "client"}
+
+    assert parse_arguments("torch", {"batch_size": 4, **defaults}).batch_size == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_sise": 4},
+        {"batch_size": 0},
+        {"batch_size": "8"},
+        {"batch_size": True},
+        {"workers": 0},
+        {"rank": -1},
+        {"seed": 1.5},
+        {"shuffle": "sorted"},
+        {"layout": "CHW"},
+        {"on_error": "ignore"},
+        {"timeout": 0},
+        {"transform": 3},
+        {"columns": "image"},
+        {"prefetch": "lots"},
+        {"sharding": object()},
+        {"device": "cpu"},
+    ],
+)
+def test_impossible_values_are_refused(arguments):
+    with pytest.raises(InvalidInputError):
+        parse_arguments("numpy", {"batch_size": 4} | arguments)
+
+
+def test_threads_follow_the_cores_unless_said_otherwise():
+    assert parse_arguments("numpy", {"batch_size": 4}).worker_count >= 1
+    assert parse_arguments("numpy", {"batch_size": 4, "workers": 7}).worker_count == 7
