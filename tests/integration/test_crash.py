@@ -23,8 +23,8 @@ from tests.writers import ROWS_A_BATCH, SCHEMA, fork_server, ingest
 
 KILLS = 50
 WRITERS = 2
-BATCHES = 60
-LONGEST_LIFE_S = 0.4
+BATCHES = 150
+LONGEST_LIFE_S = 0.2
 
 Rows = list[dict[str, Any]]
 
