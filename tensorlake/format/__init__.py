@@ -67,6 +67,7 @@ from tensorlake.format.pages import (
     encode_json_page,
     encode_page,
 )
+from tensorlake.format.physical_bounds import PhysicalBounds
 from tensorlake.format.row_ids import NO_TXID, ROW_ID, RowIdRuns, find_rows, row_ids, txid_of
 from tensorlake.format.rows import (
     delete_rows,
@@ -76,7 +77,7 @@ from tensorlake.format.rows import (
     select_rows,
 )
 from tensorlake.format.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
-from tensorlake.format.segments import PhysicalBounds, RowSegments, SegmentKind
+from tensorlake.format.segments import RowSegments, SegmentKind
 from tensorlake.format.spec import (
     BRANCHES,
     DESCRIPTOR,

@@ -42,7 +42,7 @@ def canonical_bytes(value: Any) -> bytes:
         return text.encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
-            f"a value cannot be written as JSON: {error}; use only None, bool, int, finite float,"
+            f"a value cannot be written as JSON: {error}\nuse only None, bool, int, finite float,"
             " str, list and dict with str keys"
         ) from error
 

@@ -39,7 +39,7 @@ class Descriptor:
         if self.grace_s < MIN_GRACE_S:
             raise InvalidInputError(
                 f"grace is {self.grace_s} s, less than {MIN_GRACE_S} s: a commit could not be"
-                " staged and published within it; give at least a minute",
+                " staged and published within it\ngive at least a minute",
                 grace_s=self.grace_s,
             )
         value: dict[str, Any] = {
@@ -69,7 +69,7 @@ class Descriptor:
         if version != FORMAT_VERSION:
             raise UnsupportedFeatureError(
                 f"{where} is of format version {version}, this tensorlake reads version"
-                f" {FORMAT_VERSION}; install a newer tensorlake",
+                f" {FORMAT_VERSION}\ninstall a newer tensorlake",
                 object=where,
                 feature=f"format version {version}",
             )

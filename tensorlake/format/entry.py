@@ -77,8 +77,8 @@ class Features:
         for name in self.read:
             if name not in READ_FEATURES:
                 raise UnsupportedFeatureError(
-                    f"{where} needs the feature {name!r}, which this tensorlake cannot read;"
-                    " install a newer tensorlake",
+                    f"{where} needs the feature {name!r}, which this tensorlake cannot read"
+                    "\ninstall a newer tensorlake",
                     object=where,
                     feature=name,
                 )
@@ -341,8 +341,8 @@ def _count(value: Any) -> int:
 def _check_size(what: str, nbytes: int, limit: int) -> None:
     if nbytes > limit:
         raise InvalidInputError(
-            f"{what} takes {nbytes} bytes, the format allows {limit};"
-            " put large text or JSON into a tensor",
+            f"{what} takes {nbytes} bytes, the format allows {limit}"
+            "\nput large text or JSON into a tensor",
             nbytes=nbytes,
             limit=limit,
         )

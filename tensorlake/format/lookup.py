@@ -66,8 +66,8 @@ async def locate(
     """
     if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < root.rows:
         raise RowNotFoundError(
-            f"rows {int(rows[0])} … {int(rows[-1])} were asked of an index of {root.rows} rows;"
-            " ask for rows below that",
+            f"rows {int(rows[0])} … {int(rows[-1])} were asked of an index of {root.rows} rows"
+            "\nask for rows below that",
             rows=root.rows,
         )
     reader = as_page_reader(pages)

@@ -70,7 +70,7 @@ class PackWriter:
         """
         if self._is_finished:
             raise InvalidStateError(
-                f"pack {self.id} is finished, {what!r} cannot be added; start the next pack",
+                f"pack {self.id} is finished, {what!r} cannot be added\nstart the next pack",
                 object=self.id.path,
             )
         if checksum is None:

@@ -173,8 +173,8 @@ def read_table(data: Buffer, *, where: str) -> PageTable:
         raise damaged(where, "its header does not match its checksum")
     if version != PAGE_VERSION:
         raise UnsupportedFeatureError(
-            f"{where} is a page of version {version}, this tensorlake reads version {PAGE_VERSION};"
-            " install a newer tensorlake",
+            f"{where} is a page of version {version}, this tensorlake reads version {PAGE_VERSION}"
+            "\ninstall a newer tensorlake",
             object=where,
             feature=f"page version {version}",
         )
@@ -214,7 +214,7 @@ def decode_section(stored: Buffer, section: Section, *, where: str) -> SectionAr
     if section.codec not in tuple(SectionCodec) or not 1 <= section.dtype <= len(_DTYPES):
         raise UnsupportedFeatureError(
             f"{where} stores section {section.name!r} with codec {section.codec} and dtype"
-            f" {section.dtype}, which this tensorlake does not know; install a newer tensorlake",
+            f" {section.dtype}, which this tensorlake does not know\ninstall a newer tensorlake",
             object=where,
             feature=f"section codec {section.codec}",
         )

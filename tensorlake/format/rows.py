@@ -17,7 +17,8 @@ import numpy.typing as npt
 from tensorlake.format import tree
 from tensorlake.format.lookup import locate, scan
 from tensorlake.format.nodes import LIMITS
-from tensorlake.format.segments import PhysicalBounds, RowSegments
+from tensorlake.format.physical_bounds import PhysicalBounds
+from tensorlake.format.segments import RowSegments
 
 if TYPE_CHECKING:
     from typing import Any

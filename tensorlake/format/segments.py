@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from tensorlake.format.damage import damaged
 from tensorlake.format.pages import Page, PageKind, SectionArray, require_columns
+from tensorlake.format.physical_bounds import PhysicalBounds
 from tensorlake.format.summaries import Summaries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tensorlake.format.spec import PackId
 
@@ -46,42 +47,6 @@ class SegmentKind(IntEnum):
     RANGE = 1
     HOLES = 2
     PACKED = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PhysicalBounds:
-    """Summaries of row segments: physical rows lie in [low, high)."""
-
-    low: npt.NDArray[np.uint64]
-    high: npt.NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.low)
-
-    def take(self, rows: _Rows) -> Self:
-        """Return some bounds."""
-        return type(self)(self.low[rows], self.high[rows])
-
-    @classmethod
-    def concat(cls, tables: Sequence[Self]) -> Self:
-        """Join tables."""
-        return cls(
-            np.concatenate([table.low for table in tables]),
-            np.concatenate([table.high for table in tables]),
-        )
-
-    def merge_upward(self) -> Self:
-        """Return the bounds of all."""
-        return type(self)(self.low.min(keepdims=True), self.high.max(keepdims=True))
-
-    def to_sections(self) -> Mapping[str, SectionArray]:
-        """Return the columns by name."""
-        return {"low": self.low, "high": self.high}
-
-    @classmethod
-    def from_sections(cls, sections: Mapping[str, SectionArray]) -> Self:
-        """Build the table that ``to_sections`` wrote."""
-        return cls(sections["low"].astype(np.uint64), sections["high"].astype(np.uint64))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -97,8 +97,8 @@ class PackId:
         found = _PACK_ID.fullmatch(text)
         if found is None or int(found[2]) > MAX_PACK_NUMBER:
             raise CorruptionError(
-                f"{text!r} is not the name of a pack (32 hex digits, '-', a number);"
-                " run check() on the dataset",
+                f"{text!r} is not the name of a pack (32 hex digits, '-', a number)"
+                "\nrun check() on the dataset",
                 object=text,
             )
         return cls(found[1], int(found[2]))
@@ -147,11 +147,11 @@ def encode_name(name: str) -> str:
         raw = name.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"the name {name!r} is not valid Unicode (a lone surrogate); choose another name",
+            f"the name {name!r} is not valid Unicode (a lone surrogate)\nchoose another name",
             name=name,
         ) from error
     if not raw:
-        raise InvalidInputError("the name '' is empty; give it at least one character", name=name)
+        raise InvalidInputError("the name '' is empty\ngive it at least one character", name=name)
     last = len(raw) - 1
     is_device = raw.split(b".")[0].decode("latin-1") in _DEVICE_NAMES
     encoded = "".join(
@@ -165,7 +165,7 @@ def encode_name(name: str) -> str:
     if len(encoded) > MAX_NAME_NBYTES:
         raise InvalidInputError(
             f"the name {name[:40]!r}… takes {len(encoded)} bytes encoded, more than"
-            f" {MAX_NAME_NBYTES}; choose a shorter name (letters outside a-z take 3 to 12 each)",
+            f" {MAX_NAME_NBYTES}\nchoose a shorter name (letters outside a-z take 3 to 12 each)",
             name=name,
             nbytes=len(encoded),
         )
@@ -206,7 +206,7 @@ def check_tag_name(name: str) -> None:
     if name.startswith(PIN_PREFIX):
         raise InvalidInputError(
             f"the tag {name!r} starts with {PIN_PREFIX!r}, which is reserved for versions in use by"
-            " a merge, restore or copy; choose another name",
+            " a merge, restore or copy\nchoose another name",
             name=name,
         )
     encode_name(name)
@@ -225,7 +225,7 @@ def entry_path(branch: str, seq: int) -> str:
     """
     if not 0 <= seq <= MAX_SEQ:
         raise InvalidInputError(
-            f"{branch}@{seq} cannot exist: entries are numbered 0 … {MAX_SEQ}; give a number there",
+            f"{branch}@{seq} cannot exist: entries are numbered 0 … {MAX_SEQ}\ngive a number there",
             branch=branch,
             seq=seq,
         )
@@ -256,7 +256,7 @@ def parse_tag_path(path: str) -> str | None:
 
 def _not_a_name(encoded: str) -> CorruptionError:
     return CorruptionError(
-        f"{encoded!r} is not an encoded name: the object was not written by tensorlake;"
-        " remove it or rename it",
+        f"{encoded!r} is not an encoded name: the object was not written by tensorlake"
+        "\nremove it or rename it",
         object=encoded,
     )

@@ -147,7 +147,7 @@ def _check_edits(edits: Sequence[tuple[int, int, LeafTable]], rows: int) -> None
     if any(before > after for before, after in pairwise(borders)):
         raise InvalidInputError(
             f"edits of rows {[edit[:2] for edit in edits[:4]]} are out of order or beyond the"
-            f" {rows} rows; sort them, and unite those that overlap",
+            f" {rows} rows\nsort them, and unite those that overlap",
             rows=rows,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import CorruptionError
+from tensorlake.format.damage import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,10 +101,5 @@ class UnitTable:
         checksums = columns.get("units.checksums", counts[:0]).astype(np.uint32)
         total = int(counts.sum(dtype=np.int64))
         if counts.shape != (entries,) or lengths.shape != (total,) or checksums.shape != (total,):
-            raise CorruptionError(
-                f"{where} is damaged: its units are not the {total} that its extents count;"
-                " restore it from a copy, or run check() to see what is lost",
-                object=where,
-                offset=0,
-            )
+            raise damaged(where, f"its units are not the {total} that its extents count")
         return cls(counts, lengths, checksums)

@@ -22,6 +22,7 @@ from tensorlake.format import (
     PageKind,
     PageRef,
     Parent,
+    PhysicalBounds,
     Root,
     RowIdRuns,
     RowSegments,
@@ -60,9 +61,12 @@ def extents():
     ])  # fmt: skip
 
 
-def child(rows):
-    bounds = StatisticsTable.of([Statistics(domain="float64", minimum=-1.0, maximum=0.5)])
-    return PageRef(PackId(TXID, 1), 64, 10, 7, rows, 2, 0, 2, Summaries[StatisticsTable].of(bounds))
+BOUNDS = StatisticsTable.of([Statistics(domain="float64", minimum=-1.0, maximum=0.5)])
+PHYSICAL = PhysicalBounds(np.array([3], np.uint64), np.array([9], np.uint64))
+
+
+def child(rows, summary=BOUNDS):
+    return PageRef(PackId(TXID, 1), 64, 10, 7, rows, 2, 0, 2, Summaries.of(summary))
 
 
 SEGMENTS = select_rows(np.concatenate([np.arange(0, 9, 2), np.arange(20, 0, -1), np.arange(99)]))
@@ -71,7 +75,7 @@ PACKED = RowSegments.packed(np.arange(9))
 RUNS = RowIdRuns.concat([RowIdRuns.run(3, TXID, 1), RowIdRuns.run(2, "1" * 32)])
 ROOTS = [
     (Extents, Root((child(5), child(6)), extents())),
-    (RowSegments, Root((), RowSegments.concat([SEGMENTS, HOLES, PACKED]))),
+    (RowSegments, Root((child(3, PHYSICAL),), RowSegments.concat([SEGMENTS, HOLES, PACKED]))),
     (RowIdRuns, Root((), RUNS)),
 ]  # fmt: skip
 ENTRY = Entry(
