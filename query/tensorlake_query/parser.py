@@ -60,10 +60,11 @@ def check_depth(node: ast.Node, text: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _lark() -> Lark:
-    grammar = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
+def grammar() -> Lark:
+    """Return the parser, built at the first call: a few tenths of a second."""
+    text = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
     return Lark(
-        grammar,
+        text,
         parser="lalr",
         start=["query", "predicate"],
         propagate_positions=True,
@@ -84,7 +85,7 @@ def _parsed(text: str, start: str) -> ast.Node:
             "the query is empty", text=text, span=Span(0, 0), hint="for all rows write SELECT *"
         )
     try:
-        tree = _lark().parse(text, start=start)
+        tree = grammar().parse(text, start=start)
     except UnexpectedInput as error:
         raise diagnosed(text, error) from None
     node = built(tree, text)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorlake_query import ast
 from tensorlake_query.bound import ColumnRef
-from tensorlake_query.errors import QueryNameError, joined, listed, nearest
+from tensorlake_query.errors import QueryError, QueryNameError, joined, listed, nearest
 from tensorlake_query.evaluate import Scope, SourceReader
 from tensorlake_query.executor import Deadline, Run, compute, run_plan
 from tensorlake_query.parser import check_depth, parse
@@ -22,11 +22,12 @@ from tensorlake_query.plan import Output, Project, explain
 from tensorlake_query.printer import print_query
 from tensorlake_query.rules import optimized
 from tensorlake_query.source import Batch, ColumnSource, ColumnType, IntArray, ObjectBatch
-from tensorlake_query.statement import bind_query
+from tensorlake_query.statement import Statement, bind_query
 from tensorlake_query.types import TEXT
 from tensorlake_query.vectors import to_batch
 
 PLAN_COLUMN = "plan"
+SHORT_TEXT = 4096  # characters that are parsed in a few milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,8 @@ def compile_query(
         QueryTypeError: parts of it do not fit together.
         QueryLimitError: it is too long or nested too deeply.
     """
-    written = query if isinstance(query, str) else _text_of(query)
-    parsed = parse(written)
-    statement = bind_query(parsed, source_schema, params or {}, written)
+    parsed, statement = _bound(query, source_schema, params or {})
+    written = query if isinstance(query, str) else print_query(parsed)
     plan = optimized(statement.plan) if optimize else statement.plan
     columns = {output.name: output.type for output in plan.outputs}
     return CompiledQuery(
@@ -164,9 +164,25 @@ def compile_query(
     )
 
 
-def _text_of(query: ast.Query | None) -> str:
-    """Return the text of a syntax tree, so that errors in it have something to point at."""
-    if query is None:
-        return "SELECT *"
-    check_depth(query, "")
-    return print_query(query)
+def _bound(
+    query: str | ast.Query | None, schema: Mapping[str, ColumnType], params: Mapping[str, object]
+) -> tuple[ast.Query, Statement]:
+    """Return the syntax tree of a query, and the tree bound.
+
+    A tree that was built without text is bound as it is: no grammar is loaded, and a list of a
+    million values is not written out and read back. Only if that fails is it, so that the error has
+    a text to point at.
+    """
+    if isinstance(query, str):
+        parsed = parse(query)
+        return parsed, bind_query(parsed, schema, params, query)
+    tree = query or ast.Query()
+    check_depth(tree, "")
+    text = print_query(tree)
+    if len(text) <= SHORT_TEXT and any(node.span != ast.NOWHERE for node in ast.walk(tree)):
+        tree = parse(text)  # its places are those of another text, such as that of `ds.where`
+    try:
+        return tree, bind_query(tree, schema, params, text)
+    except QueryError:
+        bind_query(parse(text), schema, params, text)
+        raise

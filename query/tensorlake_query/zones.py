@@ -152,10 +152,11 @@ def _could(op: str, bounds: _Bounds, value: Any) -> BoolArray:
 
 
 def _any_of(bounds: _Bounds, values: Sequence[Any]) -> BoolArray:
-    keep = np.zeros(len(bounds[0]), np.bool_)
-    for value in values:
-        keep |= _could("=", bounds, value)
-    return keep
+    """Tell for each zone whether one of the values lies within its bounds."""
+    low, high = bounds
+    domain = low.dtype if low.dtype.kind in "fO" else None  # 0.05 is sought as a float32 there
+    ordered = np.sort(np.array(values, domain))
+    return np.searchsorted(ordered, low, "left") < np.searchsorted(ordered, high, "right")
 
 
 def _zone_ranges(

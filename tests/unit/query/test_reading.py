@@ -138,6 +138,15 @@ def test_zones_that_cannot_match_are_not_read(condition, zones):
     assert result.rows.tolist() == run(f"WHERE {condition}", numbered()).rows.tolist()
 
 
+@pytest.mark.parametrize("condition", ["x = 0.05", "x IN (0.05, 3)", "x >= 0.05", "0.05 <= x"])
+def test_bounds_are_compared_in_the_dtype_of_the_column(condition):
+    kind = ColumnType("number", "float32", ())
+    source = ArraySource({"x": (kind, [np.float32(0.05)] * 4 + [np.float32(-1)] * 4)}, zone_rows=4)
+
+    assert run(f"WHERE {condition}", source).rows.tolist() == [0, 1, 2, 3]
+    assert source.reads["x"] == [0, 1, 2, 3]
+
+
 def test_a_zone_without_bounds_is_read():
     class Unknown(ArraySource):
         def statistics(self, column):
