@@ -50,7 +50,7 @@ test("a query is run by its key, and its count and cost are told", async () => {
 });
 
 test("an error is marked at its place, and the rows stay", async () => {
-  const page = await open("pets", { expected: [400] });
+  const page = await open("pets", { expected: ["status of 400"] });
   await expect.poll(() => count(page)).toBe("40 rows");
 
   await query(page, "WHERE scoer > 1");
@@ -119,6 +119,19 @@ test("text is shown as cards, and markup in the data stays text", async () => {
   expect(await page.evaluate("window.wasRun")).toBeUndefined();
 });
 
+test("rows that cannot be fetched are said, and can be asked for again", async () => {
+  const page = await open("pets", { expected: ["ERR_FAILED"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.route("**/rows?*", (route) => route.abort());
+  await query(page, "WHERE score >= 0.5");
+  await page.getByTestId("fault").waitFor();
+
+  await page.unroute("**/rows?*");
+  await page.getByTestId("fault").getByRole("button").click();
+  await page.getByRole("option", { name: /^row 20,/ }).waitFor();
+});
+
 test("a query without rows says so, and leads back", async () => {
   const page = await open("pets?q=WHERE score > 2");
 
@@ -156,13 +169,13 @@ test("a lake lists its datasets, and a click opens one", async () => {
 });
 
 test("a dataset that is not there is an error with its code", async () => {
-  const page = await open("nothing", { expected: [404] });
+  const page = await open("nothing", { expected: ["status of 404"] });
 
   await expect.poll(() => page.locator("main").innerText()).toContain("dataset-not-found");
 });
 
 test("without its link the page says how to get in, and shows nothing", async () => {
-  const page = await open("pets", { withToken: false, expected: [401] });
+  const page = await open("pets", { withToken: false, expected: ["status of 401"] });
 
   await expect.poll(() => page.locator("main").innerText()).toContain("tensorlake serve");
   expect(await page.getByRole("option").count()).toBe(0);
