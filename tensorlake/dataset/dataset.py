@@ -20,7 +20,11 @@ from tensorlake.dataset.history import Commit, Diff, Log
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.view import View
-from tensorlake.errors import InvalidStateError, UncommittedChangesError
+from tensorlake.errors import (
+    InvalidStateError,
+    UncommittedChangesError,
+    UnsupportedFeatureError,
+)
 from tensorlake.reading import Selection
 from tensorlake.types import NO_DEFAULT, SampleType
 from tensorlake.versions import CommitRequest, Tag
@@ -133,6 +137,14 @@ class Dataset(Readable):
         """Stage another name for a tensor; its data and identity stay."""
         schema_changes.rename_tensor(self.session, old, new)
 
+    def alter_tensor(self, name: str, *, nullable: bool) -> None:
+        """Stage that a tensor's samples may be NULL; rows may then leave it out.
+
+        Raises:
+            UnsupportedFeatureError: ``nullable=False``, which needs every row to be checked.
+        """
+        schema_changes.alter_tensor(self.session, name, nullable=nullable)
+
     def change_names(self, name: str, names: Sequence[str]) -> None:
         """Stage the class names of a tensor, by code."""
         schema_changes.change_names(self.session, name, names)
@@ -163,8 +175,12 @@ class Dataset(Readable):
         self.session.discard()
 
     @contextmanager
-    def transaction(self, message: str = "") -> Generator[Self]:
+    def transaction(self, message: str = "", *, reads: Sequence[str] = ()) -> Generator[Self]:
         """Commit when the block ends; discard everything staged when it raises.
+
+        Args:
+            message: What changed and why, for the log.
+            reads: Columns that the changes were computed from; not supported yet.
 
         Raises:
             UncommittedChangesError: The handle has staged changes already.
@@ -174,6 +190,11 @@ class Dataset(Readable):
                 f"a transaction of {self.url!r} was begun over staged changes\n"
                 "commit or discard them first"
             )
+        if reads:
+            raise UnsupportedFeatureError(
+                f"transaction(reads={[*reads]!r}): conflicts on columns that were only read are not"
+                " supported yet"
+            )
         try:
             yield self
         except BaseException:
@@ -181,12 +202,21 @@ class Dataset(Readable):
             raise
         self.commit(message)
 
-    def refresh(self) -> Self:
+    def refresh(self, *, keep_staged: bool = False, on_conflict: str = "error") -> Self:
         """Move this handle to its branch's newest commit.
+
+        Args:
+            keep_staged: Move staged changes along; not supported yet, ``commit`` does it alone.
+            on_conflict: What to do with cells that both changed; only "error".
 
         Raises:
             UncommittedChangesError: There are staged changes; commit rebases them by itself.
         """
+        if keep_staged or on_conflict != "error":
+            raise UnsupportedFeatureError(
+                f"refresh(keep_staged={keep_staged}, on_conflict={on_conflict!r}) is not supported"
+                " yet; commit() moves staged changes to the newest version where nothing conflicts"
+            )
         if self.has_changes:
             raise UncommittedChangesError(
                 f"{self.url!r} has staged changes; refresh would move them to another base\n"
@@ -223,13 +253,24 @@ class Dataset(Readable):
         """Names of the branches."""
         return versioning.branches(self.session)
 
-    def tag(self, name: str, at: str | dt.datetime | None = None) -> Tag:
-        """Name a version (default: this one) for good.
+    def tag(
+        self,
+        name: str,
+        expires: dt.datetime | None = None,
+        *,
+        at: str | dt.datetime | None = None,
+    ) -> Tag:
+        """Name a version.
+
+        Args:
+            name: The tag; it does not move, and its name is never used twice.
+            expires: From when on a collection may give it up, an aware time; None: never.
+            at: The version; None is this handle's.
 
         Raises:
             InvalidInputError: The name is taken by another version.
         """
-        return versioning.tag(self.session, name, at)
+        return versioning.tag(self.session, name, at, expires=expires)
 
     @property
     def tags(self) -> Mapping[str, Tag]:

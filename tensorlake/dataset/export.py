@@ -41,7 +41,7 @@ def to_pandas(rows: Readable) -> Any:
         names = tensor.names_or_none
         if names is not None and tensor.type.layout == "uniform":
             codes = [-1 if value is None else int(value) for value in values]
-            columns[name] = pd.Categorical.from_codes(codes, list(names))
+            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(names)))
         elif column.valid is None and tensor.type.layout == "uniform" and not tensor.type.shape:
             columns[name] = np.asarray(tensor.type.present(column))
         else:

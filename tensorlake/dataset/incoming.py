@@ -169,6 +169,6 @@ def _missing(spec: TensorSpec, batch: Batch, *, call: str) -> MissingTensorError
     given = ", ".join(repr(name) for name in batch) or "nothing"
     return MissingTensorError(
         f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {given}\n"
-        f"give it, or give its type nullable=True or default=; nothing was staged",
+        f"give it, or make it optional: ds.alter_tensor({spec.name!r}, nullable=True)",
         tensor=spec.name,
     )

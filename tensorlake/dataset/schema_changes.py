@@ -11,7 +11,7 @@ from tensorlake.errors import SchemaError, UnsupportedFeatureError
 from tensorlake.format import TensorSpec
 from tensorlake.types import NO_DEFAULT, ClassLabel, as_type
 
-__all__ = ["add_tensor", "change_names", "drop_tensor", "rename_tensor"]
+__all__ = ["add_tensor", "alter_tensor", "change_names", "drop_tensor", "rename_tensor"]
 
 
 def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None:
@@ -48,6 +48,19 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
             if cites:
                 declared = replace(spec.type, **dict.fromkeys(cites, new))
                 transaction.change_spec(replace(spec, type=declared), what="type")
+
+
+def alter_tensor(session: Session, name: str, *, nullable: bool) -> None:
+    """Stage that a tensor's samples may be NULL."""
+    if not nullable:
+        raise UnsupportedFeatureError(
+            f"alter_tensor({name!r}, nullable=False) is not supported yet: it must read every row"
+        )
+    with session.lock:
+        transaction = session.staging()
+        spec = transaction.schema[name]
+        altered = replace(spec, type=replace(spec.type, nullable=True))
+        transaction.change_spec(altered, what="type")
 
 
 def change_names(session: Session, name: str, names: Sequence[str]) -> None:

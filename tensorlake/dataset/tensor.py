@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.predicate import Predicate, comparison, membership, nullness
 from tensorlake.dataset.rows import positions_of, row_position
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
 from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
@@ -224,6 +224,12 @@ class Tensor:
         names = [*self.names]
         names[code] = new
         self._rows.change_names(self.name, names)
+
+    def drop_names(self, names: Sequence[str]) -> None:
+        """Take class names away: not supported yet, since codes of others would change."""
+        raise UnsupportedFeatureError(
+            f"class names of {self.name!r} cannot be dropped yet, {[*names]!r} neither; rename them"
+        )
 
     def _class_label(self, what: str) -> ClassLabel:
         sample_type = self.type

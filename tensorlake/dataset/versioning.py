@@ -85,7 +85,13 @@ def branches(session: Session) -> list[str]:
     return runtime.run(list_branches(session.store))
 
 
-def tag(session: Session, name: str, version: str | dt.datetime | None) -> Tag:
+def tag(
+    session: Session,
+    name: str,
+    version: str | dt.datetime | None,
+    *,
+    expires: dt.datetime | None = None,
+) -> Tag:
     """Name a version."""
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
@@ -93,7 +99,11 @@ def tag(session: Session, name: str, version: str | dt.datetime | None) -> Tag:
             "commit or discard them first"
         )
     source_branch, source = _cited(session, version)
-    return runtime.run(create_tag(session.store, name, source, source_branch))
+    if expires is not None and expires.tzinfo is None:
+        message = f"expires={expires.isoformat()!r} has no time zone; give an aware datetime"
+        raise InvalidInputError(message, tag=name)
+    made = create_tag(session.store, name, source, source_branch, expires=expires)
+    return runtime.run(made)
 
 
 def tags(session: Session) -> Mapping[str, Tag]:

@@ -41,7 +41,7 @@ async def create_branch(store: Store, name: str, *, source_branch: str, source: 
         )
         raise InvalidInputError(message, branch=name)
     pin_path = tag_path(f"pin-{txid}")
-    pin = seal({"branch": source_branch, "seq": source.seq, "version_digest": source.digest})
+    pin = seal({"branch": source_branch, "seq": source.seq, "digest_of": source.digest})
     await store.put_if_absent(pin_path, pin)
     try:
         newest = await BranchLog(store, source_branch).newest_from(source)
