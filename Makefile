@@ -82,7 +82,7 @@ bench: setup ## the figures of docs/benchmarks.md, side by side with what they a
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
-	$(BIN)/zensical build --clean --config-file docs/zensical.toml
+	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
 
 viewer: $(STATIC) ## build the browser viewer into the server's package (needs npm)
 

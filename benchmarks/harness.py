@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -79,7 +79,7 @@ class Stopwatch:
 
 
 @contextmanager
-def stopwatch() -> Iterator[Stopwatch]:
+def stopwatch() -> Generator[Stopwatch]:
     """Time the block."""
     watch = Stopwatch()
     cpu, started = _cpu_seconds(), time.perf_counter()
@@ -126,21 +126,21 @@ def run_alone(benchmark: str, contender: str, workspace: Workspace) -> Measureme
 def run_rounds(
     benchmark: Benchmark, workspace: Workspace, *, rounds: int
 ) -> dict[str, list[Measurement]]:
-    """Run every contender once a round; say on stderr how far it is."""
+    """Run every contender once a round; show on a terminal how far it is."""
     if benchmark.prepare is not None:
         benchmark.prepare(workspace)
     runs: dict[str, list[Measurement]] = {c.name: [] for c in benchmark.contenders}
     for number in range(rounds):
         for contender in benchmark.contenders:
-            print(
-                f"\r\x1b[K{benchmark.name}: round {number + 1} of {rounds}, {contender.name}",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            _show(f"{benchmark.name}: round {number + 1} of {rounds}, {contender.name}")
             runs[contender.name].append(run_alone(benchmark.name, contender.name, workspace))
-    print("\r\x1b[K", end="", file=sys.stderr)
+    _show("")
     return runs
+
+
+def _show(progress: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
 
 
 def print_measurement(measurement: Measurement) -> None:

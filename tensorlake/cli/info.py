@@ -1,6 +1,5 @@
 """``tensorlake info URL``: what a dataset is, from its index alone, and its last commits."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
@@ -34,7 +33,7 @@ def info(
             print_json(types) if as_json else print_table(list(types.items()))
             return
         summary = ds.summary(full=stats)
-        commits = list(islice(ds.log(), COMMITS_SHOWN))
+        commits = ds.log(COMMITS_SHOWN)
         if as_json:
             print_json(
                 {

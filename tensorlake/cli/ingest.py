@@ -4,11 +4,14 @@ KIND is a function of ``tl.ingest``; the sources stand before the destination, a
 
     tensorlake ingest images photos/ pets.tl
     tensorlake ingest coco instances.json train2017/ coco.tl
+    tensorlake ingest idx t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz digits.tl
 """
 
 import inspect
+from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,12 +34,11 @@ class OnError(StrEnum):
 
     RAISE = "raise"
     SKIP = "skip"
-    QUARANTINE = "quarantine"
 
 
 def ingest(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="What the sources are: images, coco.")
+        str, typer.Argument(metavar="KIND", help="What the sources are: images, coco, idx.")
     ],
     places: Annotated[
         list[str], typer.Argument(metavar="SRC… URL", help="The sources, then the destination.")
@@ -45,12 +47,13 @@ def ingest(
     append: Annotated[
         bool, typer.Option("--append", help="Add to a dataset that is there already.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="How many files are read at the same time.")
-    ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="A file that cannot be taken in: raise, skip, quarantine.")
-    ] = OnError.RAISE,
+        OnError | None,
+        typer.Option(help="A file that cannot be taken in: raise (default) or skip."),
+    ] = None,
+    commit_every: Annotated[
+        str, typer.Option(metavar="SIZE", help="Source bytes a commit.")
+    ] = "8GiB",
     no_progress: Annotated[
         bool, typer.Option("--no-progress", help="Show no progress on stderr.")
     ] = False,
@@ -60,27 +63,43 @@ def ingest(
     endpoint_url: EndpointUrl = None,
 ) -> None:
     """Make a dataset of files; run again after a kill, it goes on where it stopped."""
-    if kind not in tl.ingest.__all__:
-        wrong_usage(f"there is no ingestion of {kind!r}; known: {', '.join(tl.ingest.__all__)}")
-    function = getattr(tl.ingest, kind)
-    positional = [
+    function = _function(kind)
+    sources = _positional(function)
+    if len(places) != len(sources):
+        wrong_usage(f"ingest {kind} takes {' '.join(map(str.upper, sources))}, got {places}")
+    options: dict[str, Any] = {
+        "mode": "append" if append else "create",
+        "commit_every": commit_every,
+        "progress": False if quiet or no_progress else None,
+        "storage_options": parse_storage_options(storage_option, endpoint_url) or None,
+    }
+    if on_error is not None:
+        if "on_error" not in inspect.signature(function).parameters:
+            wrong_usage(f"ingest {kind} has no --on-error: it takes all of a file or nothing")
+        options["on_error"] = on_error.value
+    with function(*places, **options) as ds:
+        report = ds.ingest_report
+        assert report is not None  # what tl.ingest returns has one
+        if as_json:
+            print_json({"url": places[-1], "version": ds.version, **asdict(report)})
+        elif not quiet:
+            print(f"{report} → {places[-1]} {ds.version}")
+
+
+def _function(kind: str) -> Callable[..., tl.Dataset]:
+    found = {
+        name: function
+        for name in tl.ingest.__all__
+        if inspect.isfunction(function := getattr(tl.ingest, name))
+    }
+    if kind not in found:
+        wrong_usage(f"there is no ingestion of {kind!r}; known: {', '.join(found)}")
+    return found[kind]
+
+
+def _positional(function: Callable[..., tl.Dataset]) -> list[str]:
+    return [
         name
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
-    if len(places) != len(positional):
-        wrong_usage(f"ingest {kind} takes {' '.join(map(str.upper, positional))}, got {places}")
-    options = {
-        "mode": "append" if append else "create",
-        "workers": workers,
-        "on_error": on_error.value,
-        "progress": False if quiet or no_progress else None,
-        "storage_options": parse_storage_options(storage_option, endpoint_url) or None,
-    }
-    with function(*places, **options) as ds:
-        report = ds.ingest_report
-        if as_json:
-            print_json({"url": places[-1], "version": ds.version, "rows": len(ds)})
-        elif not quiet:
-            print(f"{places[-1]}   {ds.version}   {len(ds):,} rows")
-            print(report)

@@ -35,9 +35,10 @@ def log(
     """Show the commits that led to a version, newest first."""
     earliest = _parse_date(since) if since else None
     with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+        read_all = author is not None or earliest is not None
         wanted = (
             commit
-            for commit in ds.log()
+            for commit in ds.log(None if read_all else number)
             if (author is None or commit.author == author)
             and (earliest is None or commit.time >= earliest)
         )

@@ -79,7 +79,7 @@ def ls(
 
 def _look_at(lake: str, name: str, options: dict[str, str] | None) -> Listed:
     with tl.open(f"{lake.rstrip('/')}/{name}", read_only=True, storage_options=options) as ds:
-        last = ds.log()[0]
+        last = ds.log(1)[0]
         return Listed(name, len(ds), ds.nbytes, ds.version, last.time)
 
 

@@ -6,6 +6,7 @@ and one fresh folder, in which lie small real data:
     photos/CLASS/NAME.jpg     19 pictures of COCO, by the class of the largest thing on them
     coco/instances.json       their boxes; coco/images/ the pictures
     mnist/*.gz                the 10,000 digits of MNIST's test set
+    examples/data/            all of it, as a checkout has it
 
 In a console block a line ``$ tensorlake …`` runs through the command line program, and the first
 words of each line printed under it in the page, up to ``…``, must appear in what it prints; lines
@@ -58,6 +59,8 @@ def shown(page: Path) -> str:
 
 
 def lay_out_data(folder: Path) -> None:
+    (folder / "examples").mkdir()
+    (folder / "examples" / "data").symlink_to(DATA)
     shutil.copytree(DATA / "mnist", folder / "mnist")
     shutil.copytree(DATA / "coco", folder / "coco")
     listing = json.loads((DATA / "coco" / "instances.json").read_text(encoding="utf-8"))
@@ -77,10 +80,14 @@ def lay_out_data(folder: Path) -> None:
 def run_console(snippet: Snippet, folder: Path) -> None:
     for session in re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]:
         command, _, expected = session.partition("\n")
-        if not command.startswith("tensorlake "):
+        words = shlex.split(command, comments=True)
+        if words[0] != "tensorlake":
+            continue
+        if words[1] == "serve":
+            check_that_it_serves(words, folder)
             continue
         done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(command, comments=True)],
+            [sys.executable, "-m", *words],
             cwd=folder,
             capture_output=True,
             text=True,
@@ -88,10 +95,25 @@ def run_console(snippet: Snippet, folder: Path) -> None:
             check=False,
         )
         printed = done.stdout + done.stderr
-        assert done.returncode in {0, 1}, f"$ {command}\n{printed}"
+        assert done.returncode == 0, f"$ {command}\n{printed}"
         for line in expected.splitlines():
             wanted = line.split("…")[0].split()
             assert " ".join(wanted) in " ".join(printed.split()), f"$ {command}\n{printed}"
+
+
+def check_that_it_serves(words: list[str], folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", *words, "--port", "0"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        try:
+            assert server.stdout.readline().startswith("Viewer at http://127.0.0.1:")
+        finally:
+            server.terminate()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=shown)

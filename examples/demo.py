@@ -1,0 +1,285 @@
+"""From files to a trained model: what ``make demo`` shows, on data that lies in this repository.
+
+    1  digits and street scenes become datasets        create, extend, commit
+    2  wrong labels are found and corrected            branch, assignment, transaction, diff
+    3  the lake answers questions                      TQL
+    4  a small network learns from the stream          views, torch loader
+    5  a stream stops in the middle and goes on        state_dict, load_state_dict
+
+Run it again and it starts afresh: the lake (``.demo``) is its own to delete. Nothing here needs a
+network, an account or a service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+import tensorlake as tl
+
+DATA = Path(__file__).parent / "data"
+DIGITS = [str(digit) for digit in range(10)]
+DISPUTED = {947: "9", 5937: "3", 6783: "6", 9729: "6"}
+"""Row → what a reader sees; the labels of MNIST's test set say 8, 5, 1 and 5."""
+ACCURACY_GOAL = 0.95
+TRAIN_LIMIT_S = 60
+EPOCHS = 4
+BATCH = 100
+SEED = 7
+SAME_SIZE = tl.decode.Resize(28, 28)
+"""Digits have one size, but their type allows any; a batch is stacked once that is settled."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lake", type=Path, default=Path(".demo"), help="where the datasets go")
+    lake = parser.parse_args().lake
+    shutil.rmtree(lake, ignore_errors=True)
+    lake.mkdir(parents=True)
+    started = time.perf_counter()
+    print(f"tensorlake, from files to a trained model · lake: {lake}/ · data: examples/data/")
+
+    heading(1, "Files become datasets")
+    digits = ingest_digits(lake)
+    scenes = ingest_scenes(lake)
+
+    heading(2, "Labels are corrected; every version is kept")
+    fixed = correct_labels(digits)
+
+    heading(3, "Questions, in TQL (the first one also loads the language)")
+    ask(fixed, scenes)
+
+    heading(4, "A network learns from the stream")
+    train(seen(fixed), unseen(fixed))
+
+    heading(5, "A stream stops in the middle, and goes on")
+    stop_and_resume(seen(fixed), f"{lake}/digits")
+
+    print(f"\nAll of this took {time.perf_counter() - started:.0f} s. Now look at it:  make serve")
+
+
+def ingest_digits(lake: Path) -> tl.Dataset:
+    """Put MNIST's test set into a dataset: arrays, encoded as PNG on the way in."""
+    images = read_idx(DATA / "mnist" / "t10k-images-idx3-ubyte.gz")[..., np.newaxis]
+    labels = read_idx(DATA / "mnist" / "t10k-labels-idx1-ubyte.gz")
+    with timed() as clock:
+        digits = tl.create(
+            f"{lake}/digits",
+            {"image": tl.Image(codec="png", mode="L"), "label": tl.ClassLabel(DIGITS)},
+        )
+        digits.extend({"image": images, "label": labels})
+        commit = digits.commit("MNIST's test set")
+    line("digits", f"{len(digits):,} pictures and labels → {commit.version}", clock)
+    return digits
+
+
+def ingest_scenes(lake: Path) -> tl.Dataset:
+    """Put the COCO pictures into a dataset: JPEG files as they are, with their boxes."""
+    with timed() as clock:
+        scenes = tl.ingest.coco(
+            str(DATA / "coco" / "instances.json"), str(DATA / "coco" / "images"), f"{lake}/scenes"
+        )
+    boxes = sum(len(boxes) for boxes in scenes["boxes"][:])
+    line("scenes", f"{len(scenes)} photographs with {boxes} boxes → {scenes.version}", clock)
+    return scenes
+
+
+def correct_labels(digits: tl.Dataset) -> tl.Dataset:
+    """Relabel four digits on a branch, and show what differs from main."""
+    rows = list(DISPUTED)
+    print("  four digits whose label people dispute, and what the test set says they are:\n")
+    draw([digits[row]["image"][..., 0] for row in rows])
+    names = digits["label"].names
+    print("".join(f"      {names[int(code)]:<17}" for code in digits["label"][rows]), "\n")
+    fixed = digits.branch("fixed")
+    with fixed.transaction("four labels that people read differently"):
+        for row, name in DISPUTED.items():
+            fixed["label"][row] = name
+    show("what 'fixed' changes", fixed.diff("main"))
+    for commit in fixed.log():
+        print(f"    {commit.version:10} {commit.message}")
+    return fixed
+
+
+def ask(digits: tl.Dataset, scenes: tl.Dataset) -> None:
+    """Run a few queries; none of them decodes a picture."""
+    for dataset, text in (
+        (digits, "WHERE label IN ('3', '8')"),
+        (scenes, "WHERE CONTAINS(label, 'dog') OR CONTAINS(label, 'horse')"),
+        (scenes, "WHERE SHAPE(image)[0] > SHAPE(image)[1] ORDER BY SHAPE(boxes)[0] DESC LIMIT 5"),
+        (scenes, "WHERE ANY((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) > 150000)"),
+    ):
+        with timed() as clock:
+            count = len(dataset.query(text))
+        line(f"{count:,} rows", text, clock)
+
+
+def seen(digits: tl.Dataset) -> tl.View:
+    """Choose the rows to learn from: nine of ten."""
+    return digits[np.arange(len(digits)) % 10 != 9]
+
+
+def unseen(digits: tl.Dataset) -> tl.View:
+    """Choose the rows held out: every tenth."""
+    return digits[9::10]
+
+
+def train(training: tl.View, held_out: tl.View) -> None:
+    """Train a small convolutional network, and test it on digits that it never saw."""
+    torch.manual_seed(SEED)
+    torch.set_num_threads(1)  # the loader's threads decode on the other cores
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 12, 5, stride=2, padding=2), nn.ReLU()),
+        *(nn.Conv2d(12, 24, 5, stride=2, padding=2), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(24 * 7 * 7, 10)),
+    )
+    loader = training.torch(
+        batch_size=BATCH,
+        columns=["image", "label"],
+        shuffle=True,
+        seed=SEED,
+        decode={"image": SAME_SIZE},
+        layout="NCHW",
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=0.005, total_steps=EPOCHS * len(loader)
+    )
+    line(f"{len(training):,} rows", f"to learn from, {len(held_out):,} held out")
+    started = time.perf_counter()
+    for epoch in range(loader.epoch, EPOCHS):
+        total = 0.0
+        with timed() as clock:
+            for batch in loader:
+                loss = functional.cross_entropy(model(scaled(batch["image"])), batch["label"])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+                total += loss.item()
+        line(f"epoch {epoch + 1}", f"loss {total / len(loader):.3f}", clock, rows=len(training))
+    seconds = time.perf_counter() - started
+    accuracy = test(model, held_out)
+    line("unseen", f"{accuracy:.1%} of the held-out digits read rightly")
+    if accuracy < ACCURACY_GOAL or seconds > TRAIN_LIMIT_S:
+        raise SystemExit(
+            f"demo: expected ≥ {ACCURACY_GOAL:.0%} in < {TRAIN_LIMIT_S} s,"
+            f" got {accuracy:.1%} in {seconds:.0f} s"
+        )
+
+
+def test(model: nn.Module, held_out: tl.View) -> float:
+    model.eval()
+    right = 0
+    with torch.inference_mode():
+        loader = held_out.torch(batch_size=500, decode={"image": SAME_SIZE}, layout="NCHW")
+        for batch in loader:
+            right += int((model(scaled(batch["image"])).argmax(1) == batch["label"]).sum())
+    return right / len(held_out)
+
+
+def scaled(images: torch.Tensor) -> torch.Tensor:
+    """Bring uint8 pictures to floats around zero."""
+    return images.float().div(255).sub(0.13).div(0.31)
+
+
+def stop_and_resume(training: tl.View, url: str) -> None:
+    """Stop an epoch after a third, go on with nothing but the state, and compare every batch."""
+
+    def new_loader(view: tl.View) -> tl.Loader:
+        return view.torch(
+            batch_size=BATCH,
+            columns=["image", "label", "_row"],
+            shuffle=True,
+            seed=SEED,
+            decode={"image": SAME_SIZE},
+        )
+
+    whole = list(new_loader(training))
+    stopped_after = len(whole) // 3
+    loader = new_loader(training)
+    for number, _ in enumerate(loader, start=1):
+        if number == stopped_after:
+            break
+    state = json.dumps(loader.state_dict())
+    line("stopped", f"after batch {stopped_after} of {len(whole)}; its state is {len(state)} bytes")
+    del loader
+
+    with tl.open(url, version="fixed", read_only=True) as reopened, timed() as clock:
+        fresh = new_loader(seen(reopened))
+        fresh.load_state_dict(json.loads(state))
+        rest = list(fresh)
+    same = len(rest) == len(whole) - stopped_after and all(
+        torch.equal(one[name], other[name])
+        for one, other in zip(rest, whole[stopped_after:], strict=True)
+        for name in ("_row", "image", "label")
+    )
+    if not same:
+        raise SystemExit("demo: the resumed stream differs from the one that ran through")
+    line("resumed", f"{len(rest)} batches in a fresh loader, identical to the last byte", clock)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read MNIST's format: a magic number that ends in ndim, the shape, the bytes."""
+    content = gzip.decompress(path.read_bytes())
+    ndim = content[3]
+    shape = np.frombuffer(content, ">i4", count=ndim, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+
+
+class Clock:
+    """Seconds between entering and leaving `timed`."""
+
+    seconds = 0.0
+
+
+@contextmanager
+def timed() -> Generator[Clock]:
+    clock = Clock()
+    started = time.perf_counter()
+    yield clock
+    clock.seconds = time.perf_counter() - started
+
+
+def heading(number: int, text: str) -> None:
+    print(f"\n{number}  {text}")
+
+
+def line(label: str, text: str, clock: Clock | None = None, *, rows: int = 0) -> None:
+    took = ""
+    if clock is not None:
+        unit = f"{clock.seconds:.2f} s" if clock.seconds >= 1 else f"{clock.seconds * 1000:.0f} ms"
+        took = f"   {rows / clock.seconds:,.0f} rows/s, {unit}" if rows else f"   {unit}"
+    print(f"  {label:>12}  {text}{took}")
+
+
+def show(label: str, value: object) -> None:
+    print(f"  {label}:")
+    for text in str(value).splitlines():
+        print(f"    {text}")
+
+
+def draw(pictures: list[np.ndarray]) -> None:
+    """Draw grey pictures side by side, two pixels above each other in one letter."""
+    shades = " ▄▀█"
+    small = [(p.reshape(14, 2, 14, 2).mean(axis=(1, 3)) > 96).astype(int) for p in pictures]
+    for top in range(0, 14, 2):
+        for picture in small:
+            cells = 2 * picture[top] + picture[top + 1]
+            print("    " + "".join(shades[cell] for cell in cells), end="     ")
+        print()
+
+
+if __name__ == "__main__":
+    main()

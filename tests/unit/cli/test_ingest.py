@@ -1,0 +1,89 @@
+"""ingest: files become a dataset, and bad files a message."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tensorlake as tl
+
+DATA = Path(__file__).resolve().parents[3] / "examples" / "data"
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    folder = tmp_path / "photos"
+    for number, picture in enumerate(sorted((DATA / "coco" / "images").glob("*.jpg"))[:3]):
+        target = folder / ("cat" if number else "dog") / picture.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(picture.read_bytes())
+    return folder
+
+
+def test_a_folder_of_pictures_becomes_a_dataset_with_folders_as_classes(run, photos, tmp_path):
+    made = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
+
+    assert made.code == 0
+    assert made.out.startswith("ingested 3 rows")
+    assert made.out.rstrip().endswith("pets.tl main@1")
+    ds = tl.open(str(tmp_path / "pets.tl"))
+    assert ds["label"].names == ("cat", "dog")
+    assert len(ds) == 3
+
+
+def test_ingesting_again_adds_nothing(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+
+    again = json.loads(run("ingest", "images", str(photos), target, "--json").out)
+
+    assert again["rows"] == 0
+    assert again["already_there"] == 3
+    assert again["version"] == "main@1"
+
+
+def test_a_damaged_picture_fails_and_is_named(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
+
+    failed = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
+
+    assert failed.code == 1
+    assert "broken.jpg" in failed.err
+
+
+def test_a_damaged_picture_can_be_left_out(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
+
+    made = run(
+        "ingest", "images", str(photos), str(tmp_path / "pets.tl"), "--on-error", "skip", "--json"
+    )
+
+    document = json.loads(made.out)
+    assert document["rows"] == 3
+    assert [item["item"] for item in document["skipped"]] == [str(Path("cat") / "broken.jpg")]
+
+
+def test_coco_takes_the_json_the_pictures_and_the_destination(run, tmp_path):
+    coco = DATA / "coco"
+
+    made = run(
+        "ingest", "coco", str(coco / "instances.json"), str(coco / "images"), str(tmp_path / "c.tl")
+    )
+
+    assert made.code == 0
+    assert "boxes" in tl.open(str(tmp_path / "c.tl")).schema
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("parquet", "a", "b"),
+        ("images", "only-one"),
+        ("idx", "images", "labels", "dst.tl", "--on-error", "skip"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_written(run, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert run("ingest", *arguments).code == 2
+    assert list(tmp_path.iterdir()) == []
