@@ -128,7 +128,8 @@ class Assembly:
                 self.values[name] = [None if one is None else present(one) for one in samples]
             case "picture":
                 rows = self.group.tensors[name]
-                samples = pick_pictures(self._chunks(name), rows, self.group)
+                assert column.type is not None
+                samples = pick_pictures(self._chunks(name), rows, self.group, column.type)
                 self.samples[name] = samples
                 self.placements[name] = [None] * len(samples)
                 self.values[name] = [None] * len(samples)

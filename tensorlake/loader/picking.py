@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.decode import Sample
-from tensorlake.types import EncodedColumn, RaggedColumn
+from tensorlake.types import EncodedColumn, RaggedColumn, parse_jpeg_header, parse_png_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tensorlake.loader.chunks import LoadedChunk, TensorChunks
     from tensorlake.loader.group import Group, GroupRows
+    from tensorlake.types import Buffer, SampleType
 
 __all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid"]
+
+JPEG_START = b"\xff\xd8"
 
 
 def pick_ragged(chunks: TensorChunks, rows: GroupRows) -> list[NDArray[np.generic] | None]:
@@ -49,19 +53,24 @@ def pick_encoded(chunks: TensorChunks, rows: GroupRows) -> list[bytes | None]:
     return picked
 
 
-def pick_pictures(chunks: TensorChunks, rows: GroupRows, group: Group) -> list[Sample | None]:
+def pick_pictures(
+    chunks: TensorChunks, rows: GroupRows, group: Group, sample_type: SampleType
+) -> list[Sample | None]:
     """List stored pictures, with what errors and random numbers need to know of each."""
     picked: list[Sample | None] = []
     numbers = zip(group.rows.tolist(), group.places.tolist(), strict=True)
     for (chunk, row), (number, place) in zip(_each(chunks, rows), numbers, strict=True):
         column = chunk.column
         assert isinstance(column, EncodedColumn)
-        assert column.shapes is not None
         if column.valid is not None and not column.valid[row]:
             picked.append(None)
             continue
-        shape = tuple(column.shapes[row].tolist())
-        picked.append(Sample(column.samples[row], shape, number, place))
+        data = column.samples[row]
+        if column.shapes is not None:
+            shape = tuple(column.shapes[row].tolist())
+        else:
+            shape = _parsed_shape(data, chunks.tensor, number, sample_type)
+        picked.append(Sample(data, shape, number, place))
     return picked
 
 
@@ -82,3 +91,19 @@ def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, 
     for number, row in zip(rows.chunk.tolist(), rows.row_in_chunk.tolist(), strict=True):
         chunk: LoadedChunk = loaded[number]
         yield chunk, 0 if chunk.is_constant else row
+
+
+def _parsed_shape(data: Buffer, tensor: str, row: int, sample_type: SampleType) -> tuple[int, ...]:
+    """Find the shape of a picture that was read without its chunk's header."""
+    is_jpeg = bytes(data[:2]) == JPEG_START
+    try:
+        header = (parse_jpeg_header if is_jpeg else parse_png_header)(data)
+    except ValueError as error:
+        raise CorruptSampleError(
+            f"row {row} of {tensor!r} ({len(data):,} bytes) is not a whole picture: {error}"
+            "\nto train without it: on_error='skip'; to find all: ds.check(decode=True)",
+            tensor=tensor,
+            row=row,
+        ) from error
+    channels = [length for length in sample_type.shape[2:] if length is not None]
+    return (header.height, header.width, *channels)

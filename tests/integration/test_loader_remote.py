@@ -1,0 +1,176 @@
+"""Loading from an object store: each chunk once, verified, by row where chunks would be wasted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import CorruptionError, SnapshotExpiredError
+from tensorlake.loader import make_loader
+from tensorlake.storage import MemoryStore, runtime
+from tensorlake.testing import CountingStore, latency_server
+from tests.handles import create_on, open_on, wait_for_hints
+
+ROWS = 400
+COLUMNS = ["image", "label", "_row"]
+DECODE = {"image": tl.decode.RandomResizedCrop(16, 16)}
+
+
+def noise(row):
+    """A picture that JPEG cannot make small: about 10 kB."""
+    return np.random.default_rng(row).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+
+
+def fill(dataset, rows=ROWS):
+    for start in range(0, rows, 100):
+        numbers = range(start, start + 100)
+        dataset.extend(
+            {
+                "image": [noise(row) for row in numbers],
+                "label": list(numbers),
+                "tokens": np.array([[row] * 512 for row in numbers], dtype=np.uint16),
+            }
+        )
+        dataset.commit(f"rows from {start}")
+    return dataset
+
+
+SCHEMA = {
+    "image": tl.Image(codec="jpeg"),
+    "label": "int64",
+    "tokens": tl.Array("uint16", shape=(512,)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("served")
+    (root / "bucket").mkdir()
+    fill(tl.create(str(root / "bucket" / "noise.tl"), SCHEMA))
+    return root
+
+
+@pytest.fixture
+def store():
+    store = CountingStore(MemoryStore())
+    fill(create_on(store, SCHEMA))
+    wait_for_hints()
+    store.reset()
+    return store
+
+
+def epoch(dataset, **arguments):
+    given = {"batch_size": 32, "shuffle": True, "seed": 3, "decode": DECODE, "columns": COLUMNS}
+    loader = dataset.loader(**given | arguments)
+    return list(loader), loader.stats()
+
+
+def test_batches_from_a_store_are_those_from_a_folder(folder):
+    with tl.open(str(folder / "bucket" / "noise.tl")) as local:
+        expected, local_stats = epoch(local)
+
+    with (
+        latency_server(folder, latency_ms=2) as server,
+        tl.open(server.s3_url("bucket/noise.tl"), storage_options=server.storage_options) as remote,
+    ):
+        found, stats = epoch(remote)
+
+    assert all(
+        np.array_equal(one[name], other[name])
+        for one, other in zip(found, expected, strict=True)
+        for name in COLUMNS
+    )
+    assert local_stats.requests == 0
+    assert stats.requests > 0
+
+
+def test_a_store_that_fails_now_and_then_is_asked_again(folder):
+    with (
+        latency_server(folder, latency_ms=0, error_rate=0.1) as server,
+        tl.open(server.s3_url("bucket/noise.tl"), storage_options=server.storage_options) as remote,
+    ):
+        batches, _ = epoch(remote)
+
+    assert sum(len(batch["_row"]) for batch in batches) == ROWS
+
+
+def test_each_chunk_is_fetched_once_and_a_second_epoch_fetches_nothing(store):
+    dataset = open_on(store)
+    loader = dataset.loader(batch_size=32, shuffle=True, columns=["label", "tokens"])
+    list(loader)
+    fetched = loader.stats()
+    store.reset()
+
+    list(loader)
+
+    located = dataset.selection().all_positions()
+    chunks = sum(len(dataset.reader().locate(name, located).chunks) for name in ("label", "tokens"))
+    assert fetched.requests == chunks
+    assert store.bytes_read == 0
+
+
+def test_rows_are_read_alone_when_chunks_do_not_fit_the_cache(store):
+    dataset = open_on(store)
+    stored = dataset.reader().stored_nbytes("image", np.arange(ROWS))
+
+    batches, stats = epoch(dataset, cache=0)
+    read = store.bytes_read
+    store.reset()
+    whole, _ = epoch(open_on(store), cache="1GiB")
+
+    assert all(
+        np.array_equal(one["image"], other["image"])
+        for one, other in zip(batches, whole, strict=True)
+    )
+    assert read < 3 * stored  # whole chunks would be some twelve times; gaps between rows cost some
+    assert stats.cache_nbytes == 0
+
+
+def test_a_few_rows_of_many_cost_a_few_rows_of_bytes(store):
+    dataset = open_on(store)
+    view = dataset[[3, 150, 151, 399]]
+    stored = dataset.reader().stored_nbytes("image", np.arange(ROWS))
+    store.reset()
+
+    (batch,), _ = epoch(view, columns=["image", "_row"])
+
+    assert sorted(batch["_row"].tolist()) == [3, 150, 151, 399]
+    assert store.bytes_read < stored / 10
+
+
+def test_chunks_that_do_not_fit_are_fetched_again_and_still_right(store):
+    loader = open_on(store).loader(
+        batch_size=16, shuffle=True, columns=["tokens", "_row"], cache=0, prefetch="100kB"
+    )
+
+    batches = list(loader)
+
+    assert all((batch["tokens"] == batch["_row"][:, None]).all() for batch in batches)
+    assert sum(len(batch["_row"]) for batch in batches) == ROWS
+
+
+@pytest.mark.parametrize("tensor", ["image", "label", "tokens"])
+def test_a_flipped_byte_is_an_error_and_never_a_batch(store, tensor):
+    dataset = open_on(store)
+    key = dataset.reader().locate(tensor, np.arange(ROWS)).chunks[0]
+    path = key.pack.path
+    data = bytearray(runtime.run(store.get(path)))
+    data[key.offset + key.nbytes - 3] ^= 1
+    runtime.run(store.put(path, bytes(data)))
+    decode = DECODE if tensor == "image" else None
+
+    with pytest.raises(CorruptionError, match="damaged"):
+        epoch(open_on(store), columns=[tensor], decode=decode)
+
+
+def test_an_object_that_is_gone_is_an_error_that_names_it(store):
+    dataset = open_on(store)
+    key = dataset.reader().locate("tokens", np.arange(ROWS)).chunks[0]
+    loader = make_loader(
+        dataset.selection(), dataset.reader(), framework="numpy", batch_size=8, columns=["tokens"]
+    )
+    runtime.run(store.delete(key.pack.path))
+
+    with pytest.raises(SnapshotExpiredError, match=key.pack.path):
+        list(loader)
