@@ -1,4 +1,4 @@
-"""What writing processes do in tests of crashes and races; importable, so that they can be spawned."""
+"""What writing processes do in tests of crashes and races; importable, for they are spawned."""
 
 from __future__ import annotations
 

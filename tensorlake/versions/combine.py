@@ -3,7 +3,7 @@
 The rules (docs/reference/format.md, "Combine"), each conservative: what cannot be told apart is a
 conflict, never a lost update.
 
-- appends combine with anything but a drop of a tensor;
+- appends and updates combine with anything but a drop of their tensor;
 - updates of different rows or tensors, and deletes with deletes, combine;
 - an update conflicts with an update or a delete of the same row;
 - two changes of the schema, and a reordering beside anything but appends, conflict.
@@ -27,7 +27,7 @@ class Conflict:
     """One reason why two sets of changes cannot both stand.
 
     Attributes:
-        what: "update", "delete", "schema" or "rewrite".
+        what: "update", "delete", "drop", "schema" or "rewrite".
         tensor_id: The tensor both changed, where it is one.
         physical: Physical rows both changed, in order; empty where they are not known.
     """
@@ -45,11 +45,20 @@ def find_conflicts(mine: Changes, theirs: Sequence[Changes]) -> list[Conflict]:
             if not mine.is_append_only:
                 found.append(Conflict("rewrite"))
             continue
-        drops = any(change["op"] == "drop" for change in other.schema)
-        if (mine.append and drops) or (mine.schema and other.schema):
+        if mine.schema and other.schema:
             found.append(Conflict("schema"))
+        found += [*_drop_conflicts(mine, other), *_drop_conflicts(other, mine)]
         found += _cell_conflicts(mine, other)
     return found
+
+
+def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
+    """A dropped tensor's new values, appended or updated, would be lost without a word."""
+    return [
+        Conflict("drop", change["tensor"])
+        for change in dropping.schema
+        if change["op"] == "drop" and (other.append or change["tensor"] in other.update)
+    ]
 
 
 def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:

@@ -224,6 +224,10 @@ def _describe(transaction: Transaction, conflict: Conflict) -> str:
             what = f"both changed {names.get(conflict.tensor_id or '', '?')!r}"
         case "delete":
             what = "one deleted what the other changed"
+        case "drop":
+            names = {spec.id: spec.name for spec in transaction.base_state.schema.tensors}
+            name = names.get(conflict.tensor_id or "", "?")
+            what = f"one dropped {name!r}, the other gave it new values"
         case "schema":
             what = "both changed the schema"
         case _:
