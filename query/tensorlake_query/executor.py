@@ -60,7 +60,7 @@ class Deadline:
         if self.stop is not None and self.clock() > self.stop:
             raise QueryLimitError(
                 f"the query ran past its timeout of {self.timeout_s} s, "
-                f"with {done:,} of {total:,} rows looked at",
+                f"{done:,} rows into a step of {total:,}",
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
                 hint="give more time, or narrow it with WHERE or LIMIT",
@@ -85,12 +85,9 @@ def run_plan(plan: Project, run: Run) -> Scope:
 def compute(exprs: Sequence[Bound], scope: Scope, deadline: Deadline) -> list[Vector]:
     """Return the values of expressions for every row; a column they share is read once."""
     collected: list[list[Vector]] = [[] for _ in exprs]
-    done = 0
-    for piece in _pieces(scope, batch_rows(*exprs)) if exprs and len(scope) else ():
+    for piece in _pieces(scope, exprs, deadline) if exprs and len(scope) else ():
         for vectors, expr in zip(collected, exprs, strict=True):
             vectors.append(evaluate(expr, piece))
-        done += len(piece)
-        deadline.check(done, len(scope))
     return _columns(collected, exprs)
 
 
@@ -113,13 +110,13 @@ def _sample_nbytes(column_type: ColumnType) -> int:
     return nbytes
 
 
-def _pieces(scope: Scope, step: int) -> Iterator[Scope]:
-    """Cut a scope into batches of at most `step` rows."""
-    if len(scope) <= step:
-        yield scope
-        return
+def _pieces(scope: Scope, exprs: Sequence[Bound], deadline: Deadline) -> Iterator[Scope]:
+    """Cut a scope into batches that suit what is computed; check the deadline before each."""
+    step = batch_rows(*exprs)
     for start in range(0, len(scope), step):
-        yield scope.take(np.arange(start, min(start + step, len(scope))))
+        deadline.check(start, len(scope))
+        stop = min(start + step, len(scope))
+        yield scope if stop - start == len(scope) else scope.take(np.arange(start, stop))
 
 
 def _stream(plan: Plan, run: Run) -> Iterator[Scope]:
@@ -131,7 +128,7 @@ def _stream(plan: Plan, run: Run) -> Iterator[Scope]:
             return
         case Filter(step, predicate):
             for scope in _stream(step, run):
-                for piece in _pieces(scope, batch_rows(predicate)):
+                for piece in _pieces(scope, (predicate,), run.deadline):
                     condition = evaluate(predicate, piece)
                     is_true = np.asarray(condition.values, np.bool_)
                     if condition.valid is not None:
@@ -169,11 +166,11 @@ def _scan(plan: Scan, run: Run) -> Iterator[Scope]:
 def _sorted(step: Plan, keys: tuple[SortKey, ...], limit: int | None, run: Run) -> Scope:
     ordering = Ordering(keys, limit)
     scopes: list[Scope] = []
-    size = batch_rows(*(key.expr for key in keys))
+    exprs = [key.expr for key in keys]
     for scope in _stream(step, run):
         scopes = [scope]
-        for piece in _pieces(scope, size):
-            ordering.add(piece.rows, [evaluate(key.expr, piece) for key in keys])
+        for piece in _pieces(scope, exprs, run.deadline):
+            ordering.add(piece.rows, [evaluate(expr, piece) for expr in exprs])
     reader = scopes[0].reader if scopes else run.reader
     return Scope(reader, ordering.rows(), run.text)
 
@@ -202,12 +199,11 @@ def _limited(plan: Limit, run: Run) -> Iterator[Scope]:
 
 def _aggregate(plan: Aggregate, run: Run) -> Scope:
     exprs = expressions(plan)
-    size = batch_rows(*exprs)
     collected: list[list[Vector]] = [[] for _ in exprs]
     num_rows = 0
     for scope in _stream(plan.input, run):
         num_rows += len(scope)
-        for piece in _pieces(scope, size) if exprs else ():
+        for piece in _pieces(scope, exprs, run.deadline) if exprs else ():
             for vectors, expr in zip(collected, exprs, strict=True):
                 vectors.append(evaluate(expr, piece))
     columns = _columns(collected, exprs)

@@ -6,7 +6,7 @@ A compiled query is immutable and knows its result's columns before any data is 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +69,12 @@ class CompiledQuery:
         return explain(self._plan)
 
     def run(
-        self, source: ColumnSource, *, timeout_s: float | None = None, compute_columns: bool = True
+        self,
+        source: ColumnSource,
+        *,
+        timeout_s: float | None = None,
+        compute_columns: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> QueryResult:
         """Run over a source that has the schema the query was compiled against.
 
@@ -77,6 +82,7 @@ class CompiledQuery:
             source: where the columns come from.
             timeout_s: stop with an error after so many seconds, checked between batches.
             compute_columns: False leaves the virtual columns of selected rows to `evaluate`.
+            clock: gives the seconds that `timeout_s` counts.
 
         Raises:
             QueryLimitError: the timeout has passed.
@@ -86,7 +92,7 @@ class CompiledQuery:
             lines: list[object] = list(self.explain().split("\n"))
             return QueryResult(None, {PLAN_COLUMN: ObjectBatch(lines)}, {}, {})
         reader = SourceReader(source)
-        deadline = self._deadline(timeout_s)
+        deadline = self._deadline(timeout_s, clock)
         run = Run(source, reader, deadline, self._written)
         scope = run_plan(self._plan, run)
         passthrough: dict[str, str] = {}
@@ -111,7 +117,7 @@ class CompiledQuery:
         """
         output = self._output(output_name)
         scope = Scope(SourceReader(source), np.asarray(rows, np.int64), self._written)
-        return to_batch(compute([output.expr], scope, self._deadline(None))[0])
+        return to_batch(compute([output.expr], scope, self._deadline(None, time.monotonic))[0])
 
     def _output(self, name: str) -> Output:
         for output in self._plan.outputs:
@@ -124,9 +130,9 @@ class CompiledQuery:
             hint=joined(nearest(name, self.columns), listed("outputs", self.columns)),
         )
 
-    def _deadline(self, timeout_s: float | None) -> Deadline:
-        stop = None if timeout_s is None else time.monotonic() + timeout_s
-        return Deadline(time.monotonic, stop, timeout_s, self._written)
+    def _deadline(self, timeout_s: float | None, clock: Callable[[], float]) -> Deadline:
+        stop = None if timeout_s is None else clock() + timeout_s
+        return Deadline(clock, stop, timeout_s, self._written)
 
 
 def compile_query(

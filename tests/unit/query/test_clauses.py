@@ -258,6 +258,23 @@ def test_a_timeout_ends_the_run_with_an_error():
         compile_query("WHERE x > 1", source.schema).run(source, timeout_s=0)
 
 
+def test_a_timeout_is_checked_between_pictures():
+    class Slow(ArraySource):
+        def read(self, column, rows):
+            clock[0] += len(rows)
+            return super().read(column, rows)
+
+    clock = [0.0]
+    kind = ColumnType("media", "uint8", (None, None))
+    source = Slow({"image": (kind, [np.zeros((1, 1))] * 500)})
+    compiled = compile_query("WHERE ANY(image > 1)", source.schema)
+
+    with pytest.raises(QueryLimitError, match="ran past its timeout of 100"):
+        compiled.run(source, timeout_s=100, clock=lambda: clock[0])
+
+    assert len(source.reads["image"]) < 200
+
+
 def test_row_number_is_the_row_of_the_source_everywhere():
     result = run("SELECT ROW_NUMBER() AS r WHERE ROW_NUMBER() >= 5 ORDER BY score DESC")
 
