@@ -16,7 +16,9 @@ from starlette.staticfiles import StaticFiles
 
 import tensorlake_query as tql
 from tensorlake_server import datasets, query, rows, samples, statistics
+from tensorlake_server.frames import Frame
 from tensorlake_server.guard import Guard, cookie_name, cookie_value, is_token
+from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import SessionRequest
 from tensorlake_server.problems import Problem, add_problem_answers
@@ -47,6 +49,9 @@ def create_app(settings: Settings) -> FastAPI:
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
     app.state.lake = Lake(settings)
+    app.state.thumbnails = Kept[tuple[str, int], Frame](
+        settings.thumbnails_nbytes, size=lambda frame: frame.nbytes
+    )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
     for module in (datasets, rows, query, samples, statistics):

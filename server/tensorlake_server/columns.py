@@ -42,6 +42,7 @@ __all__ = [
     "check_names",
     "column_names",
     "column_type",
+    "identify_samples",
     "list_tensors",
     "page_positions",
     "read_cells",
@@ -137,6 +138,32 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
     physical = readable.selection().physical(positions)
     column = readable.reader().read(name, physical, decode=False)
     return TypedColumn(readable.schema[name], column)
+
+
+def identify_samples(
+    readable: Readable, name: str, positions: npt.NDArray[np.int64], *, view: str | None
+) -> list[str]:
+    """Name the samples: equal names are equal bytes, whatever version or view they are read in.
+
+    A stored sample is named by where it lies, so that what a commit did not touch keeps its name;
+    fills and what a query computed lie nowhere and are named by version, view and position.
+
+    Raises:
+        RowNotFoundError: A position is outside.
+    """
+    check_names(readable, [name])
+    _check_positions(readable, positions)
+    selection = readable.selection()
+    version = f"{selection.snapshot.digest} {view} {name}"
+    if name in readable.computed:
+        return [f"{version} {position}" for position in positions.tolist()]
+    located = readable.reader().locate(name, selection.physical(positions))
+    places = [
+        version if key.is_fill else f"{key.pack.path} {key.offset} {key.nbytes} {key.read_as}"
+        for key in located.chunks
+    ]
+    pairs = zip(located.chunk.tolist(), located.row_in_chunk.tolist(), strict=True)
+    return [f"{places[chunk]} {row}" for chunk, row in pairs]
 
 
 def _check_positions(readable: Readable, positions: npt.NDArray[np.int64]) -> None:

@@ -11,9 +11,10 @@ Integers are little-endian. Frames come in the order of the request, each as soo
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["FRAMES_TYPE", "FrameKind", "encode_frame"]
+__all__ = ["FRAMES_TYPE", "Frame", "FrameKind"]
 
 FRAMES_TYPE = "application/vnd.tensorlake.frames"
 HEADER = struct.Struct("<IB3xIII")
@@ -29,14 +30,29 @@ class FrameKind(IntEnum):
     ERROR = 3
 
 
-def encode_frame(
-    index: int, kind: FrameKind, body: bytes = b"", *, width: int = 0, height: int = 0
-) -> bytes:
-    """Lay out one frame.
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture, or what is said in its place; ``width`` and ``height`` are the sample's own."""
 
-    >>> encode_frame(7, FrameKind.NONE).hex()
-    '0700000000000000000000000000000000000000'
-    """
-    if kind is FrameKind.ERROR:
-        body = body[:MAX_MESSAGE_NBYTES]
-    return HEADER.pack(index, kind, width, height, len(body)) + body
+    kind: FrameKind
+    body: bytes = b""
+    width: int = 0
+    height: int = 0
+
+    @classmethod
+    def of_error(cls, error: Exception) -> Frame:
+        """Say why there is no picture, in as many words as a cell has room for."""
+        return cls(FrameKind.ERROR, str(error).encode()[:MAX_MESSAGE_NBYTES])
+
+    @property
+    def nbytes(self) -> int:
+        """How long it is, encoded."""
+        return HEADER.size + len(self.body)
+
+    def encode(self, index: int) -> bytes:
+        """Lay it out as the answer for ``rows[index]`` of a request.
+
+        >>> Frame(FrameKind.NONE).encode(7).hex()
+        '0700000000000000000000000000000000000000'
+        """
+        return HEADER.pack(index, self.kind, self.width, self.height, len(self.body)) + self.body

@@ -10,15 +10,13 @@ no opening, and readers keep their chunk caches. Nothing here is more than a cac
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
 from tensorlake.errors import DatasetNotFoundError, VersionNotFoundError
 from tensorlake_server.caching import is_fixed
+from tensorlake_server.kept import Kept
 from tensorlake_server.view_token import read_token
 
 if TYPE_CHECKING:
@@ -30,38 +28,8 @@ __all__ = ["Lake", "Readable"]
 
 Readable: TypeAlias = "Dataset | View"
 
-KEPT_HANDLES = 32
+KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
 KEPT_VIEWS = 64
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-
-class Kept(Generic[K, V]):
-    """The values used last, at most ``count`` of them. Thread-safe."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._values: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K) -> V | None:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: K, value: V) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > self._count:
-                self._values.popitem(last=False)
-
-    def drop(self, matches: Callable[[K], bool]) -> None:
-        with self._lock:
-            for key in [key for key in self._values if matches(key)]:
-                del self._values[key]
 
 
 class Lake:

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Annotated, cast
 from fastapi import Depends, Path, Request
 
 if TYPE_CHECKING:
+    from tensorlake_server.frames import Frame
+    from tensorlake_server.kept import Kept
     from tensorlake_server.lake import Lake
     from tensorlake_server.settings import Settings
 
-__all__ = ["DatasetPath", "TensorPath", "lake_of", "settings_of"]
+__all__ = ["DatasetPath", "TensorPath", "lake_of", "settings_of", "thumbnails_of"]
 
 
 def lake_of(request: Request) -> Lake:
     """Return the lake that the application serves."""
     return cast("Lake", request.app.state.lake)
+
+
+def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:
+    """Return the thumbnails that are kept: by the sample's name and the size."""
+    return cast("Kept[tuple[str, int], Frame]", request.app.state.thumbnails)
 
 
 def settings_of(request: Request) -> Settings:

@@ -18,8 +18,14 @@ from starlette.responses import StreamingResponse
 from tensorlake.errors import CorruptSampleError, TensorlakeError
 from tensorlake.types import EncodedColumn
 from tensorlake_server.caching import cache_headers, etag_of, not_modified
-from tensorlake_server.columns import TypedColumn, check_names, read_column
-from tensorlake_server.frames import FRAMES_TYPE, FrameKind, encode_frame
+from tensorlake_server.columns import (
+    TypedColumn,
+    check_names,
+    identify_samples,
+    read_column,
+)
+from tensorlake_server.frames import FRAMES_TYPE, Frame, FrameKind
+from tensorlake_server.kept import Kept
 from tensorlake_server.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
 from tensorlake_server.pictures import (
     PASSIVE_IMAGES,
@@ -30,10 +36,12 @@ from tensorlake_server.pictures import (
     sniff,
 )
 from tensorlake_server.problems import Problem
-from tensorlake_server.request import DatasetPath, TensorPath, lake_of
+from tensorlake_server.request import DatasetPath, TensorPath, lake_of, thumbnails_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
     from tensorlake_server.lake import Readable
 
@@ -66,8 +74,8 @@ def read_sample(
 ) -> Response:
     """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
-    digest = readable.selection().snapshot.digest
-    etag = etag_of("sample", name, digest, view, tensor, row, size, raw is not None)
+    (sample,) = identify_samples(readable, tensor, np.array([row], dtype=np.int64), view=view)
+    etag = etag_of("sample", name, sample, size, raw is not None)
     headers = {**cache_headers(version if view is None else None, etag), **SAMPLE_HEADERS}
     known = not_modified(request, headers)
     if known is not None:
@@ -93,33 +101,50 @@ def read_thumbnails(
     readable = lake_of(request).readable(name, version=asked.version, view=asked.view)
     check_names(readable, [asked.tensor])
     headers = {"Cache-Control": "private, no-store", **SAMPLE_HEADERS}
-    return StreamingResponse(_frames(readable, asked), 200, headers, FRAMES_TYPE)
+    frames = _frames(readable, asked, thumbnails_of(request))
+    return StreamingResponse(frames, 200, headers, FRAMES_TYPE)
 
 
-def _frames(readable: Readable, asked: ThumbnailsRequest) -> Iterator[bytes]:
+def _frames(
+    readable: Readable, asked: ThumbnailsRequest, kept: Kept[tuple[str, int], Frame]
+) -> Iterator[bytes]:
     for start in range(0, len(asked.rows), ROWS_AT_ONCE):
-        rows = asked.rows[start : start + ROWS_AT_ONCE]
+        rows = np.array(asked.rows[start : start + ROWS_AT_ONCE], dtype=np.int64)
         try:
-            read = read_column(readable, asked.tensor, np.array(rows, dtype=np.int64))
+            frames = _draw_rows(readable, asked, rows, kept)
         except TensorlakeError as error:  # said in the frames: the answer has begun already
-            message = str(error).encode()
-            yield b"".join(
-                encode_frame(start + i, FrameKind.ERROR, message) for i in range(len(rows))
-            )
-            continue
-        for i in range(len(rows)):
-            yield _frame(start + i, read, i, asked.size)
+            frames = [Frame.of_error(error)] * len(rows)
+        yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))
 
 
-def _frame(index: int, read: TypedColumn, i: int, size: int) -> bytes:
-    if read.is_null(i):
-        return encode_frame(index, FrameKind.NONE)
+def _draw_rows(
+    readable: Readable,
+    asked: ThumbnailsRequest,
+    rows: npt.NDArray[np.int64],
+    kept: Kept[tuple[str, int], Frame],
+) -> list[Frame]:
+    """Draw what is not kept; samples are read together, and only those that must be."""
+    samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
+    found = {sample: kept.get((sample, asked.size)) for sample in samples}
+    missing = [i for i, sample in enumerate(samples) if found[sample] is None]
+    if missing:
+        read = read_column(readable, asked.tensor, rows[missing])
+        for position, i in enumerate(missing):
+            frame = _frame(read, position, asked.size)
+            found[samples[i]] = frame
+            kept.put((samples[i], asked.size), frame)
+    return [frame for sample in samples if (frame := found[sample]) is not None]
+
+
+def _frame(read: TypedColumn, position: int, size: int) -> Frame:
+    if read.is_null(position):
+        return Frame(FrameKind.NONE)
     try:
-        picture = _draw(read, i, size)
+        picture = _draw(read, position, size)
     except CorruptSampleError as error:
-        return encode_frame(index, FrameKind.ERROR, str(error).encode())
-    frame_kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
-    return encode_frame(index, frame_kind, picture.data, width=picture.width, height=picture.height)
+        return Frame.of_error(error)
+    kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
+    return Frame(kind, picture.data, picture.width, picture.height)
 
 
 def _draw(read: TypedColumn, i: int, size: int) -> Picture:

@@ -38,6 +38,7 @@ class Settings:
         static: Folder of the built viewer.
         max_body_nbytes: Longest request body.
         max_page_rows: Most rows in one page.
+        thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
 
     url: str
@@ -52,6 +53,7 @@ class Settings:
     static: Path = STATIC
     max_body_nbytes: int = 1 << 20
     max_page_rows: int = 1000
+    thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:
         if not self.is_loopback and not self.public_read:

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import struct
 
-from tensorlake_server.frames import FrameKind, encode_frame
+from tensorlake_server.frames import Frame, FrameKind
 
 
 def test_a_frame_says_what_it_shows_and_how_long_it_is() -> None:
-    frame = encode_frame(3, FrameKind.JPEG, b"\xff\xd8", width=640, height=427)
+    frame = Frame(FrameKind.JPEG, b"\xff\xd8", width=640, height=427).encode(3)
 
     assert struct.unpack("<IBxxxIII", frame[:20]) == (3, 1, 640, 427, 2)
     assert frame[20:] == b"\xff\xd8"
 
 
 def test_a_long_message_is_cut_because_a_cell_has_no_room_for_it() -> None:
-    frame = encode_frame(0, FrameKind.ERROR, b"x" * 10_000)
+    frame = Frame.of_error(ValueError("x" * 10_000))
 
-    assert len(frame) == 20 + 500
+    assert frame.nbytes == len(frame.encode(0)) == 20 + 500

@@ -112,6 +112,23 @@ def test_representations_have_different_etags(client: httpx.Client) -> None:
     assert len(set(etags)) == len(paths)
 
 
+def test_what_a_commit_did_not_touch_keeps_its_etag(client: httpx.Client) -> None:
+    etags = {
+        client.get(f"{SAMPLE}/image/3", params={"version": version}).headers["ETag"]
+        for version in ("main@1", "main@2", "main@3", "fix-labels")
+    }
+
+    assert len(etags) == 1
+
+
+def test_thumbnails_drawn_before_are_the_same(client: httpx.Client) -> None:
+    body = {"tensor": "image", "rows": [1, 2, 3], "size": 80}
+
+    first, again = (client.post("/v1/datasets/pets/thumbnails", json=body) for _ in range(2))
+
+    assert first.content == again.content
+
+
 def test_thumbnails_come_in_the_order_asked_in_one_body(client: httpx.Client) -> None:
     body = {"tensor": "image", "rows": [5, 0, 11, 5], "size": 96, "version": "main@1"}
 
