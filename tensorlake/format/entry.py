@@ -53,6 +53,8 @@ ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 READ_FEATURES: frozenset[str] = frozenset()
 WRITE_FEATURES: frozenset[str] = frozenset()
 
+# A root at most: a tail of twice 2 KiB, 16 children and their summaries.
+_ROOT_NBYTES_MAX = 12 * 1024
 _SPILL_NBYTES = {
     "schema": MAX_INLINE_SCHEMA_NBYTES,
     "roots": MAX_INLINE_ROOTS_NBYTES,
@@ -166,6 +168,8 @@ class Entry:
         """
         spilled = dict(self.spilled)
         for name, limit in _SPILL_NBYTES.items():
+            if name == "roots" and len(self.roots) * _ROOT_NBYTES_MAX <= limit:
+                continue  # what a commit of few tensors need not weigh
             value = self._part(name)
             if name not in spilled and value and len(canonical_bytes(value)) > limit:
                 spilled[name] = sink.add(encode_json_page(value), rows=0, entries=1, height=0)

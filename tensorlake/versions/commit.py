@@ -75,9 +75,8 @@ def publish_transaction(
         if built is None:
             continue  # a pack was stored under another name: what cites it is built again
         _check_age(transaction, head)
-        outcome = runtime.run(log.publish(built.entry))
+        outcome = runtime.run(log.publish(built.entry, hint_later=True))
         if isinstance(outcome, Entry):
-            runtime.submit(log.write_hint(outcome))
             if outcome.roots is built.entry.roots:
                 return Published(outcome, built.state)
             stored = runtime.run(loaded(outcome, transaction.packs))  # an earlier try had landed

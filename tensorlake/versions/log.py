@@ -31,6 +31,9 @@ __all__ = ["BranchLog", "LostRace", "list_branches"]
 
 _log = logging.getLogger("tensorlake.versions")
 
+_hints: set[asyncio.Future[None]] = set()
+"""Hints on their way: a loop holds its tasks weakly."""
+
 PUBLISH_TRIES = 5
 """How often one entry is sent before its outcome is declared unknown."""
 
@@ -107,8 +110,10 @@ class BranchLog:
             yield entry
             seq = entry.seq
 
-    async def publish(self, entry: Entry) -> Entry | LostRace:
+    async def publish(self, entry: Entry, *, hint_later: bool = False) -> Entry | LostRace:
         """Put ``entry`` at its number, durably, exactly once.
+
+        With ``hint_later`` the hint follows in the background, off the caller's path.
 
         Whatever the store answered, the number is read back before a failure is believed: our own
         ``txid`` there is success, another's a lost race, absence means that nothing landed.
@@ -128,13 +133,20 @@ class BranchLog:
                     return found if found.txid == entry.txid else LostRace(found)
                 await asyncio.sleep(0.05 * 2**attempt)
             else:
+                if hint_later:
+                    hint = asyncio.ensure_future(self._put_hint(data))
+                    _hints.add(hint)
+                    hint.add_done_callback(_hints.discard)
                 return entry
         raise _outcome_unknown(self.store.url, entry, None)
 
     async def write_hint(self, entry: Entry) -> None:
         """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""
+        await self._put_hint(entry.to_bytes())
+
+    async def _put_hint(self, data: bytes) -> None:
         try:
-            await self.store.put(head_path(self.branch), entry.to_bytes(), durable=False)
+            await self.store.put(head_path(self.branch), data, durable=False)
         except TensorlakeError as error:
             _log.debug("hint of %s not written: %s", self.branch, error)
 

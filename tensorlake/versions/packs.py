@@ -98,6 +98,11 @@ class ScratchPages:
         self._pack = PackId(txid, SCRATCH_NUMBER)
         self._pages: list[Buffer] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page was needed."""
+        return not self._pages
+
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
         """Keep a page (the ``PageSink`` of ``tensorlake.format``)."""
         self._pages.append(page)

@@ -292,6 +292,8 @@ class Transaction:
             sink: Where index pages are placed.
         """
         staged, base = self._staged, self.base_state.physical
+        if head is self.base_state and self._scratch.is_empty and not self.stage.renames:
+            return staged.working  # the same trees over the same base, and no scratch page in them
         appended = staged.working.physical - base
         roots: dict[str, ExtentRoot] = {}
         for spec in schema.tensors:
