@@ -1,24 +1,27 @@
 """Fetch: chunks into the memory tier, ahead of use, in the order of the plan.
 
     local     map_chunk, verified once a process; nothing is read before it is used
-    remote    waiting ─► in flight (bounded in bytes and number) ─► worker: decode ─► cache
-              in plan order      one ranged request each, on the storage loop
+    remote    waiting ─► in flight (bounded in bytes and number) ─► worker: verify, decode ─► cache
+              in plan order      one ranged request a run of chunks that lie side by side
 
-A chunk asked for twice is loaded once. Requests are single ranges of whole chunks, a few
-megabytes each, which is past the break-even of every store; sixteen and more in flight hide
-latency behind throughput.
+A chunk asked for twice is loaded once. Neighbours are read together up to a few megabytes, past
+the break-even of every store; many requests in flight hide latency behind throughput.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import CorruptionError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.storage import runtime
 
@@ -32,6 +35,8 @@ __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
 IN_FLIGHT_REQUESTS = 64
+RUN_NBYTES = 8 << 20  # a media chunk's size: where a longer range no longer gains anything
+RUN_GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,28 +73,32 @@ class ChunkFetcher:
         self._waiting: deque[Load] = deque()
         self._requests: set[Future[Buffer]] = set()
         self._nbytes = 0
-        self._is_remote = False
+        self._is_local = reader.store.is_local
         self._is_closed = False
 
-    def load(self, tensor: str, number: int) -> Future[None]:
-        """Bring a chunk into the cache; the future tells when it is there."""
+    def load(self, chunks: Iterable[tuple[str, int]]) -> list[Future[None]]:
+        """Bring chunks into the cache; each future tells when one is there."""
+        loads = [self._load(tensor, number) for tensor, number in chunks]
+        self._start_requests()
+        return [load.done for load in loads]
+
+    def _load(self, tensor: str, number: int) -> Load:
         with self._lock:
             under_way = self._loads.get((tensor, number))
             if under_way is not None:
-                return under_way.done
+                return under_way
             load = Load(tensor, number, self._cache.tensors[tensor].keys[number], Future())
             if self._cache.is_loaded(tensor, number):  # it arrived since the caller looked
                 load.done.set_result(None)
-                return load.done
+                return load
             self._loads[tensor, number] = load
-            is_remote = self._is_remote and not load.key.is_fill
-            if is_remote:
-                self._waiting.append(load)
-        if is_remote:
-            self._start_requests()
-        else:
+        # of a remote dataset only what is staged is at hand, and asking costs nothing
+        if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
             self._workers.submit(partial(self._guard, load, partial(self._map, load)))
-        return load.done
+        else:
+            with self._lock:
+                self._waiting.append(load)
+        return load
 
     def close(self) -> None:
         """Cancel what is in flight; nothing is started any more."""
@@ -106,52 +115,61 @@ class ChunkFetcher:
             self._publish(load, loaded_chunk(column, b"", is_constant=True))
             return
         blob = self._reader.map_chunk(load.key)
-        if blob is not None:
-            self._counters.add(mapped_chunks=1)
-            column = self._reader.decode_chunk(load.tensor, load.key, blob)
-            self._publish(load, loaded_chunk(column, blob))
+        if blob is None:  # this store cannot map after all
+            with self._lock:
+                self._waiting.append(load)
+            self._start_requests()
             return
-        with self._lock:
-            self._is_remote = True
-            self._waiting.append(load)
-        self._start_requests()
+        self._counters.add(mapped_chunks=1)
+        column = self._reader.decode_chunk(load.tensor, load.key, blob)
+        self._publish(load, loaded_chunk(column, blob))
 
     def _start_requests(self) -> None:
         while True:
             with self._lock:
                 if self._is_closed or not self._waiting:
                     return
-                nbytes = int(self._waiting[0].key.nbytes)
+                run = next_run(self._waiting)
+                start, stop = run_span(run)
                 is_full = (
                     len(self._requests) >= self._max_requests
-                    or self._nbytes + nbytes > self._max_nbytes
+                    or self._nbytes + stop - start > self._max_nbytes
                 )
                 if is_full and self._requests:
                     return
-                load = self._waiting.popleft()
-                self._nbytes += nbytes
+                for _ in run:
+                    self._waiting.popleft()
+                self._nbytes += stop - start
                 self._counters.fetch_started()
-                request = runtime.submit(self._reader.fetch_chunk(load.key))
+                packs = self._reader.snapshot.packs
+                request = runtime.submit(packs.read_range(run[0].key.pack, start, stop - start))
                 self._requests.add(request)
             # outside the lock: a request that is done already calls back at once, in this thread
-            request.add_done_callback(self._answered(load, nbytes))
+            request.add_done_callback(partial(self._answered, run, stop - start))
 
-    def _answered(self, load: Load, nbytes: int) -> Callable[[Future[Buffer]], None]:
-        def answered(request: Future[Buffer]) -> None:
-            with self._lock:
-                self._requests.discard(request)
-                self._nbytes -= nbytes
-            self._counters.fetch_ended(nbytes)
-            self._start_requests()
-            if not request.cancelled():
-                self._workers.submit(
-                    lambda: self._guard(load, lambda: self._receive(load, request))
-                )
+    def _answered(self, run: list[Load], nbytes: int, request: Future[Buffer]) -> None:
+        with self._lock:
+            self._requests.discard(request)
+            self._nbytes -= nbytes
+        self._counters.fetch_ended(nbytes)
+        self._start_requests()
+        if not request.cancelled():
+            for load in run:
+                receive = partial(self._receive, load, run[0].key.offset, request)
+                self._workers.submit(partial(self._guard, load, receive))
 
-        return answered
-
-    def _receive(self, load: Load, request: Future[Buffer]) -> None:
-        column = self._reader.decode_chunk(load.tensor, load.key, request.result())
+    def _receive(self, load: Load, start: int, request: Future[Buffer]) -> None:
+        offset = load.key.offset - start
+        blob = memoryview(request.result())[offset : offset + load.key.nbytes]
+        if xxh3_64_intdigest(blob) != load.key.checksum:
+            raise CorruptionError(
+                f"{load.key} of {load.tensor!r} is damaged: its checksum is wrong"
+                "\nrestore the object from a copy, or run ds.check() to see what is lost",
+                object=load.key.pack.path,
+                offset=load.key.offset,
+                tensor=load.tensor,
+            )
+        column = self._reader.decode_chunk(load.tensor, load.key, blob)
         self._publish(load, loaded_chunk(column, b""))
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:
@@ -167,3 +185,26 @@ class ChunkFetcher:
             with self._lock:
                 self._loads.pop((load.tensor, load.number), None)
             load.done.set_exception(error)
+
+
+def next_run(waiting: deque[Load]) -> list[Load]:
+    """Return the first chunks that wait and lie side by side, so one request can read them."""
+    run = [waiting[0]]
+    first = run[0].key
+    for load in islice(waiting, 1, None):
+        key, (start, stop) = load.key, run_span(run)
+        gap = key.offset - stop
+        if (
+            key.pack != first.pack
+            or not 0 <= gap <= RUN_GAP_NBYTES
+            or key.offset + key.nbytes - start > RUN_NBYTES
+        ):
+            break
+        run.append(load)
+    return run
+
+
+def run_span(run: list[Load]) -> tuple[int, int]:
+    """Return where in its pack a run of chunks starts and ends."""
+    last = run[-1].key
+    return run[0].key.offset, last.offset + last.nbytes

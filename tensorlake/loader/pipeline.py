@@ -199,7 +199,7 @@ class Pipeline:
 
     def _launch(self, group: Group, missing: list[tuple[str, int]], assembler: Assembler) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
-        needs = [self._fetcher.load(tensor, number) for tensor, number in missing]
+        needs = self._fetcher.load(missing)
         for tensor in self._setup.sparse:
             needs.append(need := Future[None]())
             self._readers.submit(partial(self._read_rows, group, tensor, need))

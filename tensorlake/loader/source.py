@@ -20,6 +20,7 @@ __all__ = [
     "Extents",
     "Int64Array",
     "Located",
+    "Packs",
     "Reader",
     "Selection",
     "Snapshot",
@@ -38,6 +39,14 @@ class TensorSpec(Protocol):
         ...
 
 
+class Packs(Protocol):
+    """The objects that chunks lie in."""
+
+    async def read_range(self, pack: Any, offset: int, nbytes: int) -> Buffer:
+        """Read exactly so many bytes of a pack (its id is the reader's own class)."""
+        ...
+
+
 class Snapshot(Protocol):
     """The version that a selection is of."""
 
@@ -49,6 +58,11 @@ class Snapshot(Protocol):
     @property
     def url(self) -> str:
         """The dataset's, for messages."""
+        ...
+
+    @property
+    def packs(self) -> Packs:
+        """Where its bytes are."""
         ...
 
     def spec(self, tensor: str) -> TensorSpec:
@@ -159,6 +173,11 @@ class Reader(Protocol):
     """Reads chunks of one version; safe to use from many threads."""
 
     @property
+    def snapshot(self) -> Snapshot:
+        """The version."""
+        ...
+
+    @property
     def store(self) -> Store:
         """Where the bytes come from."""
         ...
@@ -169,10 +188,6 @@ class Reader(Protocol):
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:
         """Find the chunk of each physical row, in any order."""
-        ...
-
-    async def fetch_chunk(self, key: Any) -> Buffer:
-        """Read a whole chunk, verified."""
         ...
 
     def map_chunk(self, key: Any) -> Buffer | None:
