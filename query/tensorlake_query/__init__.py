@@ -7,6 +7,7 @@ The engine knows nothing of storage; it runs over a `ColumnSource`, and imports 
 """
 
 from tensorlake_query import ast
+from tensorlake_query.complete import Completion, complete
 from tensorlake_query.errors import (
     QueryError,
     QueryLimitError,
@@ -33,6 +34,7 @@ __all__ = [
     "ColumnStatistics",
     "ColumnType",
     "CompiledQuery",
+    "Completion",
     "ObjectBatch",
     "QueryError",
     "QueryLimitError",
@@ -44,6 +46,7 @@ __all__ = [
     "UniformBatch",
     "ast",
     "compile_query",
+    "complete",
     "parse",
     "parse_predicate",
     "print_expr",

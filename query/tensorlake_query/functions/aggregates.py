@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, show
-from tensorlake_query.functions.operators import required_number
+from tensorlake_query.functions.operators import presence_of, required_number
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import INT, describe, number
@@ -42,7 +42,8 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         usage = "COUNT(*) or COUNT(x)" if syntax.name == "COUNT" else f"{syntax.name}(x)"
         raise site.fail(f"{syntax.name} takes one argument", hint=f"write {usage}")
     if syntax.name == "COUNT":
-        return AggregateCall(None if is_star else site.args[0], _count, INT, syntax)
+        counts_all = is_star or not site.args[0].type.nullable
+        return AggregateCall(None if counts_all else presence_of(site.args[0]), _count, INT, syntax)
     argument = site.args[0]
     if argument.type.shape:
         within = WITHIN_SAMPLE[syntax.name]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound, Constant, show
+from tensorlake_query.bound import Bound, ColumnRef, Constant, ShapeRef, show
 from tensorlake_query.conversions import as_condition, as_number, as_text, converted, is_null
 from tensorlake_query.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.functions.registry import Site
@@ -162,8 +162,11 @@ def bind_is_null(site: Site, *, negated: bool) -> Bound:
         valid = valid_of(vectors[0])
         return UniformBatch(valid if negated else ~valid)
 
+    operand = site.args[0]
+    if isinstance(operand, ColumnRef) and not operand.type.nullable:
+        return Constant(negated, BOOL, site.syntax)
     role = "is not null" if negated else "is null"
-    return site.apply(kernel, BOOL, strict=False, role=role)
+    return site.apply(kernel, BOOL, args=(presence_of(operand),), strict=False, role=role)
 
 
 def bind_in_constants(site: Site, *, negated: bool) -> Bound:
@@ -203,6 +206,14 @@ def bind_in_constants(site: Site, *, negated: bool) -> Bound:
     return site.apply(
         kernel, replace(BOOL, nullable=nullable), args=args, strict=False, cost=cost, role=role
     )
+
+
+def presence_of(expr: Bound) -> Bound:
+    """Return something that is NULL where `expr` is: of pictures, their undecoded shapes."""
+    if isinstance(expr, ColumnRef) and expr.type.kind == "media":
+        shape = number("int64", (len(expr.type.shape),), nullable=expr.type.nullable)
+        return ShapeRef(expr.name, shape, expr.syntax)
+    return expr
 
 
 def required_number(site: Site, expr: Bound) -> Bound:

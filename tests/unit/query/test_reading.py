@@ -74,6 +74,24 @@ def test_shapes_are_asked_for_without_reading():
     assert source.shape_reads["image"] == 8
 
 
+def test_whether_a_picture_is_there_is_known_without_decoding_it():
+    kind = ColumnType("media", "uint8", (None, None), nullable=True)
+    source = ArraySource({"image": (kind, [np.zeros((2, 3)), None, np.zeros((1, 1))])})
+
+    assert run("WHERE image IS NULL", source).rows.tolist() == [1]
+    assert run("WHERE image IS NOT NULL", source).rows.tolist() == [0, 2]
+    assert run("SELECT COUNT(image) AS n", source).columns["n"].values.tolist() == [2]
+    assert source.reads == {}
+
+
+def test_a_column_that_cannot_be_null_is_not_read_to_know_it():
+    source = pets()
+
+    assert run("WHERE image IS NULL OR score IS NULL", source).rows.tolist() == []
+    assert run("SELECT COUNT(image) AS n", source).columns["n"].values.tolist() == [8]
+    assert source.reads == source.shape_reads == {}
+
+
 def test_the_shape_of_a_fixed_column_is_known_without_asking():
     source = pets()
 

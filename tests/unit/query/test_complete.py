@@ -1,0 +1,56 @@
+"""Completion offers what the grammar takes at the cursor, by the names that exist."""
+
+import pytest
+
+from tensorlake_query import complete
+from tests.unit.query.pets import pets
+
+SCHEMA = pets().schema
+
+
+def offers(text):
+    """Return the offers at the bar in a text."""
+    at = text.index("|")
+    return [each.text for each in complete(text.replace("|", ""), at, SCHEMA)]
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("|", ["SELECT", "WHERE", "ORDER BY", "LIMIT", "EXPLAIN"]),
+        ("SEL|", ["SELECT"]),
+        ("WHERE la|", ["label", "labels"]),
+        ("WHERE label|s = 1", ["label", "labels"]),
+        ("WHERE label = |", ["'cat'", "'dog'", "'bird'", "score"]),
+        ("WHERE label = 'd|", ["'dog'"]),
+        ("WHERE label IN ('cat', |", ["'dog'"]),
+        ("WHERE score > 1 |", ["AND", "OR", "GROUP BY", "ORDER BY", "LIMIT"]),
+        ("WHERE score |", ["IS", "IN", "LIKE", "BETWEEN", "NOT"]),
+        ("WHERE ARRAY_S|", ["ARRAY_SUM("]),
+        ("SELECT CO|", ["COUNT(", "COALESCE(", "CONTAINS(", "COSINE_SIMILARITY("]),
+        ("SELECT CASE WHEN ok THEN 1 |", ["ELSE", "END"]),
+        ("ORDER BY score |", ["ASC", "DESC", "NULLS"]),
+    ],
+)
+def test_what_could_come_next_is_offered(text, among):
+    assert set(offers(text)) >= set(among)
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [("WHERE score |", "score"), ("WHERE |", "FROM"), ("WHERE (score |", "LIMIT"), ("|", "score")],
+)
+def test_what_cannot_come_next_is_not_offered(text, absent):
+    assert absent not in offers(text)
+
+
+def test_nothing_is_offered_after_an_error():
+    assert offers("WHERE WHERE |") == []
+    assert offers("WHERE 'open |") == []
+
+
+def test_every_offered_word_is_taken_by_the_grammar():
+    symbols = {"NUMBER", "TEXT", "NAME", "COMPARE", "PLUS", "COMMA", "LPAR", "$END", "__ANON_0"}
+
+    for text in ("|", "WHERE |", "WHERE score |", "SELECT score |", "WHERE label IN (1 |"):
+        assert not symbols & set(offers(text)), text
