@@ -77,28 +77,31 @@ class ChunkFetcher:
         self._is_closed = False
 
     def load(self, chunks: Iterable[tuple[str, int]]) -> list[Future[None]]:
-        """Bring chunks into the cache; each future tells when one is there."""
-        loads = [self._load(tensor, number) for tensor, number in chunks]
+        """Bring chunks that are needed together into the cache; a future each tells when."""
+        loads = [self._begin(tensor, number) for tensor, number in chunks]
+        remote = [load for load, is_remote in loads if is_remote]
+        remote.sort(key=lambda load: (str(load.key.pack), load.key.offset))
+        with self._lock:
+            self._waiting.extend(remote)
         self._start_requests()
-        return [load.done for load in loads]
+        return [load.done for load, _ in loads]
 
-    def _load(self, tensor: str, number: int) -> Load:
+    def _begin(self, tensor: str, number: int) -> tuple[Load, bool]:
+        """Start loading a chunk that is at hand; tell of others that a request is needed."""
         with self._lock:
             under_way = self._loads.get((tensor, number))
             if under_way is not None:
-                return under_way
+                return under_way, False
             load = Load(tensor, number, self._cache.tensors[tensor].keys[number], Future())
             if self._cache.is_loaded(tensor, number):  # it arrived since the caller looked
                 load.done.set_result(None)
-                return load
+                return load, False
             self._loads[tensor, number] = load
         # of a remote dataset only what is staged is at hand, and asking costs nothing
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
             self._workers.submit(partial(self._guard, load, partial(self._map, load)))
-        else:
-            with self._lock:
-                self._waiting.append(load)
-        return load
+            return load, False
+        return load, True
 
     def close(self) -> None:
         """Cancel what is in flight; nothing is started any more."""
