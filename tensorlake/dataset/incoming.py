@@ -56,19 +56,22 @@ def batches(data: Any, *, call: str) -> Iterator[Batch]:
 
 def _from_items(items: Iterable[Any], *, call: str) -> Iterator[Batch]:
     rows: list[Mapping[str, Any]] = []
+    row_start = 0
     for item in items:
         if isinstance(item, Mapping) and _is_row(item):
             rows.append(item)
             if len(rows) == ROWS_A_BATCH:
-                yield _transposed(rows, call=call)
+                yield _transposed(rows, row_start=row_start, call=call)
+                row_start += len(rows)
                 rows = []
             continue
         if rows:
-            yield _transposed(rows, call=call)
+            yield _transposed(rows, row_start=row_start, call=call)
+            row_start += len(rows)
             rows = []
         yield from batches(item, call=call)
     if rows:
-        yield _transposed(rows, call=call)
+        yield _transposed(rows, row_start=row_start, call=call)
 
 
 def _is_row(item: Mapping[str, Any]) -> bool:
@@ -76,22 +79,24 @@ def _is_row(item: Mapping[str, Any]) -> bool:
     return not all(isinstance(value, Column) for value in item.values())
 
 
-def _transposed(rows: Sequence[Mapping[str, Any]], *, call: str) -> Batch:
+def _transposed(rows: Sequence[Mapping[str, Any]], *, row_start: int, call: str) -> Batch:
     names = rows[0].keys()
-    for position, row in enumerate(rows):
-        if row.keys() != names:
-            _refuse_uneven(names, row.keys(), position, call=call)
+    for row, one in enumerate(rows, start=row_start):
+        if one.keys() != names:
+            _refuse_uneven(names, one.keys(), row, first_row=row_start, call=call)
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _refuse_uneven(first: Iterable[str], other: Iterable[str], position: int, *, call: str) -> None:
+def _refuse_uneven(
+    first: Iterable[str], other: Iterable[str], row: int, *, first_row: int, call: str
+) -> None:
     lacks = sorted(set(first) - set(other))
     has = sorted(set(other) - set(first))
     raise MissingTensorError(
-        f"row {position} of {call} has other names than row 0:"
+        f"row {row} of {call} has other names than row {first_row}:"
         f" lacks {lacks or 'none'}, has also {has or 'none'}\n"
         "give every row the same names (None for NULL)",
-        row=position,
+        row=row,
     )
 
 

@@ -13,6 +13,7 @@ from tensorlake.storage import Store
 from tensorlake.versions.commit import author
 from tensorlake.versions.entries import fence_of, following, now_microseconds
 from tensorlake.versions.log import BranchLog, LostRace
+from tensorlake.versions.refs import check_name
 
 __all__ = ["create_branch"]
 
@@ -26,6 +27,7 @@ async def create_branch(store: Store, name: str, *, source_branch: str, source: 
         InvalidInputError: The name was used before, by a branch or a tag.
         SnapshotExpiredError: The version was given up meanwhile.
     """
+    check_name(name)
     log = BranchLog(store, name)
     if await store.head(tag_path(name)) is not None:
         message = f"{name!r} is, or was, a tag of {store.url!r}; choose another name"

@@ -36,7 +36,7 @@ from tensorlake.storage import ObjectExistsError, Store
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 
-__all__ = ["Resolved", "Tag", "create_tag", "delete_tag", "list_tags", "read_tag", "resolve"]
+__all__ = ["Resolved", "Tag", "check_name", "create_tag", "delete_tag", "list_tags", "read_tag", "resolve"]
 
 MAIN = "main"
 
@@ -124,6 +124,7 @@ async def create_tag(
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
         SnapshotExpiredError: The version was given up while the tag was made.
     """
+    check_name(name)
     if name.startswith("pin-"):
         message = f"tag {name!r}: names that start with 'pin-' are reserved; choose another"
         raise InvalidInputError(message, tag=name)
@@ -147,6 +148,13 @@ async def create_tag(
         )
         raise SnapshotExpiredError(message, version=tag.version)
     return tag
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of a branch or tag that a version text could not say."""
+    if "@" in name:
+        message = f"the name {name!r} has an '@', which stands before a commit's number; leave it out"
+        raise InvalidInputError(message, name=name)
 
 
 def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
@@ -180,9 +188,9 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
         return await _at_time(store, version)
     name = MAIN if version is None else version
     branch, at, number = name.rpartition("@")
-    if at and number.isdigit():
+    if at and number.isascii() and number.isdigit():
         entry = await BranchLog(store, branch).entry(int(number))
-        if entry is None:
+        if entry is None or entry.kind == "begin":
             raise await _not_found(store, name)
         return Resolved(
             branch, await commit_under(store, branch, entry), is_writable=False, name=name
