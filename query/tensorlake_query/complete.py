@@ -77,7 +77,7 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
 
 
 def _accepted(before: str) -> frozenset[str]:
-    """Return the terminals that the grammar takes after a text; none where the text has an error."""
+    """Return the terminals that the grammar takes after a text; none where it has an error."""
     session = grammar().parse_interactive(before, start="query")
     try:
         session.exhaust_lexer()

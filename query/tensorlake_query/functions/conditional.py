@@ -14,7 +14,7 @@ import numpy as np
 from tensorlake_query.bound import Bound, Constant, show
 from tensorlake_query.conversions import JSON_COST, MAX_INT_BITS, as_condition, as_number, as_text
 from tensorlake_query.errors import joined, listed, nearest
-from tensorlake_query.functions.operators import TEXT_COST, adapted
+from tensorlake_query.functions.operators import TEXT_COST, adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import BoolArray, ColumnType, UniformBatch
 from tensorlake_query.types import CAST_TYPES, JSON, TEXT, describe, is_numeric, number
@@ -95,6 +95,11 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
     known = [each for each in results if not (isinstance(each, Constant) and each.value is None)]
     if not known:
         return list(results), JSON
+    typed = [each for each in known if each.type.kind != "json"]
+    if typed and all(is_numeric(each.type) for each in typed):
+        known = [
+            required_number(site, each) for each in known
+        ]  # JSON becomes what it stands beside
     nullable = len(known) < len(results) or any(each.type.nullable for each in known)
     first = known[0]
     if all(

@@ -292,6 +292,9 @@ def test_text_is_searched(condition, rows):
         ("CAST(meta['iso'] AS INT) = 200", [1]),
         ("meta['iso'] + 1 = 101", [0]),
         ("UPPER(meta['iso']) = 'HIGH'", [3]),
+        ("COALESCE(meta['iso'], 0) = 0", [2, 3, 4, 5, 6, 7]),
+        ("COALESCE(meta['iso'], 'none') = 'high'", [3]),
+        ("CASE WHEN tiny = 0 THEN meta['iso'] ELSE tiny END = 100", [0, 7]),
     ],
 )
 def test_json_members_are_read_and_a_missing_one_is_null(condition, rows):
