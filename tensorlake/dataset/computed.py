@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-import tensorlake_query as tql
 from tensorlake.types import Ragged, RaggedColumn, take
+
+if TYPE_CHECKING:
+    import tensorlake_query as tql
 
 __all__ = ["Computed", "take_all"]
 
@@ -23,6 +25,8 @@ class Computed:
     batch: tql.Batch
 
     def __len__(self) -> int:
+        import tensorlake_query as tql
+
         match self.batch:
             case tql.RaggedBatch():
                 return len(self.batch.shapes)
@@ -31,6 +35,8 @@ class Computed:
 
     def take(self, positions: npt.NDArray[np.int64]) -> Computed:
         """Keep these positions."""
+        import tensorlake_query as tql
+
         match self.batch:
             case tql.UniformBatch(values=values, valid=valid):
                 kept = None if valid is None else valid[positions]
@@ -46,6 +52,8 @@ class Computed:
 
     def present(self) -> Any:
         """Return what a user sees of the column; NULLs make it a list."""
+        import tensorlake_query as tql
+
         match self.batch:
             case tql.ObjectBatch(values=values):
                 return values
@@ -60,6 +68,8 @@ class Computed:
 
     def present_one(self, position: int) -> Any:
         """Return one value; None where it is NULL."""
+        import tensorlake_query as tql
+
         match self.batch:
             case tql.ObjectBatch(values=values):
                 return values[position]

@@ -51,7 +51,7 @@ def to_pandas(rows: Readable) -> Any:
         flat = isinstance(presented, np.ndarray) and presented.ndim == 1
         columns[name] = presented if flat else pd.Series(_listed(presented), dtype=object)
     frame = pd.DataFrame(columns)
-    if rows.has_base_rows:
+    if rows.has_rows:
         frame.index = pd.Index(selection.row_numbers(positions), name="_row")
     return frame
 

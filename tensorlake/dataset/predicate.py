@@ -2,19 +2,21 @@
 
 ``ds["label"] == "cat"`` makes the same expression tree as the text ``label = 'cat'``; ``&``, ``|``
 and ``~`` join them. A predicate holds no data and belongs to no version: it is evaluated where it
-is used, over the columns it names and nothing else.
+is used, over the columns it names and nothing else. The query engine is loaded by the first one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-import tensorlake_query as tql
 from tensorlake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import tensorlake_query as tql
 
 __all__ = ["Predicate", "comparison", "membership", "nullness"]
 
@@ -28,16 +30,24 @@ class Predicate:
     @property
     def tql(self) -> str:
         """The condition as TQL text."""
-        return tql.print_expr(self.expr)
+        from tensorlake_query import print_expr
+
+        return print_expr(self.expr)
 
     def __and__(self, other: Predicate) -> Predicate:
-        return Predicate(tql.ast.And((self.expr, _expr_of(other, "&"))))
+        from tensorlake_query import ast
+
+        return Predicate(ast.And((self.expr, _expr_of(other, "&"))))
 
     def __or__(self, other: Predicate) -> Predicate:
-        return Predicate(tql.ast.Or((self.expr, _expr_of(other, "|"))))
+        from tensorlake_query import ast
+
+        return Predicate(ast.Or((self.expr, _expr_of(other, "|"))))
 
     def __invert__(self) -> Predicate:
-        return Predicate(tql.ast.Not(self.expr))
+        from tensorlake_query import ast
+
+        return Predicate(ast.Not(self.expr))
 
     def __bool__(self) -> NoReturn:
         raise InvalidInputError(
@@ -51,27 +61,35 @@ class Predicate:
 
 def comparison(column: str, operator: tql.ast.CompareOp, value: object) -> Predicate:
     """Compare a column with a value."""
-    return Predicate(tql.ast.Compare(operator, tql.ast.Column(column), _literal(value)))
+    from tensorlake_query import ast
+
+    return Predicate(ast.Compare(operator, ast.Column(column), _literal(value)))
 
 
 def membership(column: str, values: Iterable[object]) -> Predicate:
     """Ask whether a column's value is one of several."""
+    from tensorlake_query import ast
+
     items = tuple(_literal(value) for value in values)
-    return Predicate(tql.ast.InList(tql.ast.Column(column), items))
+    return Predicate(ast.InList(ast.Column(column), items))
 
 
 def nullness(column: str) -> Predicate:
     """Ask whether a column is NULL."""
-    return Predicate(tql.ast.IsNull(tql.ast.Column(column)))
+    from tensorlake_query import ast
+
+    return Predicate(ast.IsNull(ast.Column(column)))
 
 
 def _literal(value: object) -> tql.ast.Expr:
+    from tensorlake_query import ast
+
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return tql.ast.Array(tuple(_literal(item) for item in value))
+        return ast.Array(tuple(_literal(item) for item in value))
     if value is None or isinstance(value, bool | int | float | str):
-        return tql.ast.Literal(value)
+        return ast.Literal(value)
     raise InvalidInputError(
         f"a tensor cannot be compared with {type(value).__name__} {value!r}\n"
         "compare with a number, a bool, a text, None or an array",

@@ -40,6 +40,8 @@ class Readable(ABC):
     """Rows and columns that can be read, queried and streamed."""
 
     session: Session
+    has_rows: bool = True
+    """Whether rows of the dataset stand behind it; not those of an aggregate."""
 
     @abstractmethod
     def selection(self) -> Selection:
