@@ -44,6 +44,7 @@ __all__ = [
     "column_type",
     "identify_samples",
     "list_tensors",
+    "named_positions",
     "page_positions",
     "read_cells",
     "read_column",
@@ -99,6 +100,24 @@ def check_names(readable: Readable, names: Sequence[str]) -> None:
             )
 
 
+def named_positions(readable: Readable, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Check rows that a request names one by one; they may repeat, and be of any size.
+
+    Raises:
+        RowNotFoundError: One is outside.
+    """
+    count = len(readable)
+    for row in rows:
+        if not 0 <= row < count:
+            raise RowNotFoundError(
+                f"there are {count:,} rows, no row {row}"
+                + (f"\nrows are 0 to {count - 1}" if count else ""),
+                row=row,
+                expected=count,
+            )
+    return np.array(rows, dtype=np.int64)
+
+
 def page_positions(readable: Readable, offset: int, limit: int) -> npt.NDArray[np.int64]:
     """Positions of a page; empty beyond the end."""
     count = len(readable)
@@ -128,10 +147,8 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
 
     Raises:
         TensorNotFoundError: There is none of this name.
-        RowNotFoundError: A position is outside.
     """
     check_names(readable, [name])
-    _check_positions(readable, positions)
     computed = readable.computed.get(name)
     if computed is not None:
         return _computed_column(name, computed.type, computed.take(positions).batch)
@@ -147,12 +164,8 @@ def identify_samples(
 
     A stored sample is named by where it lies, so that what a commit did not touch keeps its name;
     fills and what a query computed lie nowhere and are named by version, view and position.
-
-    Raises:
-        RowNotFoundError: A position is outside.
     """
     check_names(readable, [name])
-    _check_positions(readable, positions)
     selection = readable.selection()
     version = f"{selection.snapshot.digest} {view} {name}"
     if name in readable.computed:
@@ -164,18 +177,6 @@ def identify_samples(
     ]
     pairs = zip(located.chunk.tolist(), located.row_in_chunk.tolist(), strict=True)
     return [f"{places[chunk]} {row}" for chunk, row in pairs]
-
-
-def _check_positions(readable: Readable, positions: npt.NDArray[np.int64]) -> None:
-    count = len(readable)
-    outside = positions[(positions < 0) | (positions >= count)]
-    if len(outside):
-        raise RowNotFoundError(
-            f"there are {count:,} rows, no row {int(outside[0])}"
-            + (f"\nrows are 0 to {count - 1}" if count else ""),
-            row=int(outside[0]),
-            expected=count,
-        )
 
 
 def _describe(name: str, one: SampleType) -> TensorInfo:

@@ -22,6 +22,7 @@ from tensorlake_server.columns import (
     TypedColumn,
     check_names,
     identify_samples,
+    named_positions,
     read_column,
 )
 from tensorlake_server.frames import FRAMES_TYPE, Frame, FrameKind
@@ -74,13 +75,14 @@ def read_sample(
 ) -> Response:
     """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
-    (sample,) = identify_samples(readable, tensor, np.array([row], dtype=np.int64), view=view)
+    positions = named_positions(readable, [row])
+    (sample,) = identify_samples(readable, tensor, positions, view=view)
     etag = etag_of("sample", name, sample, size, raw is not None)
     headers = {**cache_headers(version if view is None else None, etag), **SAMPLE_HEADERS}
     known = not_modified(request, headers)
     if known is not None:
         return known
-    read = read_column(readable, tensor, np.array([row], dtype=np.int64))
+    read = read_column(readable, tensor, positions)
     if read.is_null(0):
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
     body, media_type = _represent(read, size=size, is_raw=raw is not None)
@@ -109,9 +111,9 @@ def _frames(
     readable: Readable, asked: ThumbnailsRequest, kept: Kept[tuple[str, int], Frame]
 ) -> Iterator[bytes]:
     for start in range(0, len(asked.rows), ROWS_AT_ONCE):
-        rows = np.array(asked.rows[start : start + ROWS_AT_ONCE], dtype=np.int64)
+        rows = asked.rows[start : start + ROWS_AT_ONCE]
         try:
-            frames = _draw_rows(readable, asked, rows, kept)
+            frames = _draw_rows(readable, asked, named_positions(readable, rows), kept)
         except TensorlakeError as error:  # said in the frames: the answer has begun already
             frames = [Frame.of_error(error)] * len(rows)
         yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))

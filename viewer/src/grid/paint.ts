@@ -6,6 +6,9 @@ import type { Thumbnail } from "./thumbnails";
 
 /** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
 const SMALL = 96;
+const LETTERBOX = "#000";
+/** From this width on a cell has room for the words on its boxes. */
+const LABELS_FROM = 300;
 
 export interface CellPaint {
   thumbnail: Thumbnail | undefined;
@@ -25,12 +28,16 @@ export function paintCell(canvas: HTMLCanvasElement, paint: CellPaint): void {
   const extent = { width: thumbnail.width, height: thumbnail.height };
   const isSmall = Math.max(extent.width, extent.height) <= SMALL;
   const fit = (isSmall ? containFit : coverFit)(extent, paint.size);
+  if (isSmall) {
+    context.fillStyle = LETTERBOX;
+    context.fillRect(0, 0, paint.size.width, paint.size.height);
+  }
   context.imageSmoothingEnabled = !isSmall;
   context.imageSmoothingQuality = "high";
   context.drawImage(thumbnail.bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
   if (paint.row === undefined) return;
   const shapes = collectShapes(paint.row, paint.tensors, { tensor: paint.picture, extent }, paint.hidden);
-  drawShapes(context, shapes, fit, paint.palette, { labelsWithin: null });
+  drawShapes(context, shapes, fit, paint.palette, { labelsWithin: paint.size.width >= LABELS_FROM ? paint.size.width : null });
 }
 
 /** Clears the canvas and scales it so that one unit is one CSS pixel. */
