@@ -36,7 +36,17 @@ from tensorlake.storage import ObjectExistsError, Store
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 
-__all__ = ["Resolved", "Tag", "check_name", "create_tag", "delete_tag", "list_tags", "read_tag", "resolve"]
+__all__ = [
+    "Resolved",
+    "Tag",
+    "check_name",
+    "commit_under",
+    "create_tag",
+    "delete_tag",
+    "list_tags",
+    "read_tag",
+    "resolve",
+]
 
 MAIN = "main"
 
@@ -153,7 +163,7 @@ async def create_tag(
 def check_name(name: str) -> None:
     """Refuse a name of a branch or tag that a version text could not say."""
     if "@" in name:
-        message = f"the name {name!r} has an '@', which stands before a commit's number; leave it out"
+        message = f"the name {name!r} has an '@', as only versions have; leave it out"
         raise InvalidInputError(message, name=name)
 
 
