@@ -36,6 +36,7 @@ from tensorlake.loader.stacking import stack_rows
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
     from tensorlake.loader.group import Group
+    from tensorlake.loader.slabs import SlabPool
     from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
 
@@ -58,6 +59,7 @@ class Assembler:
 
     columns: tuple[ColumnPlan, ...]
     cache: ChunkCache
+    slabs: SlabPool
     workers: WorkerThreads
     counters: Counters
     seed: int
@@ -136,8 +138,9 @@ class Assembly:
                 if column.collate is None:
                     if None in samples:
                         raise null_in_batch(name)
-                    shape = [length or 0 for length in column.shape]
-                    self.values[name] = np.empty((len(samples), *shape), dtype=column.dtype)
+                    assert column.dtype is not None
+                    shape = (len(samples), *(length or 0 for length in column.shape))
+                    self.values[name] = self.how.slabs.array(shape, column.dtype)
 
     def _gather_uniform(self, column: ColumnPlan) -> None:
         rows = self.group.tensors[column.name]
@@ -158,6 +161,7 @@ class Assembly:
             rows.chunk,
             rows.row_in_chunk,
             borders=self.group.borders,
+            slabs=self.how.slabs,
             shape=tuple(length or 0 for length in column.type.shape),
             dtype=stored,
         )

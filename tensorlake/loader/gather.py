@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorlake.loader.chunks import LoadedChunk
+    from tensorlake.loader.slabs import SlabPool
 
 __all__ = ["address_of", "gather_rows"]
 
@@ -33,6 +34,8 @@ Int64Array: TypeAlias = NDArray[np.int64]
 # Above it the copy itself costs more than the loop around it, and the view's size in bytes
 # (address space times row) must fit 63 bits.
 MAX_GATHERED_NBYTES = 16 << 10
+# NumPy gathers from such a view into new memory only; a piece of it stays in the nearest cache.
+PIECE_NBYTES = 256 << 10
 
 
 def address_of(values: Values) -> int:
@@ -48,6 +51,7 @@ def gather_rows(
     row_in_chunk: NDArray[np.integer],
     *,
     borders: Sequence[int],
+    slabs: SlabPool,
     shape: tuple[int, ...],
     dtype: np.dtype,
 ) -> list[Values]:
@@ -63,6 +67,7 @@ def gather_rows(
         chunk: Per row, an index into ``chunks``.
         row_in_chunk: Per row, its number inside the chunk; the caller has checked its range.
         borders: Where each batch starts in the rows, and the end.
+        slabs: Where the new arrays' memory comes from.
         shape: Of one row.
         dtype: Of the elements.
     """
@@ -72,7 +77,7 @@ def gather_rows(
         return [np.zeros((stop - start, *shape), dtype=dtype) for start, stop in spans]
     if row_nbytes > MAX_GATHERED_NBYTES:
         rows = zip(chunk.tolist(), (row_in_chunk * (strides[chunk] > 0)).tolist(), strict=True)
-        batches = [np.empty((stop - start, *shape), dtype=dtype) for start, stop in spans]
+        batches = [slabs.array((stop - start, *shape), dtype) for start, stop in spans]
         for target, (one, row) in zip(chain.from_iterable(batches), rows, strict=True):
             target[...] = _values(chunks, one)[row]
         return batches
@@ -89,9 +94,16 @@ def gather_rows(
         strides=(1,),
         writeable=False,
     )
-    return [
-        view[where[start:stop]].view(dtype).reshape(stop - start, *shape) for start, stop in spans
-    ]
+    piece = max(1, PIECE_NBYTES // row_nbytes)
+    batches: list[Values] = []
+    for start, stop in spans:
+        batch = slabs.array((stop - start, *shape), dtype)
+        rows = batch.reshape(-1).view(item)
+        for first in range(start, stop, piece):
+            part = where[first : min(first + piece, stop)]
+            rows[first - start : first - start + len(part)] = view[part]
+        batches.append(batch)
+    return batches
 
 
 def _values(chunks: Sequence[LoadedChunk | None], number: int) -> Values:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "GroupRows", "add_own", "plan_groups", "shares_by_segment"]
 
-GROUP_NBYTES = 2 << 20  # of batch memory: enough to share the cost of a group out
+GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
 SEGMENT_ROWS = 1 << 16
 SEGMENT_GROUPS = 16
 COUNTED_CHUNKS = 8  # chunks a row up to which counting all is faster than sorting the rows

@@ -27,6 +27,7 @@ from tensorlake.loader.iteration import BatchIterator
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan import Order, PlanKey, build_access_plan, choose_order
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
+from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.stats import Counters, LoaderStats
 from tensorlake.loader.strategy import row_nbytes_of, sparse_tensors
@@ -90,6 +91,7 @@ class Loader:
         )
         self._seed = arguments.seed or 0
         self._counters = Counters()
+        self._slabs = SlabPool(arguments.prefetch_nbytes)
         self._epoch = 0
         self._position = 0
         self._skipped = 0
@@ -226,6 +228,7 @@ class Loader:
         if live is not None:
             live.close()
         self._cache.clear()
+        self._slabs.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -306,6 +309,7 @@ class Loader:
             Assembler(
                 columns=self._columns,
                 cache=self._cache,
+                slabs=self._slabs,
                 workers=pipeline.workers,
                 counters=self._counters,
                 seed=self._seed,

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline", "PipelineSetup"]
 
 MIN_GROUPS = 2
+# Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
+MAX_LOCAL_GROUPS = 8
+MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
 JOIN_TIMEOUT_S = 30.0
 
@@ -183,10 +186,13 @@ class Pipeline:
 
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""
+        is_local = self._setup.reader.store.is_local
+        most_groups = MAX_LOCAL_GROUPS if is_local else MAX_REMOTE_GROUPS
 
         def may_start() -> bool:
+            groups = len(self._waiting_groups)
             fits = self._waiting_nbytes + group.nbytes <= self._setup.prefetch_nbytes
-            return self._is_closed or fits or len(self._waiting_groups) < MIN_GROUPS
+            return self._is_closed or groups < MIN_GROUPS or (fits and groups < most_groups)
 
         with self._admission:
             # the consumer may take as long as it likes; close() wakes this up

@@ -7,6 +7,7 @@ import pytest
 
 from tensorlake.loader.chunks import TensorChunks, loaded_chunk
 from tensorlake.loader.gather import gather_rows
+from tensorlake.loader.slabs import SlabPool
 from tensorlake.types import UniformColumn
 
 
@@ -27,6 +28,7 @@ def gathered(chunks, chunk, row, shape, dtype, borders=None):
         np.asarray(chunk),
         np.asarray(row),
         borders=borders or [0, len(chunk)],
+        slabs=SlabPool(1 << 20),
         shape=shape,
         dtype=np.dtype(dtype),
     )
