@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -35,6 +36,7 @@ class ColumnType:
     names: tuple[str, ...] | None = None
     nullable: bool = False
     timestamp_unit: str | None = None
+    box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
 
 
 @dataclass(frozen=True, slots=True)

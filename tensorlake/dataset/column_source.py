@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import (
+    BBox,
     ClassLabel,
     Column,
     EncodedColumn,
@@ -34,6 +35,7 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         shape=sample_type.shape,
         names=tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None,
         nullable=sample_type.nullable,
+        box_format=sample_type.format if isinstance(sample_type, BBox) else None,
     )
 
 

@@ -1,4 +1,7 @@
-"""Boxes: AREA and IOU of corner boxes `[x1, y1, x2, y2]`.
+"""Boxes: AREA and IOU.
+
+Four numbers are corners `[x1, y1, x2, y2]` unless the column says otherwise (`box_format`: corner
+and size, or centre and size); indexing whole boxes keeps what it says, arithmetic does not.
 
 `IOU(a, b)` compares every box of `a` with every box of `b` of the same row: (k, 4) and (m, 4) give
 (k, m); one box against one box gives one number. A box that is empty or turned inside out has no
@@ -13,7 +16,7 @@ import numpy as np
 from tensorlake_query.bound import Bound, show
 from tensorlake_query.functions.operators import adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.source import AnyArray, IntArray, RaggedBatch, UniformBatch
+from tensorlake_query.source import AnyArray, BoxFormat, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import Shape, describe, number
 from tensorlake_query.vectors import (
     Vector,
@@ -34,14 +37,18 @@ def _bind_area(site: Site) -> Bound:
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = as_ragged(vectors[0])
-        return _shaped(_areas(_corners(vector)), vector.shapes[:, :-1], shape, vector)
+        return _shaped(
+            _areas(_corners(vector, boxes.type.box_format)), vector.shapes[:, :-1], shape, vector
+        )
 
     column_type = number("float64", shape, nullable=boxes.type.nullable)
     return site.apply(kernel, column_type, args=(boxes,), cost=4.0)
 
 
 def _bind_iou(site: Site) -> Bound:
-    args = adapted([_required_boxes(site, arg) for arg in site.args])
+    boxes = [_required_boxes(site, arg) for arg in site.args]
+    formats: list[BoxFormat | None] = [one.type.box_format for one in boxes]
+    args = adapted(boxes)
     left, right = (arg.type.shape[:-1] for arg in args)
     shape = (*left, *right)
 
@@ -52,7 +59,8 @@ def _bind_iou(site: Site) -> Bound:
         if valid is not None:
             pairs[~valid] = 0
         values = _overlaps(
-            _corners(a)[_picked(a, pairs, 0)], _corners(b)[_picked(b, pairs, a.shapes.shape[1] - 1)]
+            _corners(a, formats[0])[_picked(a, pairs, 0)],
+            _corners(b, formats[1])[_picked(b, pairs, a.shapes.shape[1] - 1)],
         )
         return _shaped(values, pairs, shape, RaggedBatch(values, pairs, valid))
 
@@ -70,8 +78,13 @@ def _required_boxes(site: Site, expr: Bound) -> Bound:
     return boxes
 
 
-def _corners(boxes: RaggedBatch) -> AnyArray:
-    return boxes.values.reshape(-1, CORNERS).astype(np.float64, copy=False)
+def _corners(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
+    values = boxes.values.reshape(-1, CORNERS).astype(np.float64, copy=False)
+    if box_format in {None, "xyxy"}:
+        return values
+    place, size = values[:, :2], values[:, 2:]
+    low = place - size / 2 if box_format == "cxcywh" else place
+    return np.concatenate([low, low + size], axis=1)
 
 
 def _areas(corners: AnyArray) -> AnyArray:
