@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake.dataset.stored import StoredColumn
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
@@ -75,8 +76,8 @@ def _from_items(items: Iterable[Any], *, call: str) -> Iterator[Batch]:
 
 
 def _is_row(item: Mapping[str, Any]) -> bool:
-    """A list holds rows; an iterator may yield rows or whole columns: columns are Columns."""
-    return not all(isinstance(value, Column) for value in item.values())
+    """A list holds rows; an iterator may yield rows or whole columns: those are stored ones."""
+    return not all(isinstance(value, StoredColumn) for value in item.values())
 
 
 def _transposed(rows: Sequence[Mapping[str, Any]], *, row_start: int, call: str) -> Batch:
@@ -151,8 +152,8 @@ def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call:
             raise _missing(spec, batch, call=call)
         return spec.type.fill_column(spec.type.fill_value, rows)
     samples = batch[spec.name]
-    if isinstance(samples, Column):
-        return samples
+    if isinstance(samples, StoredColumn):
+        return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
     return spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
 
 

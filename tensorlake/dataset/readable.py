@@ -17,6 +17,7 @@ from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
+from tensorlake.dataset.stored import StoredColumn
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.errors import InvalidInputError, ReadOnlyError
 from tensorlake.reading import Reader, Selection
@@ -171,13 +172,16 @@ class Readable(ABC):
 
         return row_id_texts(self.selection())
 
-    def iter_column_batches(self) -> Iterator[dict[str, Any]]:
+    def iter_column_batches(self) -> Iterator[dict[str, StoredColumn]]:
         """Read all rows in batches of stored columns, as ``extend`` of another one takes them."""
-        selection, reader = self.selection(), self.reader()
+        selection, reader, types = self.selection(), self.reader(), self.schema
         for start in range(0, selection.num_rows, BATCH_ROWS):
             positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
             physical = selection.physical(positions)
-            yield {name: reader.read(name, physical, decode=False) for name in selection.columns}
+            yield {
+                name: StoredColumn(types[name], reader.read(name, physical, decode=False))
+                for name in selection.columns
+            }
 
     # Selecting
 

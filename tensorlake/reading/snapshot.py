@@ -174,6 +174,8 @@ class Snapshot:
         return self._segments
 
     def _load(self, read: Coroutine[Any, Any, T]) -> T:
+        if self._is_retired:
+            read.close()
         self.check_alive()
         return runtime.run(read)
 
