@@ -28,6 +28,7 @@ from tensorlake_server.columns import (
 from tensorlake_server.frames import FRAMES_TYPE, Frame, FrameKind
 from tensorlake_server.kept import Kept
 from tensorlake_server.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
+from tensorlake_server.orientation import without_turn
 from tensorlake_server.pictures import (
     PASSIVE_IMAGES,
     Picture,
@@ -174,7 +175,8 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[by
             return sample, "application/json"
         actual = sniff(sample)
         if size is None and actual in PASSIVE_IMAGES:
-            return sample, str(actual)
+            shown = without_turn(sample) if actual == "image/jpeg" else sample
+            return shown, str(actual)
         if actual is not None:
             picture = render_sample(sample, size=size)
             return picture.data, picture.media_type

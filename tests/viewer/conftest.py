@@ -6,6 +6,7 @@ what it reports is asked for one by one.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
+from PIL import Image
 
 import tensorlake as tl
 
@@ -27,6 +29,7 @@ START_S = 60
 BROWSER_S = 300
 MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</script>"
 ROWS = 40
+ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
 
 
 def make_pets(url: str) -> None:
@@ -56,6 +59,17 @@ def make_pets(url: str) -> None:
     pets.commit("second half")
 
 
+def turned_picture() -> bytes:
+    """Red at the left, blue at the right, with a header that tells viewers to turn it."""
+    pixels = np.zeros((120, 160, 3), dtype=np.uint8)
+    pixels[:, :80, 0] = pixels[:, 80:, 2] = 255
+    exif = Image.Exif()
+    exif[ORIENTATION] = TURN_RIGHT
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", exif=exif, quality=95)
+    return out.getvalue()
+
+
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("viewed")
@@ -63,6 +77,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
     notes.extend({"text": [MARKUP, "a second note"]})
     notes.commit("two notes")
+    turned = tl.create(str(root / "turned"), {"image": tl.Image("jpeg")}, durability="none")
+    turned.extend({"image": [turned_picture()]})
+    turned.commit("from a camera")
     numbers = tl.create(str(root / "numbers"), {"x": "int32"}, durability="none")
     numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
     numbers.commit("four million")

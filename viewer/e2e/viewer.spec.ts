@@ -13,7 +13,7 @@ test("a dataset opens with its rows, its tensors and its pictures", async () => 
 test("boxes lie where the data says, in the colour of their class", async () => {
   const page = await open("pets?row=1");
   const canvas = "[data-testid=row-panel] canvas";
-  const width = await page.locator("[data-testid=row-panel] a").evaluate((link) => link.clientWidth);
+  const width = await page.locator("[data-testid=row-panel] button").first().evaluate((button) => button.clientWidth);
   const scale = width / 160; // samples are 160 × 120; row 1 has one box (20, 30, 60, 50)
   // #4E9BFF, the colour of the most frequent class; edges between two pixels are a little paler.
   const isBlue = (color: number[] | null) =>
@@ -23,6 +23,39 @@ test("boxes lie where the data says, in the colour of their class", async () => 
   await expect.poll(async () => isBlue(await edge(20))).toBe(true);
   await expect.poll(async () => isBlue(await edge(80))).toBe(true);
   expect(await pixel(page, canvas, Math.round(120 * scale), Math.round(60 * scale))).toBeNull();
+});
+
+test("a picture is looked at closely, and the wheel enlarges what is under it", async () => {
+  const page = await open("pets?row=1");
+  await page.locator("[data-testid=row-panel] canvas").waitFor();
+
+  await page.keyboard.press("Enter");
+  const closeup = page.getByTestId("closeup");
+  const scale = async () => Number.parseInt((await closeup.innerText()).match(/(\d+)%/)?.[1] ?? "0", 10);
+  await expect.poll(scale).toBeGreaterThan(200); // 160 × 120 fills the page
+  const whole = await scale();
+  await closeup.locator("canvas").hover();
+  await page.mouse.wheel(0, -300);
+  await expect.poll(scale).toBeGreaterThan(1.5 * whole);
+  expect(new URL(page.url()).searchParams.get("look")).toBe("1");
+
+  await page.keyboard.press("Escape");
+  await expect.poll(() => closeup.count()).toBe(0);
+  expect(new URL(page.url()).searchParams.get("row")).toBe("1");
+});
+
+test("a camera's turn is ignored everywhere, because boxes lie in the stored pixels", async () => {
+  const page = await open("turned?row=0"); // stored 160 × 120, red at the left; turned by its EXIF header
+  const red = ([r, g]: number[]) => (r ?? 0) > 200 && (g ?? 0) < 60;
+  const isRed = async (canvas: string, x: number, y: number) => red((await pixel(page, canvas, x, y)) ?? []);
+
+  await expect.poll(() => isRed("#row-0 canvas", 8, 60)).toBe(true);
+  const picture = page.locator("[data-testid=row-panel] img");
+  await expect.poll(() => picture.evaluate((img) => img.clientWidth > img.clientHeight)).toBe(true);
+
+  await page.keyboard.press("Enter");
+  const size = await page.locator("[data-testid=closeup] canvas").evaluate((canvas) => canvas.clientHeight);
+  await expect.poll(() => isRed("[data-testid=closeup] canvas", 20, size / 2)).toBe(true);
 });
 
 test("o hides the overlays and shows them again", async () => {

@@ -7,6 +7,7 @@ export interface Move {
 export type Action =
   | { kind: "move"; step: Parameters<Move>[0] }
   | { kind: "query" }
+  | { kind: "look" }
   | { kind: "overlays" }
   | { kind: "theme" }
   | { kind: "zoom"; step: 1 | -1 }
@@ -22,6 +23,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["PageUp"], what: "one screen up", action: { kind: "move", step: "page-up" } },
   { keys: ["Home"], what: "first row", action: { kind: "move", step: "first" } },
   { keys: ["End"], what: "last row", action: { kind: "move", step: "last" } },
+  { keys: ["Enter"], what: "look closely, or back to the rows", action: { kind: "look" } },
   { keys: ["/"], what: "write a query", action: { kind: "query" } },
   { keys: ["o"], what: "overlays on or off", action: { kind: "overlays" } },
   { keys: ["+", "="], what: "larger pictures", action: { kind: "zoom", step: 1 } },
@@ -37,6 +39,7 @@ const NAMES: Record<string, string> = {
   ArrowDown: "↓",
   ArrowUp: "↑",
   Escape: "Esc",
+  Enter: "↵",
   PageDown: "PgDn",
   PageUp: "PgUp",
 };

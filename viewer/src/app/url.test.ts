@@ -9,6 +9,7 @@ const place: Place = {
   row: 160,
   hidden: ["masks", "clip"],
   zoom: 2,
+  look: true,
 };
 
 test("every view is a link: what is written is read back", () => {
@@ -16,7 +17,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1 };
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -29,9 +30,9 @@ test("the page works behind a path prefix", () => {
 });
 
 test("an address made by hand cannot break the page", () => {
-  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,"), root);
+  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1 });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false });
 });
 
 test("the token leaves the address", () => {

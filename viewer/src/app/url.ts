@@ -15,6 +15,8 @@ export interface Place {
   row: number | null;
   hidden: string[];
   zoom: number;
+  /** Whether the selected row's picture fills the page. */
+  look: boolean;
 }
 
 export const ZOOM_DEFAULT = 1;
@@ -31,6 +33,7 @@ export function readPlace(url: URL, root: URL): Place {
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
+    look: row !== null && url.searchParams.get("look") === "1",
   };
 }
 
@@ -46,6 +49,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("q", place.tql);
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));
+  set("look", place.look ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
   return url;
 }

@@ -17,6 +17,7 @@ import {
 } from "../api";
 import { chooseLabels, chooseNumber, choosePicture } from "../schema/choose";
 import { ClassPalette } from "../schema/colors";
+import type { Shown } from "../sample/address";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -36,6 +37,8 @@ export class Viewer {
   result = $state.raw<QueryResult | null>(null);
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
+  /** The selected row, once it is here. */
+  shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
   hiddenCodes = $state.raw<ReadonlySet<number>>(new Set());
   log = $state.raw<Commit[]>([]);
@@ -91,22 +94,28 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [] }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], look: false }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
-    return this.#go({ ...this.place, at, row: null }, "push");
+    return this.#go({ ...this.place, at, row: null, look: false }, "push");
   }
 
   /** Runs a query; an empty one shows all rows again. */
   async runQuery(tql: string): Promise<void> {
-    this.#put({ ...this.place, tql: tql.trim(), row: null }, "push");
+    this.#put({ ...this.place, tql: tql.trim(), row: null, look: false }, "push");
     await this.#query();
   }
 
   selectRow(row: number | null): void {
     const bounded = row === null || this.count === 0 ? null : Math.min(Math.max(0, row), this.count - 1);
-    this.#put({ ...this.place, row: bounded }, "replace");
+    this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
+  }
+
+  /** Fills the page with the selected row's picture, or shows the rows again. */
+  look(look: boolean): void {
+    const row = this.place.row ?? (this.count > 0 ? 0 : null);
+    this.#put({ ...this.place, row, look: look && row !== null && this.picture !== null }, look ? "push" : "replace");
   }
 
   toggleTensor(name: string): void {
