@@ -88,9 +88,28 @@ const theme = EditorView.theme({
   },
   ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "var(--raise)" },
   ".tql-error": { textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
-  ".cm-tooltip": { border: "1px solid var(--line)", backgroundColor: "var(--panel)", borderRadius: "6px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "220px" },
-  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-tooltip": {
+    marginTop: "8px",
+    padding: "4px",
+    border: "1px solid var(--line)",
+    borderRadius: "8px",
+    backgroundColor: "var(--panel)",
+    boxShadow: "var(--shadow)",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "260px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": {
+    display: "flex",
+    justifyContent: "space-between",
+    gap: "24px",
+    padding: "4px 8px",
+    borderRadius: "4px",
+    color: "var(--text)",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    backgroundColor: "var(--raise)",
+    color: "var(--text)",
+  },
+  ".cm-completionMatchedText": { textDecoration: "none", color: "var(--accent)" },
   ".cm-completionDetail": { color: "var(--dim)", fontStyle: "normal" },
 });
 
