@@ -6,6 +6,9 @@
     transform   the user's, row by row, shared out to the same threads
     cut         the group's columns into batches, ragged ones collated
 
+Small batches of uniform columns alone are gathered late, by the consumer: nothing is faster than
+memory that its own thread has just given back, and the copy costs less than handing it over.
+
 Stages hand over by the last thread that finishes one; no thread waits for another. Whatever
 raises ends the group: its future tells the consumer.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,14 +32,14 @@ from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.collate import collate_ragged, null_in_batch
 from tensorlake.loader.columns import VALID, ColumnPlan
 from tensorlake.loader.decode import Placement, Sample, move_boxes
-from tensorlake.loader.gather import gather_rows
+from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
 from tensorlake.loader.stacking import stack_rows
 
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
-    from tensorlake.loader.group import Group
+    from tensorlake.loader.group import Group, MakeBatch
     from tensorlake.loader.slabs import SlabPool
     from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
@@ -67,6 +71,7 @@ class Assembler:
     on_error: OnError
     transform: Transform | None
     with_valid: bool  # every batch carries _valid, and places are kept
+    is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group], None]
 
     def start(self, group: Group) -> None:
@@ -82,13 +87,15 @@ class Assembly:
     how: Assembler
     group: Group
     values: dict[str, Any] = field(default_factory=dict[str, Any])  # by row: array or list
-    cut: dict[str, list[NDArray[Any]]] = field(default_factory=dict[str, list[NDArray[Any]]])
+    gathers: dict[str, RowGather] = field(default_factory=dict[str, RowGather])
     samples: dict[str, list[Sample | None]] = field(default_factory=dict[str, list[Sample | None]])
     placements: dict[str, list[Placement | None]] = field(
         default_factory=dict[str, list[Placement | None]]
     )
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
+    has_lost: bool = False  # some sample was skipped
+    late_s: float = 0.0
     pieces_left: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -154,27 +161,25 @@ class Assembly:
             )
         stored = column.type.dtype
         assert stored is not None
-        batches = gather_rows(
+        gather = prepare_gather(
             chunks.loaded,
             chunks.addresses,
             chunks.strides,
             rows.chunk,
             rows.row_in_chunk,
-            borders=self.group.borders,
-            slabs=self.how.slabs,
+            rows.used,
             shape=tuple(length or 0 for length in column.type.shape),
             dtype=stored,
         )
         valid = pick_valid(chunks, rows) if chunks.has_null else None
-        if column.linear is not None:
-            batches = [column.linear.apply(batch) for batch in batches]
         is_whole = valid is None or bool(valid.all())
         if column.collate is None and not is_whole:
             raise null_in_batch(column.name)
         if column.collate is None and self.how.transform is None:
-            self.cut[column.name] = batches
+            self.gathers[column.name] = gather
             return
-        listed: list[Any] = [row for batch in batches for row in batch]
+        values = gather.take(0, len(rows.chunk))
+        listed: list[Any] = list(values if column.linear is None else column.linear.apply(values))
         if valid is not None:
             listed = [one if own else None for one, own in zip(listed, valid, strict=True)]
         self.values[column.name] = listed
@@ -233,6 +238,7 @@ class Assembly:
             logger.warning("skipped: %s", error)
             self.how.counters.add(skipped=1)
             self.is_whole[number] = False
+            self.has_lost = True
             if column.collate is None:
                 target[number] = 0
         return 1
@@ -285,44 +291,70 @@ class Assembly:
                 self.transformed[number] = transform(row, rng=rng)
 
     def _cut(self) -> None:
-        valid = self.group.valid & self.is_whole
-        borders = self.group.borders
-        batches = [
-            self._batch(number, start, stop, valid[start:stop])
-            for number, (start, stop) in enumerate(pairwise(borders))
-        ]
-        self.how.release(self.group)
+        borders = pairwise(self.group.borders)
+        makers: list[MakeBatch] = [partial(self._batch, start, stop) for start, stop in borders]
+        if self.how.is_late:
+            makers[-1] = partial(self._last_batch, makers[-1])
+        else:
+            with self.how.counters.timed("gather_s"):
+                makers = [partial(_itself, make()) for make in makers]
+            self.how.release(self.group)
         with self.lock:
             if not self.group.batches.done():
-                self.group.batches.set_result(batches)
+                self.group.batches.set_result(makers)
 
-    def _batch(
-        self, number: int, start: int, stop: int, valid: NDArray[np.bool_]
-    ) -> dict[str, Any]:
-        kept = None  # all
-        if not self.how.with_valid and not bool(self.is_whole[start:stop].all()):
+    def _last_batch(self, make: MakeBatch) -> dict[str, Any]:
+        batch = make()
+        self.how.counters.add(gather_s=self.late_s)
+        self.how.release(self.group)
+        return batch
+
+    def _batch(self, start: int, stop: int) -> dict[str, Any]:
+        is_valid = np.ones(stop - start, dtype=np.bool_)
+        kept = None  # all of them
+        if self.has_lost or self.how.with_valid:
+            is_valid = self.group.valid[start:stop] & self.is_whole[start:stop]
+        if self.has_lost and not self.how.with_valid:
             kept = np.flatnonzero(self.is_whole[start:stop]) + start
         batch: dict[str, Any] = {}
         if self.how.transform is not None:
             rows = self.transformed[start:stop]
-            valid = valid[[row is not None for row in rows]]
+            is_valid = is_valid[[row is not None for row in rows]]
             batch = stack_rows([row for row in rows if row is not None], self.how.columns)
         else:
             for column in self.how.columns:
-                if column.name in self.cut:
-                    part = self.cut[column.name][number]
-                    part = part if kept is None else part[kept - start]
-                elif kept is None:
-                    part = self.values[column.name][start:stop]
-                else:
-                    values = self.values[column.name]
-                    part = values[kept] if column.is_stacked else [values[row] for row in kept]
-                batch.update(self._entries(column, part))
+                batch.update(self._entries(column, self._part(column, start, stop, kept)))
         if self.how.with_valid:
-            batch[VALID] = valid
+            batch[VALID] = is_valid
         return batch
+
+    def _part(
+        self, column: ColumnPlan, start: int, stop: int, kept: NDArray[np.intp] | None
+    ) -> Any:
+        """Return a batch's rows of a column: an array, or a list of samples."""
+        if column.name in self.gathers:
+            gathered = self._gathered(column, start, stop)
+            return gathered if kept is None else gathered[kept - start]
+        values = self.values[column.name]
+        if kept is None:
+            return values[start:stop]
+        return values[kept] if column.is_stacked else [values[row] for row in kept]
+
+    def _gathered(self, column: ColumnPlan, start: int, stop: int) -> NDArray[Any]:
+        gather = self.gathers[column.name]
+        if self.how.is_late:
+            began = time.perf_counter()
+            values = gather.take(start, stop)
+            self.late_s += time.perf_counter() - began
+        else:
+            values = gather.take_slab(start, stop, self.how.slabs)
+        return values if column.linear is None else column.linear.apply(values)
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
         if column.collate is None or column.dtype is None:
             return {column.name: part}
         return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)
+
+
+def _itself(batch: dict[str, Any]) -> dict[str, Any]:
+    return batch

@@ -5,15 +5,16 @@
     one view from base on, of row-sized items one byte apart;  view[address - base] is the row
 
 Chunks decoded into memory and chunks mapped from a file are alike here, so a batch of shuffled
-rows costs one fancy-indexing call, which copies row by row in C without the GIL. A loop over
-chunks, measured at 2000 of them and 1 KiB a row, is two to four times slower; a loop over rows
-three. The view reads only where rows are: callers keep the arrays alive and rows within them.
+rows costs one fancy-indexing call, which copies row by row in C. A loop over chunks, measured at
+2000 of them and 1 KiB a row, is two to four times slower; a loop over rows three. The view reads
+only where rows are: a ``RowGather`` keeps the arrays alive, and its maker has checked the rows.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import chain, pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -21,12 +22,10 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensorlake.loader.chunks import LoadedChunk
     from tensorlake.loader.slabs import SlabPool
 
-__all__ = ["address_of", "gather_rows"]
+__all__ = ["RowGather", "address_of", "prepare_gather"]
 
 Values: TypeAlias = NDArray[np.generic]
 Int64Array: TypeAlias = NDArray[np.int64]
@@ -38,76 +37,98 @@ MAX_GATHERED_NBYTES = 16 << 10
 PIECE_NBYTES = 256 << 10
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowGather:
+    """Rows that lie in many chunks, in order, ready to be copied."""
+
+    shape: tuple[int, ...]  # of a row
+    dtype: np.dtype
+    view: NDArray[np.void] | None  # None: rows are copied one by one
+    where: Int64Array  # a row's place in the view; without it, its number inside its chunk
+    chunk: NDArray[np.integer]
+    arrays: Mapping[int, Values]  # by chunk, where rows are copied one by one
+    held: Sequence[LoadedChunk | None]  # what the view reads is alive as long as they are
+
+    def take(self, start: int, stop: int) -> Values:
+        """Copy rows into new memory, which is fastest where it is given back soon."""
+        if self.view is None:
+            return self._one_by_one(np.empty((stop - start, *self.shape), self.dtype), start)
+        rows: Values = self.view[self.where[start:stop]].view(self.dtype)
+        return rows.reshape(stop - start, *self.shape)
+
+    def take_slab(self, start: int, stop: int, slabs: SlabPool) -> Values:
+        """Copy rows into memory of the pool, for batches that wait to be used."""
+        batch = slabs.array((stop - start, *self.shape), self.dtype)
+        if self.view is None:
+            return self._one_by_one(batch, start)
+        rows = batch.reshape(-1).view(self.view.dtype)
+        piece = max(1, PIECE_NBYTES // self.view.dtype.itemsize)
+        for first in range(start, stop, piece):
+            part = self.where[first : min(first + piece, stop)]
+            rows[first - start : first - start + len(part)] = self.view[part]
+        return batch
+
+    def _one_by_one(self, batch: Values, start: int) -> Values:
+        if batch.nbytes == 0:
+            return batch
+        stop = start + len(batch)
+        places = zip(self.chunk[start:stop].tolist(), self.where[start:stop].tolist(), strict=True)
+        for number, (chunk, row) in enumerate(places):
+            batch[number] = self.arrays[chunk][row]
+        return batch
+
+
 def address_of(values: Values) -> int:
     """Return where a C-contiguous array of rows starts in memory."""
     return values.ctypes.data
 
 
-def gather_rows(
-    chunks: Sequence[LoadedChunk | None],
+def prepare_gather(
+    holders: Sequence[LoadedChunk | None],
     addresses: Int64Array,
     strides: Int64Array,
     chunk: NDArray[np.integer],
     row_in_chunk: NDArray[np.integer],
+    used: NDArray[np.integer],
     *,
-    borders: Sequence[int],
-    slabs: SlabPool,
     shape: tuple[int, ...],
     dtype: np.dtype,
-) -> list[Values]:
-    """Copy rows into new arrays (n, *shape), one a batch.
-
-    One array a batch and not one for all: memory of a batch's size is found again in the
-    allocator and the processor's caches, and dropping a batch frees it.
+) -> RowGather:
+    """Find where rows are.
 
     Args:
-        chunks: What was loaded; those named by ``chunk`` are there, of ``dtype``.
+        holders: What was loaded; those named by ``chunk`` are there, of ``dtype``.
         addresses: Where the rows of each start, as ``address_of`` tells.
         strides: Bytes from row to row of each; 0 where all its rows are the one it holds.
-        chunk: Per row, an index into ``chunks``.
+        chunk: Per row, an index into ``holders``.
         row_in_chunk: Per row, its number inside the chunk; the caller has checked its range.
-        borders: Where each batch starts in the rows, and the end.
-        slabs: Where the new arrays' memory comes from.
+        used: The different members of ``chunk``.
         shape: Of one row.
         dtype: Of the elements.
     """
-    spans = list(pairwise(borders))
+    held = [holders[number] for number in used.tolist()]
     row_nbytes = dtype.itemsize * math.prod(shape)
-    if len(chunk) == 0 or row_nbytes == 0:
-        return [np.zeros((stop - start, *shape), dtype=dtype) for start, stop in spans]
-    if row_nbytes > MAX_GATHERED_NBYTES:
-        rows = zip(chunk.tolist(), (row_in_chunk * (strides[chunk] > 0)).tolist(), strict=True)
-        batches = [slabs.array((stop - start, *shape), dtype) for start, stop in spans]
-        for target, (one, row) in zip(chain.from_iterable(batches), rows, strict=True):
-            target[...] = _values(chunks, one)[row]
-        return batches
+    if len(chunk) == 0 or not 0 < row_nbytes <= MAX_GATHERED_NBYTES:
+        rows = row_in_chunk.astype(np.int64) * (strides[chunk] > 0)
+        arrays = {number: _values(holders, number) for number in used.tolist()}
+        return RowGather(shape, dtype, None, rows, chunk, arrays, held)
     where = addresses[chunk] + row_in_chunk * strides[chunk]
     lowest = int(where.argmin())
     base = int(where[lowest])
-    holder = _values(chunks, int(chunk[lowest])).reshape(-1).view(np.uint8)
+    holder = _values(holders, int(chunk[lowest])).reshape(-1).view(np.uint8)
     start = base - int(addresses[chunk[lowest]])
-    item = np.dtype((np.void, row_nbytes))
     where -= base
     view = as_strided(
-        holder[start : start + row_nbytes].view(item),
+        holder[start : start + row_nbytes].view(np.dtype((np.void, row_nbytes))),
         shape=(int(where.max()) + 1,),
         strides=(1,),
         writeable=False,
     )
-    piece = max(1, PIECE_NBYTES // row_nbytes)
-    batches: list[Values] = []
-    for start, stop in spans:
-        batch = slabs.array((stop - start, *shape), dtype)
-        rows = batch.reshape(-1).view(item)
-        for first in range(start, stop, piece):
-            part = where[first : min(first + piece, stop)]
-            rows[first - start : first - start + len(part)] = view[part]
-        batches.append(batch)
-    return batches
+    return RowGather(shape, dtype, view, where, chunk, {}, held)
 
 
-def _values(chunks: Sequence[LoadedChunk | None], number: int) -> Values:
-    chunk = chunks[number]
-    assert chunk is not None
-    assert chunk.values is not None
-    return chunk.values
+def _values(holders: Sequence[LoadedChunk | None], number: int) -> Values:
+    holder = holders[number]
+    assert holder is not None
+    assert holder.values is not None
+    return holder.values

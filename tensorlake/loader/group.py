@@ -8,10 +8,10 @@ no step of Python is paid per row or even per batch. All the mapping is done her
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from tensorlake.loader.source import Int64Array, Reader, Selection
     from tensorlake.types import Column
 
-__all__ = ["Group", "GroupRows", "add_own", "plan_groups", "shares_by_segment"]
+__all__ = ["Group", "GroupRows", "MakeBatch", "add_own", "plan_groups", "shares_by_segment"]
 
+MakeBatch: TypeAlias = Callable[[], dict[str, Any]]  # called once, by the consumer
 GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
 SEGMENT_ROWS = 1 << 16
 SEGMENT_GROUPS = 16
@@ -55,7 +56,7 @@ class Group:
     tensors: dict[str, GroupRows]
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     nbytes: int = 0  # what it counts against the prefetch
-    batches: Future[list[dict[str, Any]]] = field(default_factory=Future[list[dict[str, Any]]])
+    batches: Future[list[MakeBatch]] = field(default_factory=Future[list[MakeBatch]])
 
     @property
     def borders(self) -> list[int]:

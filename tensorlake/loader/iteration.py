@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.loader.stats import Stopwatch
 
 if TYPE_CHECKING:
+    from tensorlake.loader.group import MakeBatch
     from tensorlake.loader.pipeline import Pipeline
     from tensorlake.loader.sharding import Share
     from tensorlake.loader.stats import Counters
@@ -33,7 +34,7 @@ class BatchIterator(Iterator[Any]):
         self._handed_out = handed_out
         self._ended = ended
         self._counters = counters
-        self._ready: list[tuple[Share, dict[str, Any]]] = []  # the next one last
+        self._ready: list[tuple[Share, MakeBatch]] = []  # the next one last
         self._clock = Stopwatch()
 
     def __next__(self) -> Any:
@@ -48,8 +49,8 @@ class BatchIterator(Iterator[Any]):
                 self.close()
                 self._ended()
                 raise StopIteration  # noqa: TRY301 - the protocol's word for the end
-            share, batch = self._ready.pop()
-            finished = self._finish(batch)
+            share, make = self._ready.pop()
+            finished = self._finish(make())
         except BaseException:  # Ctrl-C above all: leave no thread behind
             self.close()
             raise
@@ -70,6 +71,6 @@ class BatchIterator(Iterator[Any]):
         if getattr(self, "is_live", False):
             self.close()
 
-    def _next_group(self) -> list[tuple[Share, dict[str, Any]]]:
+    def _next_group(self) -> list[tuple[Share, MakeBatch]]:
         group = self._pipeline.next_group()
         return [] if group is None else list(zip(*group, strict=True))[::-1]

@@ -21,11 +21,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.loader.fetch import ChunkFetcher
-from tensorlake.loader.group import Group, add_own, plan_groups, shares_by_segment
+from tensorlake.loader.group import Group, MakeBatch, add_own, plan_groups, shares_by_segment
 from tensorlake.loader.threads import WorkerThreads
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Pipeline:
         )
         self._producer.start()
 
-    def next_group(self) -> tuple[list[Share], list[dict[str, Any]]] | None:
+    def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
         """Wait for the next group's batches; None at the end of the pass.
 
         Raises:
@@ -249,6 +249,6 @@ def _needed(group: Group, countdown: Countdown, need: Future[None]) -> None:
     countdown()
 
 
-def _set_exception(batches: Future[list[dict[str, Any]]], error: BaseException) -> None:
+def _set_exception(batches: Future[list[MakeBatch]], error: BaseException) -> None:
     with suppress(FinishedError):  # it has an outcome already, and the first one counts
         batches.set_exception(error)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorlake.loader.chunks import TensorChunks, loaded_chunk
-from tensorlake.loader.gather import gather_rows
+from tensorlake.loader.gather import prepare_gather
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.types import UniformColumn
 
@@ -20,15 +20,15 @@ def chunks_of(arrays, constant=()):
     return chunks
 
 
-def gathered(chunks, chunk, row, shape, dtype, borders=None):
-    return gather_rows(
+def gathered(chunks, chunk, row, shape, dtype):
+    chunk = np.asarray(chunk, dtype=np.int64)
+    return prepare_gather(
         chunks.loaded,
         chunks.addresses,
         chunks.strides,
-        np.asarray(chunk),
-        np.asarray(row),
-        borders=borders or [0, len(chunk)],
-        slabs=SlabPool(1 << 20),
+        chunk,
+        np.asarray(row, dtype=np.int64),
+        np.unique(chunk),
         shape=shape,
         dtype=np.dtype(dtype),
     )
@@ -42,17 +42,21 @@ def test_rows_come_from_their_chunks_in_the_order_asked(dtype, shape):
     chunk = random.integers(0, 5, 200)
     row = np.array([random.integers(0, len(arrays[one])) for one in chunk])
 
-    (batch,) = gathered(chunks_of(arrays), chunk, row, shape, dtype)
+    gather = gathered(chunks_of(arrays), chunk, row, shape, dtype)
+    batch = gather.take(0, 200)
+    pooled = gather.take_slab(50, 150, SlabPool(1 << 20))
 
     assert batch.dtype == np.dtype(dtype)
     assert batch.flags.writeable
     assert np.array_equal(batch, np.stack([arrays[c][r] for c, r in zip(chunk, row, strict=True)]))
+    assert np.array_equal(pooled, batch[50:150])
 
 
 def test_each_batch_has_memory_of_its_own():
     chunks = chunks_of([np.arange(10)])
 
-    first, second = gathered(chunks, [0] * 6, range(6), (), "int64", borders=[0, 2, 6])
+    gather = gathered(chunks, [0] * 6, range(6), (), "int64")
+    first, second = gather.take(0, 2), gather.take(2, 6)
     first[:] = -1
 
     assert second.tolist() == [2, 3, 4, 5]
@@ -63,7 +67,7 @@ def test_each_batch_has_memory_of_its_own():
 def test_a_fill_gives_its_one_value_for_any_row():
     chunks = chunks_of([np.arange(4), np.array([7])], constant={1})
 
-    (batch,) = gathered(chunks, [0, 1, 1, 0], [1, 5, 10**9, 3], (), "int64")
+    batch = gathered(chunks, [0, 1, 1, 0], [1, 5, 10**9, 3], (), "int64").take(0, 4)
 
     assert batch.tolist() == [1, 7, 7, 3]
 
@@ -71,19 +75,29 @@ def test_a_fill_gives_its_one_value_for_any_row():
 def test_large_fills_and_rows_are_gathered_too():
     chunks = chunks_of([np.ones((2, 5000)), np.full((1, 5000), 9.0)], constant={1})
 
-    (batch,) = gathered(chunks, [1, 0], [123, 1], (5000,), "float64")
+    batch = gathered(chunks, [1, 0], [123, 1], (5000,), "float64").take(0, 2)
 
     assert (batch == [[9.0], [1.0]]).all()
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
 def test_rows_without_elements_keep_their_shape(shape):
-    (batch,) = gathered(chunks_of([np.zeros((4, *shape))]), [0, 0], [1, 2], shape, "float64")
+    gather = gathered(chunks_of([np.zeros((4, *shape))]), [0, 0], [1, 2], shape, "float64")
+    batch = gather.take(0, 2)
 
     assert batch.shape == (2, *shape)
 
 
 def test_no_rows_are_an_empty_batch():
-    (batch,) = gathered(chunks_of([np.zeros((4, 2))]), [], [], (2,), "float64")
+    batch = gathered(chunks_of([np.zeros((4, 2))]), [], [], (2,), "float64").take(0, 0)
 
     assert batch.shape == (0, 2)
+
+
+def test_rows_outlive_the_chunks_they_are_in():
+    chunks = chunks_of([np.arange(1000), np.arange(1000) * 2])
+    gather = gathered(chunks, [0, 1], [7, 8], (), "int64")
+
+    chunks.loaded[:] = [None, None]
+
+    assert gather.take(0, 2).tolist() == [7, 16]

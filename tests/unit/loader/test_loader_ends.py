@@ -1,0 +1,139 @@
+"""How a loader ends: by failure, by leaving the loop, by being forgotten."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import (
+    CorruptSampleError,
+    StorageTimeoutError,
+)
+from tensorlake.loader import make_loader
+from tests.unit.loader.conftest import ROWS, fill_pets, picture
+
+RESIZE = {"image": tl.decode.Resize(16, 16)}
+PLAIN = ["tokens", "label", "_row"]
+
+
+def rows_of(loader):
+    return [batch["_row"].tolist() for batch in loader]
+
+
+def loader_threads():
+    return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
+
+
+# ---- failures
+
+
+@pytest.fixture(scope="module")
+def damaged():
+    """Pictures of which row 5 ends in the middle of its scan."""
+    whole = [tl.Image("jpeg").convert([picture(row)], tensor="x") for row in range(12)]
+    samples = [bytes(column.samples[0]) for column in whole]
+    samples[5] = samples[5][:-100]
+    dataset = tl.create("memory://loader-damaged", {"image": tl.Image(codec="jpeg"), "n": "int64"})
+    dataset.extend({"image": samples, "n": range(12)})
+    dataset.commit("one of them is cut")
+    return dataset
+
+
+def test_a_damaged_picture_raises_with_row_and_tensor(damaged):
+    with pytest.raises(CorruptSampleError, match="row 5 of 'image'"):
+        list(damaged.loader(batch_size=4, decode=RESIZE))
+
+    assert loader_threads() == []
+
+
+def test_skipping_leaves_its_place_empty_and_counts_it(damaged, caplog):
+    loader = damaged.loader(batch_size=4, decode=RESIZE, on_error="skip")
+
+    batches = list(loader)
+
+    assert [len(batch["image"]) for batch in batches] == [4, 3, 4]
+    assert np.concatenate([batch["n"] for batch in batches]).tolist() == [
+        row for row in range(12) if row != 5
+    ]
+    assert loader.stats().skipped == 1
+    assert "row 5 of 'image'" in caplog.text
+
+
+def test_a_store_that_does_not_answer_ends_the_wait():
+    dataset = fill_pets("memory://loader-stuck", rows=10)
+    release = threading.Event()
+
+    class StuckReader:
+        def __getattr__(self, name):
+            return getattr(dataset.reader(), name)
+
+        def map_chunk(self, key):
+            release.wait(30)
+
+    loader = make_loader(
+        dataset.selection(),
+        StuckReader(),
+        framework="numpy",
+        batch_size=4,
+        columns=["tokens"],
+        timeout=0.05,
+        workers=1,
+    )
+    iterator = iter(loader)
+    threading.Timer(0.2, release.set).start()
+
+    with pytest.raises(StorageTimeoutError, match="timeout="):
+        next(iterator)
+
+
+# ---- ends
+
+
+def test_leaving_the_loop_ends_every_thread(pets):
+    for _ in pets.loader(batch_size=1, columns=PLAIN):
+        break
+    gc.collect()
+
+    assert loader_threads() == []
+
+
+def test_forgetting_a_live_iterator_ends_every_thread(pets):
+    iterator = iter(pets.loader(batch_size=1, columns=PLAIN))
+    next(iterator)
+    assert loader_threads()
+
+    del iterator
+    gc.collect()
+
+    assert loader_threads() == []
+
+
+def test_an_interrupt_in_the_loop_ends_every_thread(pets):
+    def interrupt(batch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(pets.loader(batch_size=4, batch_transform=interrupt, columns=PLAIN))
+
+    assert loader_threads() == []
+
+
+def test_closing_a_loader_ends_its_iterator(pets):
+    with pets.loader(batch_size=1, columns=PLAIN) as loader:
+        iterator = iter(loader)
+        next(iterator)
+
+    assert list(iterator) == []
+    assert loader_threads() == []
+
+
+def test_a_tiny_prefetch_still_delivers_everything(pets):
+    loader = pets.loader(
+        batch_size=7, decode=RESIZE, columns=["image", "_row"], prefetch=1, cache=0, shuffle=True
+    )
+
+    assert sorted(row for rows in rows_of(loader) for row in rows) == list(range(ROWS))
