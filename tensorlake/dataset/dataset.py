@@ -21,7 +21,6 @@ from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.view import View
 from tensorlake.errors import (
-    InvalidStateError,
     UncommittedChangesError,
     UnsupportedFeatureError,
 )
@@ -302,14 +301,9 @@ class Dataset(Readable):
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[Any, ...]]:
-        if self.has_changes:
-            raise InvalidStateError(
-                f"a handle of {self.url!r} with staged changes cannot be pickled:"
-                " they belong to this process\ncommit or discard them first"
-            )
         from tensorlake.dataset.open import reopen
 
-        return reopen, (self.url, self.session.name, self.session.options)
+        return reopen, (self.session.place(self.session.snapshot()),)
 
     def _with_rows(self, positions: Int64Array) -> View:
         return View(self.session, self.selection().with_rows(positions))

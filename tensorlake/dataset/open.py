@@ -10,8 +10,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.session import Place, Session
+from tensorlake.dataset.view import View
 from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -20,10 +24,11 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.format import DESCRIPTOR, Descriptor, Schema
+from tensorlake.reading import Selection
 from tensorlake.storage import Store, open_store, runtime
-from tensorlake.versions import Resolved, create_dataset, read_descriptor, resolve
+from tensorlake.versions import BranchLog, Resolved, create_dataset, read_descriptor, resolve
 
-__all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen"]
+__all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen", "reopen_view"]
 
 Durability = Literal["fsync", "none"]
 GRACE = re.compile(r"(\d+)\s*(min|h|d)")
@@ -135,10 +140,20 @@ def delete(url: str, *, confirm: str, storage_options: Mapping[str, Any] | None 
     runtime.run(_delete(store))
 
 
-def reopen(url: str, version: str, options: Mapping[str, Any]) -> Dataset:
+def reopen(place: Place) -> Dataset:
     """Open what a pickled handle stood for; credentials come from the environment."""
-    store = _open_store(url, dict(options))
-    return _open(store, _resolve(store, version, options), options=options)
+    store = _open_store(place.url, place.options)
+    entry = runtime.run(BranchLog(store, place.branch).existing(place.number))
+    resolved = Resolved(place.branch, entry, is_writable=place.is_writable, name=place.name)
+    return _open(store, resolved, options=place.options, read_only=place.is_read_only)
+
+
+def reopen_view(
+    place: Place, columns: tuple[str, ...], rows: npt.NDArray[np.int64] | None, made: dict[str, Any]
+) -> View:
+    """Open what a pickled view stood for: the same rows of the same version."""
+    session = reopen(place).session
+    return View(session, Selection(session.committed, columns, rows), **made)
 
 
 def _schema(schema: Mapping[str, Any] | None, like: Dataset | None) -> Schema:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tensorlake.errors import InvalidStateError, ReadOnlyError
@@ -29,11 +30,24 @@ from tensorlake.versions import (
     publish_transaction,
 )
 
-__all__ = ["Session", "UncommittedChangesWarning"]
+__all__ = ["Place", "Session", "UncommittedChangesWarning"]
 
 
 class UncommittedChangesWarning(UserWarning):
     """A handle was closed with staged changes, which are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a handle stands, as a pickle says it: the version, no secrets, nothing staged."""
+
+    url: str
+    branch: str
+    number: int
+    name: str
+    is_writable: bool
+    is_read_only: bool
+    options: Mapping[str, Any]
 
 
 class Session:
@@ -110,6 +124,28 @@ class Session:
                     holds=transaction,
                 )
             return self._working
+
+    def place(self, snapshot: Snapshot) -> Place:
+        """Say where a snapshot of this session is found again, in any process.
+
+        Raises:
+            InvalidStateError: It shows staged changes.
+        """
+        if snapshot.is_staged:
+            raise InvalidStateError(
+                f"a handle of {self.store.url!r} with staged changes cannot be pickled:"
+                " they belong to this process\ncommit or discard them first"
+            )
+        branch, _, number = snapshot.version.rpartition("@")
+        return Place(
+            url=self.store.url,
+            branch=branch,
+            number=int(number),
+            name=self.name,
+            is_writable=self.is_writable,
+            is_read_only=self.why_read_only is not None,
+            options=self.options,
+        )
 
     def reader(self, snapshot: Snapshot) -> Reader:
         """Make a reader of a snapshot; chunks read are shared by the session's readers."""

@@ -6,7 +6,7 @@ a query computed. A view holds row numbers and computed values, never the data o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,19 @@ class View(Readable):
         self.tql = tql
         self._explanation = explanation
         self.has_rows = has_rows
+
+    def __reduce__(self) -> tuple[Callable[..., View], tuple[Any, ...]]:
+        from tensorlake.dataset.open import reopen_view
+
+        selection = self._selection
+        made = {
+            "computed": self._computed,
+            "tql": self.tql,
+            "explanation": self._explanation,
+            "has_rows": self.has_rows,
+        }
+        place = self.session.place(selection.snapshot)
+        return reopen_view, (place, selection.columns, selection.rows, made)
 
     def selection(self) -> Selection:
         """The rows and columns; the same for ever."""
