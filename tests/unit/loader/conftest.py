@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +12,16 @@ import tensorlake as tl
 
 NAMES = itertools.count()
 ROWS = 60
+RESIZE = {"image": tl.decode.Resize(16, 16)}
+PLAIN = ["tokens", "label", "_row"]
+
+
+def rows_of(loader):
+    return [batch["_row"].tolist() for batch in loader]
+
+
+def loader_threads():
+    return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
 
 
 def picture(row):

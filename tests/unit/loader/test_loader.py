@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import numpy as np
@@ -14,19 +13,14 @@ from tensorlake.errors import (
     RaggedBatchError,
     TensorNotFoundError,
 )
-from tests.unit.loader.conftest import ROWS, boxes, fill_pets
-
-RESIZE = {"image": tl.decode.Resize(16, 16)}
-PLAIN = ["tokens", "label", "_row"]
-
-
-def rows_of(loader):
-    return [batch["_row"].tolist() for batch in loader]
-
-
-def loader_threads():
-    return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
-
+from tests.unit.loader.conftest import (
+    PLAIN,
+    RESIZE,
+    ROWS,
+    boxes,
+    fill_pets,
+    loader_threads,
+)
 
 # ---- what comes
 

@@ -14,19 +14,15 @@ from tensorlake.errors import (
     StorageTimeoutError,
 )
 from tensorlake.loader import make_loader
-from tests.unit.loader.conftest import ROWS, fill_pets, picture
-
-RESIZE = {"image": tl.decode.Resize(16, 16)}
-PLAIN = ["tokens", "label", "_row"]
-
-
-def rows_of(loader):
-    return [batch["_row"].tolist() for batch in loader]
-
-
-def loader_threads():
-    return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
-
+from tests.unit.loader.conftest import (
+    PLAIN,
+    RESIZE,
+    ROWS,
+    fill_pets,
+    loader_threads,
+    picture,
+    rows_of,
+)
 
 # ---- failures
 

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
-import tensorlake as tl
 from tensorlake.errors import (
     InvalidStateError,
     StateMismatchError,
 )
 from tensorlake.loader import NewerVersionWarning, ShortBatchWarning, make_loader
-from tests.unit.loader.conftest import ROWS, fill_pets
-
-RESIZE = {"image": tl.decode.Resize(16, 16)}
-PLAIN = ["tokens", "label", "_row"]
-
-
-def rows_of(loader):
-    return [batch["_row"].tolist() for batch in loader]
-
-
-def loader_threads():
-    return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
-
+from tests.unit.loader.conftest import PLAIN, ROWS, fill_pets, rows_of
 
 # ---- ranks
 
