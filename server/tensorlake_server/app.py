@@ -33,7 +33,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'"
-)  # inline styles: the editor sizes its lines by them
+)  # inline styles: the editor brings its rules in a <style> of its own
 
 
 def create_app(settings: Settings) -> FastAPI:

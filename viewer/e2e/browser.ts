@@ -27,7 +27,7 @@ afterEach(async () => {
   const seen = faults;
   faults = [];
   for (const context of browser.contexts()) await context.close();
-  expect(seen, "errors of the page, and requests to other hosts").toEqual([]);
+  expect(seen.join("\n"), "errors of the page, and requests to other hosts").toBe("");
 });
 
 interface Options {

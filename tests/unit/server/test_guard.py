@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -106,3 +107,29 @@ def test_every_answer_forbids_guessing_types(stranger: httpx.Client) -> None:
 def test_health_needs_no_token(stranger: httpx.Client) -> None:
     assert stranger.get("/healthz").text == "ok\n"
     assert stranger.get("/readyz").text == "ok\n"
+
+
+def test_the_page_loads_and_runs_nothing_but_its_own_files(
+    settings: Settings, tmp_path: Path, connect: Callable[..., httpx.Client]
+) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    (tmp_path / "assets/index-abc.js").write_text("1")
+    client = connect(replace(settings, static=tmp_path))
+
+    page = client.get("/vision~pets")
+    script = client.get("/assets/index-abc.js")
+
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert page.headers["Cache-Control"] == "no-cache"
+    assert "immutable" in script.headers["Cache-Control"]
+    assert client.get("/assets/..%2f..%2fetc%2fpasswd").status_code == 404
+
+
+def test_a_server_without_its_viewer_says_how_to_build_it(stranger: httpx.Client) -> None:
+    answer = stranger.get("/pets")
+
+    assert answer.status_code == 503
+    assert "make viewer" in answer.json()["detail"]
