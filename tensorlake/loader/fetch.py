@@ -2,21 +2,22 @@
 
     local     map_chunk, verified once a process; nothing is read before it is used
     remote    waiting ─► in flight (bounded in bytes and number) ─► worker: verify, decode ─► cache
-              in plan order      one ranged request a run of chunks that lie side by side
+              in plan order      ranges of about 4 MiB: neighbours joined, large chunks parted
 
-A chunk asked for twice is loaded once. Neighbours are read together up to a few megabytes, past
-the break-even of every store; many requests in flight hide latency behind throughput.
+A chunk asked for twice is loaded once. Ranges of that size are past the break-even of every
+store, and sixteen of them in flight hide latency and add up the bandwidth of connections.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_intdigest
@@ -26,7 +27,7 @@ from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
-    from tensorlake.loader.source import Reader
+    from tensorlake.loader.source import Packs, Reader
     from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
     from tensorlake.types import Buffer
@@ -35,8 +36,8 @@ __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
 IN_FLIGHT_REQUESTS = 64
-RUN_NBYTES = 8 << 20  # a media chunk's size: where a longer range no longer gains anything
-RUN_GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
+RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
+GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,7 @@ class ChunkFetcher:
         self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
-        self._requests: set[Future[Buffer]] = set()
+        self._requests: set[Future[list[Buffer]]] = set()
         self._nbytes = 0
         self._is_local = reader.store.is_local
         self._is_closed = False
@@ -145,25 +146,27 @@ class ChunkFetcher:
                 self._nbytes += stop - start
                 self._counters.fetch_started()
                 packs = self._reader.snapshot.packs
-                request = runtime.submit(packs.read_range(run[0].key.pack, start, stop - start))
+                request = runtime.submit(read_parts(packs, run[0].key.pack, start, stop))
                 self._requests.add(request)
             # outside the lock: a request that is done already calls back at once, in this thread
             request.add_done_callback(partial(self._answered, run, stop - start))
 
-    def _answered(self, run: list[Load], nbytes: int, request: Future[Buffer]) -> None:
+    def _answered(self, run: list[Load], nbytes: int, request: Future[list[Buffer]]) -> None:
         with self._lock:
             self._requests.discard(request)
             self._nbytes -= nbytes
-        self._counters.fetch_ended(nbytes)
+        self._counters.fetch_ended(nbytes, requests=part_count(nbytes))
         self._start_requests()
         if not request.cancelled():
             for load in run:
                 receive = partial(self._receive, load, run[0].key.offset, request)
                 self._workers.submit(partial(self._guard, load, receive))
 
-    def _receive(self, load: Load, start: int, request: Future[Buffer]) -> None:
+    def _receive(self, load: Load, start: int, request: Future[list[Buffer]]) -> None:
+        parts = request.result()
+        whole = parts[0] if len(parts) == 1 else b"".join(parts)
         offset = load.key.offset - start
-        blob = memoryview(request.result())[offset : offset + load.key.nbytes]
+        blob = memoryview(whole)[offset : offset + load.key.nbytes]
         if xxh3_64_intdigest(blob) != load.key.checksum:
             raise CorruptionError(
                 f"{load.key} of {load.tensor!r} is damaged: its checksum is wrong"
@@ -199,8 +202,8 @@ def next_run(waiting: deque[Load]) -> list[Load]:
         gap = key.offset - stop
         if (
             key.pack != first.pack
-            or not 0 <= gap <= RUN_GAP_NBYTES
-            or key.offset + key.nbytes - start > RUN_NBYTES
+            or not 0 <= gap <= GAP_NBYTES
+            or key.offset + key.nbytes - start > RANGE_NBYTES
         ):
             break
         run.append(load)
@@ -211,3 +214,16 @@ def run_span(run: list[Load]) -> tuple[int, int]:
     """Return where in its pack a run of chunks starts and ends."""
     last = run[-1].key
     return run[0].key.offset, last.offset + last.nbytes
+
+
+async def read_parts(packs: Packs, pack: Any, start: int, stop: int) -> list[Buffer]:
+    """Read bytes of a pack, at once in as many parts as they are worth."""
+    count = part_count(stop - start)
+    borders = [start + (stop - start) * part // count for part in range(count + 1)]
+    reads = [packs.read_range(pack, first, last - first) for first, last in pairwise(borders)]
+    return await asyncio.gather(*reads)
+
+
+def part_count(nbytes: int) -> int:
+    """Return how many requests so many bytes are read by."""
+    return max(1, round(nbytes / RANGE_NBYTES))

@@ -175,11 +175,11 @@ class Counters:
                 self._fetch_start = time.perf_counter()
             self._fetching += 1
 
-    def fetch_ended(self, nbytes: int) -> None:
-        """Count a request as answered."""
+    def fetch_ended(self, nbytes: int, *, requests: int) -> None:
+        """Count what was read at once as answered, and by how many requests."""
         with self._lock:
             self._fetching -= 1
-            self._values["requests"] += 1
+            self._values["requests"] += requests
             self._values["fetched_nbytes"] += nbytes
             if self._fetching == 0:
                 self._values["fetch_s"] += time.perf_counter() - self._fetch_start

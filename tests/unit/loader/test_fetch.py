@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from tensorlake.loader.fetch import RUN_GAP_NBYTES, RUN_NBYTES, Load, next_run, run_span
+from tensorlake.loader.fetch import (
+    GAP_NBYTES,
+    RANGE_NBYTES,
+    Load,
+    next_run,
+    part_count,
+    read_parts,
+    run_span,
+)
+from tensorlake.storage import runtime
 
 
 @dataclass(frozen=True)
@@ -33,9 +42,9 @@ def test_neighbours_are_one_request():
     "second",
     [
         ("b", 100, 100),
-        ("a", 100 + RUN_GAP_NBYTES + 1, 100),
+        ("a", 100 + GAP_NBYTES + 1, 100),
         ("a", 0, 100),
-        ("a", 100, RUN_NBYTES),
+        ("a", 100, RANGE_NBYTES),
     ],
     ids=["another pack", "too far", "before", "too long"],
 )
@@ -44,6 +53,26 @@ def test_what_does_not_follow_waits_for_a_request_of_its_own(second):
 
 
 def test_a_chunk_larger_than_a_run_is_read_alone_and_whole():
-    run = next_run(waiting(("a", 0, 3 * RUN_NBYTES), ("a", 3 * RUN_NBYTES, 10)))
+    run = next_run(waiting(("a", 0, 3 * RANGE_NBYTES), ("a", 3 * RANGE_NBYTES, 10)))
 
-    assert run_span(run) == (0, 3 * RUN_NBYTES)
+    assert run_span(run) == (0, 3 * RANGE_NBYTES)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "parts"), [(0, 1), (100, 1), (5 << 20, 1), (8 << 20, 2), (64 << 20, 16)]
+)
+def test_large_chunks_are_read_in_parts_of_about_4_mib(nbytes, parts):
+    assert part_count(nbytes) == parts
+
+
+def test_parts_join_to_the_bytes_asked_for():
+    class Packs:
+        async def read_range(self, pack, offset, nbytes):
+            return data[offset : offset + nbytes]
+
+    data = bytes(range(256)) * 40_000
+
+    parts = runtime.run(read_parts(Packs(), "a", 1000, len(data) - 7))
+
+    assert len(parts) == 2
+    assert b"".join(parts) == data[1000:-7]
