@@ -7,7 +7,6 @@ one lock; reads may come from any thread.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.format import Entry
 from tensorlake.reading import ChunkCache, Reader, Snapshot
-from tensorlake.storage import Store, runtime
+from tensorlake.storage import ForkLock, Store, runtime
 from tensorlake.versions import (
     BranchLog,
     CommitKeys,
@@ -80,7 +79,7 @@ class Session:
         self.chunks = chunks or ChunkCache()
         self.log = BranchLog(store, self.branch)
         self._keys = CommitKeys(self.log)
-        self.lock = threading.RLock()
+        self.lock = ForkLock()
         self._head = self._loaded(resolved.entry)
         self._committed = self._snapshot_of(self._head)
         self._transaction: Transaction | None = None

@@ -9,7 +9,6 @@ invalidated. One reader may be used from several threads; two that miss together
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import OrderedDict
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.format.damage import damaged
 from tensorlake.format.nodes import Inner, LeafTable, PageRef, PageSource, read_inner
 from tensorlake.format.pages import decode_json_page, decode_page, read_table
+from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -60,7 +60,7 @@ class PageReader:
         self._max_cached_nbytes = max_cached_nbytes
         self._cached_nbytes = 0
         self._cache: OrderedDict[tuple[PageRef, Parts], tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     async def inners(self, refs: Sequence[PageRef], table: type[LeafTable]) -> list[Inner]:
         """Read some inner pages, at once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import ChunkHeader, ChunkKind, Extents, PackId
+from tensorlake.storage import ForkLock
 from tensorlake.types import Column
 
 __all__ = ["NOWHERE", "ChunkCache", "ChunkIndex", "ChunkKey", "Located"]
@@ -146,7 +146,7 @@ class ChunkCache:
         self._columns: OrderedDict[ChunkKey, Column] = OrderedDict()
         self._headers: OrderedDict[ChunkKey, ChunkHeader] = OrderedDict()
         self._verified: set[ChunkKey] = set()
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def column(self, key: ChunkKey) -> Column | None:
         """A decoded chunk, if it is kept."""

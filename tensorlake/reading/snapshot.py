@@ -6,7 +6,6 @@ so that opening costs only the log entry and each column's index is read once.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import StaleViewError
 from tensorlake.format import Entry, Extents, RowSegments, Schema, SegmentKind, TensorSpec, rows_of
-from tensorlake.storage import runtime
+from tensorlake.storage import ForkLock, runtime
 from tensorlake.versions import PackReader, State, state_of, table_of
 
 __all__ = ["Snapshot", "Zones"]
@@ -75,7 +74,7 @@ class Snapshot:
         self.is_staged = is_staged
         self._holds = holds  # keeps a transaction's unsent packs readable
         self._is_retired = False
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._segments: RowSegments | None = None
         self._physical: Int64Array | None = None
         self._extents: dict[str, Extents] = {}

@@ -2,6 +2,7 @@
 
 from tensorlake.storage.coalesce import MergedRange, merge_ranges
 from tensorlake.storage.flight import Flight
+from tensorlake.storage.fork_lock import ForkLock
 from tensorlake.storage.local import Durability, LocalStore
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.memory import MemoryStore
@@ -29,6 +30,7 @@ __all__ = [
     "Data",
     "Durability",
     "Flight",
+    "ForkLock",
     "LocalStore",
     "Mappings",
     "MemoryStore",

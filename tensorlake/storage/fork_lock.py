@@ -1,0 +1,45 @@
+"""A lock that a forked child finds free.
+
+A thread that holds a lock while another forks does not exist in the child: nobody there would ever
+let go of it. What such a lock guards must be sound between any two operations on it, as a cache is.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Final
+
+__all__ = ["ForkLock"]
+
+_locks: Final[weakref.WeakSet[ForkLock]] = weakref.WeakSet()
+
+
+class ForkLock:
+    """A reentrant lock, for `with`; free again in every forked child."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def free(self) -> None:
+        """Forget who holds it: a thread of the parent."""
+        self._lock = threading.RLock()
+
+
+def _free_all() -> None:
+    for lock in list(_locks):
+        lock.free()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_all)
