@@ -23,6 +23,7 @@ __all__ = ["main"]
 KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
 USAGE_ERROR = 2
 INTERRUPTED = 130
+SHUTDOWN_S = 3  # for answers under way when it is stopped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,8 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
     only = datasets[0] if len(datasets) == 1 else None
     level = "info" if given.verbose else "warning"
-    server = uvicorn.Server(uvicorn.Config(app, log_level=level, access_log=given.verbose))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level=level,
+            access_log=given.verbose,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+        )
+    )
     sys.stdout.write(f"Viewer at {settings.link(only)} (Ctrl-C stops)\n")
+    if settings.is_loopback and "SSH_CONNECTION" in os.environ:
+        port = settings.port
+        sys.stdout.write(
+            f"From your own machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}\n"
+        )
     sys.stdout.flush()
     try:
         server.run(sockets=[listening])

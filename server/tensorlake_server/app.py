@@ -7,7 +7,7 @@ lets it load from its own host alone.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
@@ -20,8 +20,8 @@ from tensorlake_server.frames import Frame
 from tensorlake_server.guard import Guard, cookie_name, cookie_value, is_token
 from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
-from tensorlake_server.messages import SessionRequest
-from tensorlake_server.problems import Problem, add_problem_answers
+from tensorlake_server.messages import ProblemInfo, SessionRequest
+from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import lake_of, settings_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ PAGE_POLICY = (
 )  # inline styles: the editor brings its rules in a <style> of its own
 
 
+PROBLEM: dict[str, Any] = {
+    "description": "what went wrong, as RFC 9457 problem JSON",
+    "content": {PROBLEM_TYPE: {"schema": ProblemInfo.model_json_schema()}},
+}
+
+
 def create_app(settings: Settings) -> FastAPI:
     """Build the application for one lake."""
     app = FastAPI(
@@ -45,6 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
         middleware=[Middleware(Guard, settings=settings)],
+        responses={"4XX": PROBLEM, "5XX": PROBLEM},
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings

@@ -20,6 +20,7 @@ __all__ = [
     "DatasetName",
     "DiffInfo",
     "Histogram",
+    "ProblemInfo",
     "QueryRequest",
     "QueryResult",
     "Ref",
@@ -42,6 +43,20 @@ class Message(BaseModel):
     """A body; unknown keys of requests are refused, so that a misspelt one is never ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProblemInfo(Message):
+    """RFC 9457; the last four are the place in a query's text."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    line: int | None = None
+    column: int | None = None
+    start: int | None = None
+    stop: int | None = None
 
 
 class SessionRequest(Message):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
 
-__all__ = ["Problem", "add_problem_answers", "describe_error", "problem_response"]
+__all__ = ["PROBLEM_TYPE", "Problem", "add_problem_answers", "describe_error", "problem_response"]
 
 log = logging.getLogger("tensorlake.server")
 

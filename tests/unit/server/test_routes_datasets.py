@@ -102,3 +102,6 @@ def test_the_api_describes_itself(client: httpx.Client) -> None:
 
     assert "/v1/datasets/{name}/rows" in paths
     assert all(path.startswith("/v1/") for path in paths)
+    answers = paths["/v1/datasets/{name}/rows"]["get"]["responses"]
+    assert "application/problem+json" in answers["4XX"]["content"]
+    assert "RowsPage" in str(answers["200"])
