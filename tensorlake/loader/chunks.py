@@ -99,7 +99,7 @@ class ChunkCache:
         self.misses = 0
         self._spare: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._spare_nbytes = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collected iterator may close in any thread
 
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: tuple[Any, ...]) -> Int64Array:
         """Translate a reader's chunk indices to this cache's ordinals."""

@@ -69,7 +69,7 @@ class ChunkFetcher:
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
         self._max_requests = in_flight_requests
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collected iterator may close in any thread
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
         self._requests: set[Future[list[Buffer]]] = set()

@@ -148,6 +148,22 @@ def test_chunks_that_do_not_fit_are_fetched_again_and_still_right(store):
     assert sum(len(batch["_row"]) for batch in batches) == ROWS
 
 
+def test_a_windowed_epoch_reads_each_chunk_about_once_with_room_for_one_window(store):
+    loader = open_on(store).loader(
+        batch_size=8, shuffle=True, columns=["tokens", "_row"], cache=0, prefetch="300kB"
+    )
+    state = loader.state_dict() | {"order": {"kind": "window", "block": 50, "window": 2}}
+    loader.load_state_dict(state)  # a loader goes on in the order of its state
+    stored = open_on(store).reader().stored_nbytes("tokens", np.arange(ROWS))
+    store.reset()
+
+    rows = np.concatenate([batch["_row"] for batch in loader])
+
+    assert sorted(rows.tolist()) == list(range(ROWS))
+    assert len(np.flatnonzero(np.diff(np.sort(rows[:100])) != 1)) <= 2
+    assert store.bytes_read < 4 * stored  # blocks of half a chunk: each chunk twice, or thrice
+
+
 @pytest.mark.parametrize("tensor", ["image", "label", "tokens"])
 def test_a_flipped_byte_is_an_error_and_never_a_batch(store, tensor):
     dataset = open_on(store)
