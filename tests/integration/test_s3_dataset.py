@@ -1,0 +1,160 @@
+"""The core scenario on S3: create, stage, commit, open, read, branch, tag, query, race."""
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.errors import ConflictError
+from tensorlake.testing import S3Server, s3_server
+from tests.handles import rows_of
+from tests.writers import append_rows, fork_server
+
+SCHEMA = {
+    "x": "int64",
+    "text": "str",
+    "label": tl.ClassLabel(["cat", "dog"]),
+    "tokens": tl.Array("uint16", shape=(512,)),
+    "boxes": tl.Array("float32", shape=(None, 4)),
+}
+WRITERS, COMMITS = 3, 5
+
+
+@pytest.fixture(scope="module")
+def s3() -> Generator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def url(s3) -> str:
+    return s3.fresh_url()
+
+
+@pytest.fixture
+def options(s3) -> dict[str, str]:
+    return s3.storage_options
+
+
+@pytest.fixture
+def dataset(url, options) -> Dataset:
+    dataset = tl.create(url, SCHEMA, storage_options=options)
+    dataset.extend(columns(0, 300))
+    dataset.commit("first")
+    return dataset
+
+
+def columns(start: int, stop: int) -> dict[str, object]:
+    n = np.arange(start, stop)
+    return {
+        "x": n,
+        "text": [f"row {one}" for one in n],
+        "label": n % 2,
+        "tokens": np.repeat(n.astype(np.uint16)[:, None], 512, axis=1),
+        "boxes": [np.full((one % 3, 4), one, np.float32) for one in n],
+    }
+
+
+def test_what_was_committed_is_read_by_another_handle(dataset, url, options):
+    dataset.extend(columns(300, 310))
+    dataset["x"][[0, 305]] = [-1, -2]
+    dataset["text"][1] = "changed"
+    dataset.delete([2, 309])
+    commit = dataset.commit("second")
+
+    opened = tl.open(url, storage_options=options)
+
+    assert opened.version == commit.version == "main@2"
+    assert len(opened) == 308
+    assert opened["x"][[0, 1, 2, -1]].tolist() == [-1, 1, 3, 308]
+    assert opened["text"][:3] == ["row 0", "changed", "row 3"]
+    assert opened["tokens"][200][0] == 201
+    assert opened["boxes"].shapes([0, 1, 2]).tolist() == [[0, 4], [1, 4], [0, 4]]
+    assert rows_of(opened[[5, 299]]) == rows_of(dataset[[5, 299]])
+    assert len(opened.query("WHERE label = 'dog' AND x BETWEEN 0 AND 9")) == 5
+
+
+def test_branches_tags_and_older_versions(dataset, url, options):
+    dataset.tag("v1")
+    fix = dataset.branch("fix", at="v1")
+    fix["label"][:] = "dog"
+    fix.commit("all dogs")
+    dataset.append({name: values[0] for name, values in columns(300, 301).items()})
+    dataset.commit("one more")
+
+    opened = tl.open(url, storage_options=options)
+
+    assert opened.branches == ["fix", "main"]
+    assert opened.tags["v1"].version == "main@1"
+    assert len(opened.at("v1")) == len(opened.at("main@1")) == 300
+    assert (opened.at("fix")["label"][:] == "dog").all()
+    assert len(opened.diff("main@1").added) == 1
+    assert [commit.message for commit in opened.log()] == ["one more", "first", "create"]
+    with pytest.raises(tl.InvalidInputError):
+        opened.tag("v1")
+
+
+def test_of_two_updates_of_one_cell_exactly_one_conflicts(dataset, url, options):
+    other = tl.open(url, storage_options=options)
+    dataset["x"][3] = 30
+    other["x"][3] = 31
+    other.commit()
+
+    with pytest.raises(ConflictError):
+        dataset.commit()
+
+    assert tl.open(url, storage_options=options)["x"][3] == 31
+    dataset.discard()
+
+
+def test_appends_of_threads_and_processes_are_all_there(url, options):
+    tl.create(url, {"writer": "int64", "n": "int64"}, storage_options=options).close()
+    process = fork_server().Process(target=append_rows, args=(url, options, 0, COMMITS))
+
+    process.start()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(lambda writer: append_rows(url, options, writer, COMMITS), range(1, WRITERS)))
+    process.join(120)
+
+    assert process.exitcode == 0
+    dataset = tl.open(url, storage_options=options)
+    writer, n = dataset["writer"][:], dataset["n"][:]
+    assert len(n) == WRITERS * COMMITS
+    for one in range(WRITERS):
+        assert n[writer == one].tolist() == list(range(COMMITS))
+
+
+def test_a_large_commit_is_sent_in_packs(url, options):
+    dataset = tl.create(url, {"a": tl.Array("uint8", shape=(1 << 20,))}, storage_options=options)
+    for start in range(0, 80, 8):
+        dataset.extend(
+            {"a": np.repeat(np.arange(start, start + 8, dtype=np.uint8)[:, None], 1 << 20, 1)}
+        )
+    dataset.commit()
+
+    opened = tl.open(url, storage_options=options)
+
+    assert [int(opened["a"][row, 7]) for row in (0, 40, 79)] == [0, 40, 79]
+
+
+def test_datasets_are_found_listed_and_deleted(dataset, url, options):
+    assert tl.exists(url, storage_options=options)
+    bucket = url.rpartition("/")[0]
+    assert tl.list(bucket, storage_options=options) == ["lake"]
+    with pytest.raises(tl.DatasetNotFoundError, match="lake"):
+        tl.open(f"{bucket}/lak", storage_options=options)
+    with pytest.raises(tl.InvalidInputError):
+        tl.delete(url, confirm="lake", storage_options=options)
+
+    tl.delete(url, confirm=url, storage_options=options)
+
+    assert not tl.exists(url, storage_options=options)
+    assert tl.list(bucket, storage_options=options) == []
+
+
+def test_a_bucket_that_is_not_there_is_reported(s3, options):
+    with pytest.raises(tl.TensorlakeError, match="no-such-bucket"):
+        tl.open("s3://no-such-bucket/lake", storage_options=options)
