@@ -68,9 +68,17 @@ Collate: TypeAlias = Literal["list", "pad", "concat", "nested"] | Pad | CollateF
 
 
 def check_collate(
-    name: str, shape: Shape, collate: object, *, is_picture: bool, framework: str
+    name: str,
+    shape: Shape,
+    collate: object,
+    *,
+    is_picture: bool,
+    framework: str,
+    bounds: Callable[[], tuple[Shape, Shape] | None] = lambda: None,
 ) -> Collate | None:
     """Decide how a column of decoded samples of ``shape`` is collated; None means stacked.
+
+    ``bounds`` looks up the smallest and the largest stored shape, for the error.
 
     Raises:
         RaggedBatchError: Pictures of different shapes, and nobody said what to do with them.
@@ -86,9 +94,11 @@ def check_collate(
             actual=collate,
         )
     if collate is None and is_picture:
+        found = bounds()
+        is_known = found is not None and found[0] != found[1]
+        shapes = f"from {found[0]} to {found[1]}" if is_known else f"{shape} by the schema"
         raise RaggedBatchError(
-            f"{name!r} has samples of different shapes, {shape} by the schema,"
-            " and cannot be stacked"
+            f"{name!r} has samples of different shapes, {shapes}, and cannot be stacked"
             f"\nadd decode={{{name!r}: tl.decode.Resize(224, 224)}}, or"
             f" collate={{{name!r}: 'list'}}"
             "   (found from the schema, before any data was read)",

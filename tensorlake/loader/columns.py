@@ -13,9 +13,10 @@ picture that would leave something declared ``of=`` it behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -39,6 +40,8 @@ __all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "plan_columns"]
 
 ROW = "_row"
 VALID = "_valid"
+# Looks up the smallest and largest stored shape of a tensor; for errors only.
+Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
 Kind = Literal["row", "uniform", "picture", "ragged", "encoded"]
 
 
@@ -92,6 +95,7 @@ def plan_columns(
     collate: Mapping[str, Any] | None,
     seed: int,
     framework: str,
+    bounds: Bounds,
 ) -> tuple[ColumnPlan, ...]:
     """Decide what each column will be.
 
@@ -109,7 +113,9 @@ def plan_columns(
     planned = {
         name: _row_column()
         if name == ROW
-        else _plan_column(snapshot, name, specs.get(name), collates.get(name), seed, framework)
+        else _plan_column(
+            snapshot, name, specs.get(name), collates.get(name), seed, framework, bounds
+        )
         for name in names
     }
     moved = _moved(planned)
@@ -133,7 +139,13 @@ def _row_column() -> ColumnPlan:
 
 
 def _plan_column(
-    snapshot: Snapshot, name: str, spec: DecodeSpec | None, collate: Any, seed: int, framework: str
+    snapshot: Snapshot,
+    name: str,
+    spec: DecodeSpec | None,
+    collate: Any,
+    seed: int,
+    framework: str,
+    bounds: Bounds,
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
@@ -147,7 +159,14 @@ def _plan_column(
         spec = spec or DecodeSpec(name, (), ())
         decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         shape = decoder.output_shape or sample_type.shape
-        form = check_collate(name, shape, collate, is_picture=True, framework=framework)
+        form = check_collate(
+            name,
+            shape,
+            collate,
+            is_picture=True,
+            framework=framework,
+            bounds=partial(bounds, name),
+        )
         return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
     if dtype is None:
         if spec is not None or collate not in (None, "list"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -30,7 +31,7 @@ from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, globa
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.stats import Counters, LoaderStats
-from tensorlake.loader.strategy import row_nbytes_of, sparse_tensors
+from tensorlake.loader.strategy import row_nbytes_of, shape_bounds, sparse_tensors
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
@@ -260,6 +261,7 @@ class Loader:
             collate=arguments.collate,
             seed=self._seed,
             framework=self._converter.name,
+            bounds=partial(shape_bounds, self._reader),
         )
 
     def _row_nbytes(self) -> int:

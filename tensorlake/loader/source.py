@@ -23,7 +23,9 @@ __all__ = [
     "Packs",
     "Reader",
     "Selection",
+    "ShapeTable",
     "Snapshot",
+    "Summaries",
     "TensorSpec",
 ]
 
@@ -148,6 +150,39 @@ class Extents(Protocol):
     @property
     def num_rows(self) -> int:
         """Physical rows of all."""
+        ...
+
+    @property
+    def statistics(self) -> Summaries:
+        """What is known of the samples without reading them."""
+        ...
+
+
+class ShapeTable(Protocol):
+    """Bounds of the shapes of chunks' samples, a row a chunk."""
+
+    @property
+    def has_shapes(self) -> NDArray[np.bool_]:
+        """Of which chunks they are known."""
+        ...
+
+    @property
+    def shape_min(self) -> NDArray[np.integer] | None:
+        """Smallest length along each axis."""
+        ...
+
+    @property
+    def shape_max(self) -> NDArray[np.integer] | None:
+        """Largest length along each axis."""
+        ...
+
+
+class Summaries(Protocol):
+    """What the index says of the values of chunks."""
+
+    @property
+    def table(self) -> ShapeTable | None:
+        """Statistics, where there are any."""
         ...
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan import Order
     from tensorlake.loader.source import Reader
 
-__all__ = ["row_nbytes_of", "sparse_tensors"]
+__all__ = ["row_nbytes_of", "shape_bounds", "sparse_tensors"]
 
 # Chunk indexes record units, which can be read and verified alone, from this mean size on.
 UNIT_NBYTES = 4 << 10
@@ -29,6 +29,18 @@ def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
         extents = reader.index(tensor).extents
         total += int(extents.nbytes.sum()) // max(1, extents.num_rows)
     return total
+
+
+def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the smallest and largest extent of samples along each axis, from the index."""
+    table = reader.index(tensor).extents.statistics.table
+    if table is None or table.shape_min is None or table.shape_max is None:
+        return None
+    known = table.has_shapes
+    if not bool(known.any()):
+        return None
+    lows, highs = table.shape_min[known].min(axis=0), table.shape_max[known].max(axis=0)
+    return tuple(lows.tolist()), tuple(highs.tolist())
 
 
 def sparse_tensors(

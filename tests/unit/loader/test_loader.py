@@ -230,8 +230,10 @@ def test_a_batch_transform_sees_whole_batches(pets):
 
 
 def test_pictures_that_cannot_be_stacked_are_refused_when_the_loader_is_made(pets):
-    with pytest.raises(RaggedBatchError, match=r"tl\.decode\.Resize"):
+    with pytest.raises(RaggedBatchError, match=r"tl\.decode\.Resize") as caught:
         pets.loader(batch_size=4, columns=["image"])
+
+    assert "from (24, 32, 3) to (28, 38, 3), and cannot be stacked" in str(caught.value)
 
 
 @pytest.mark.parametrize(
