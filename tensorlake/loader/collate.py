@@ -95,8 +95,10 @@ def check_collate(
         )
     if collate is None and is_picture:
         found = bounds()
-        is_known = found is not None and found[0] != found[1]
-        shapes = f"from {found[0]} to {found[1]}" if is_known else f"{shape} by the schema"
+        if found is None or found[0] == found[1]:
+            shapes = f"{shape} by the schema"
+        else:
+            shapes = f"from {found[0]} to {found[1]}"
         raise RaggedBatchError(
             f"{name!r} has samples of different shapes, {shapes}, and cannot be stacked"
             f"\nadd decode={{{name!r}: tl.decode.Resize(224, 224)}}, or"
