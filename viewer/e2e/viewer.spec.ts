@@ -132,6 +132,30 @@ test("an older version shows its own rows, and back returns", async () => {
   await expect.poll(() => count(page)).toBe("40 rows");
 });
 
+test("a link to a row far down shows it at once", async () => {
+  const page = await open("pets?row=39");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  const row = page.locator("#row-39");
+  await row.waitFor();
+  const place = await row.boundingBox();
+  expect(place?.y).toBeGreaterThan(80);
+  expect((place?.y ?? 0) + (place?.height ?? 0)).toBeLessThan(800);
+});
+
+test("rows that another version lacks are marked, and the rest is said in words", async () => {
+  const page = await open("pets?row=25");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.getByRole("button", { name: "Compare with another version" }).click();
+  await page.getByRole("menuitem", { name: /first half/ }).click();
+
+  await expect.poll(() => page.getByTestId("comparison").innerText()).toBe("+20 rows");
+  await expect.poll(() => page.locator("#row-25").innerText()).toContain("added");
+  expect(await page.locator("#row-17").innerText()).not.toContain("added");
+  expect(new URL(page.url()).searchParams.get("compare")).toBe("main@1");
+});
+
 test("a hidden tensor is hidden everywhere, and the address says so", async () => {
   const page = await open("pets?row=1");
   const edge = () => pixel(page, "[data-testid=row-panel] canvas", 46, 150);

@@ -62,6 +62,19 @@ export interface DatasetInfo {
   tensors: TensorInfo[];
 }
 
+/** What differs from version `a` to `b`, by row identity; rows are listed up to `limit`. */
+export interface Diff {
+  a: string;
+  b: string;
+  limit: number;
+  schema_changes: string[];
+  added: number;
+  added_rows: number[];
+  removed: number;
+  removed_rows: number[];
+  updated: { tensor: string; count: number }[];
+}
+
 export interface Row {
   /** Position in the version; null for rows that a query computed. */
   _row: number | null;
@@ -137,6 +150,8 @@ export interface Source {
   view: string | null;
 }
 
+const DIFF_ROWS = 10_000; // the most that the server lists
+
 /** Calls to one server; `base` is the URL of its `/v1/`. */
 export class Api {
   constructor(readonly base: URL) {}
@@ -167,6 +182,10 @@ export class Api {
       `${path(name)}/${kind}`,
     );
     return answer[kind] ?? [];
+  }
+
+  diff(name: string, a: string, b: string): Promise<Diff> {
+    return this.#json(`${path(name)}/diff`, { a, b, limit: DIFF_ROWS });
   }
 
   rows(

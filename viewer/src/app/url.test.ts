@@ -10,6 +10,7 @@ const place: Place = {
   hidden: ["masks", "clip"],
   zoom: 2,
   look: true,
+  compare: "v1.0",
 };
 
 test("every view is a link: what is written is read back", () => {
@@ -17,7 +18,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false };
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false, compare: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -32,7 +33,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false, compare: null });
 });
 
 test("the token leaves the address", () => {

@@ -17,6 +17,8 @@ export interface Place {
   zoom: number;
   /** Whether the selected row's picture fills the page. */
   look: boolean;
+  /** A version to compare with. */
+  compare: string | null;
 }
 
 export const ZOOM_DEFAULT = 1;
@@ -33,6 +35,7 @@ export function readPlace(url: URL, root: URL): Place {
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
+    compare: url.searchParams.get("compare"),
     look: row !== null && url.searchParams.get("look") === "1",
   };
 }
@@ -46,6 +49,7 @@ export function writePlace(place: Place, root: URL): URL {
     if (value !== "") url.searchParams.set(key, value);
   };
   set("at", place.at ?? "");
+  set("compare", place.compare ?? "");
   set("q", place.tql);
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));

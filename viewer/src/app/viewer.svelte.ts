@@ -18,6 +18,7 @@ import {
 import { chooseLabels, chooseNumber, choosePicture } from "../schema/choose";
 import { ClassPalette } from "../schema/colors";
 import type { Shown } from "../sample/address";
+import { compare, type Comparison } from "../versions/comparison";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -37,6 +38,7 @@ export class Viewer {
   result = $state.raw<QueryResult | null>(null);
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
+  comparison = $state.raw<Comparison | null>(null);
   /** The selected row, once it is here. */
   shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
@@ -94,7 +96,7 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], look: false }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], look: false, compare: null }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -105,6 +107,11 @@ export class Viewer {
   async runQuery(tql: string): Promise<void> {
     this.#put({ ...this.place, tql: tql.trim(), row: null, look: false }, "push");
     await this.#query();
+  }
+
+  compareWith(compare: string | null): void {
+    this.#put({ ...this.place, compare }, "push");
+    void this.#attempt(() => this.#compare());
   }
 
   selectRow(row: number | null): void {
@@ -153,6 +160,7 @@ export class Viewer {
     } else if (place.tql !== before.tql) {
       await this.#query();
     }
+    if (place.compare !== before.compare) await this.#attempt(() => this.#compare());
   }
 
   async #load(): Promise<void> {
@@ -170,11 +178,14 @@ export class Viewer {
     void this.#attempt(() => this.#loadRefs(dataset, info.version));
     void this.#attempt(() => this.#loadPalette(dataset, info));
     await this.#query(info);
+    await this.#compare();
   }
 
+  /** The log is the branch's, not only what lies before the shown version: one can go forward too. */
   async #loadRefs(dataset: string, version: string): Promise<void> {
+    const branch = version.slice(0, version.lastIndexOf("@"));
     [this.log, this.branches, this.tags] = await Promise.all([
-      this.api.versions(dataset, version, LOG_LENGTH),
+      this.api.versions(dataset, branch, LOG_LENGTH),
       this.api.refs(dataset, "branches"),
       this.api.refs(dataset, "tags"),
     ]);
@@ -185,6 +196,19 @@ export class Viewer {
     if (labels === null) return;
     const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
     this.palette = new ClassPalette(whole.classes ?? []);
+  }
+
+  async #compare(): Promise<void> {
+    const { dataset, compare: other } = this.place;
+    this.comparison = null;
+    if (dataset === null || other === null || this.info === null) return;
+    try {
+      const diff = await this.api.diff(dataset, other, this.info.version);
+      if (this.place.compare === other) this.comparison = compare(other, diff);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.comparison = { name: other, added: new Set(), changes: [error.message.split("\n")[0] ?? ""] };
+    }
   }
 
   /** Runs the query of `place`; a version and its rows appear together, never one before the other. */
