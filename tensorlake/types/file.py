@@ -39,14 +39,16 @@ class BinaryReader(Protocol):
         ...
 
 
-def given_bytes(sample: Any, place: Place, position: int) -> bytes | None:
+def given_bytes(sample: Any, place: Place, position: int) -> bytes | memoryview | None:
     """Return the bytes that a path, File, bytes or file object stands for; None for others.
+
+    What the caller could still change is copied; a read-only view is taken as it is.
 
     Raises:
         InvalidInputError: The file cannot be read.
         DTypeMismatchError: A file object gave text.
     """
-    if isinstance(sample, bytes):
+    if isinstance(sample, bytes) or (isinstance(sample, memoryview) and sample.readonly):
         return sample
     if isinstance(sample, (bytearray, memoryview)):
         return bytes(sample)

@@ -178,7 +178,7 @@ class Image(SampleType):
                 shapes[position, :2] = header.height, header.width
         return shapes
 
-    def _check(self, content: bytes, sample: Any, place: Place, position: int) -> ImageHeader:
+    def _check(self, content: Buffer, sample: Any, place: Place, position: int) -> ImageHeader:
         name = (
             f"{str(sample.path if isinstance(sample, File) else sample)!r} "
             if (not isinstance(sample, (bytes, bytearray, memoryview)))

@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
 
 def _read_json(sample: File, place: Place, position: int) -> Any:
     content = given_bytes(sample, place, position)
-    assert content is not None
+    assert isinstance(content, bytes)  # as a File's is
     try:
         return json.loads(content)
     except ValueError as error:

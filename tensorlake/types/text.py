@@ -86,7 +86,7 @@ def _encode(sample: str, place: Place, position: int) -> bytes:
 
 def _read_text(sample: File, place: Place, position: int) -> bytes:
     content = given_bytes(sample, place, position)
-    assert content is not None
+    assert isinstance(content, bytes)  # as a File's is
     try:
         content.decode()
     except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ from tensorlake.format import (
     Schema,
     new_txid,
 )
-from tensorlake.storage import Buffer, ObjectExistsError, Store
+from tensorlake.storage import Buffer, ObjectExistsError, Store, probe
 from tensorlake.versions.commit import author
 from tensorlake.versions.entries import now_microseconds
 from tensorlake.versions.log import BranchLog, LostRace
@@ -43,6 +43,7 @@ async def create_dataset(
         InvalidInputError: There is one already.
     """
     if await read_descriptor(store) is None:
+        await probe(store)
         descriptor = Descriptor(new_txid(), now_microseconds(), grace_s)
         try:
             await store.put_if_absent(DESCRIPTOR, descriptor.to_bytes())

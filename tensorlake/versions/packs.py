@@ -8,6 +8,7 @@ reads any more is forgotten.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -55,6 +56,20 @@ class PackReader:
             return unsent
         try:
             return await self.store.get_range(pack.path, offset, offset + nbytes)
+        except MissingObjectError as error:
+            raise self._gone(pack) from error
+
+    async def read_ranges(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read several ranges [start, stop) of a pack that is stored.
+
+        Raises:
+            SnapshotExpiredError: The pack was collected.
+        """
+        for ref in self._overlays:
+            overlay = ref()
+            pack = pack if overlay is None else overlay.final_id(pack)
+        try:
+            return await self.store.get_ranges(pack.path, ranges)
         except MissingObjectError as error:
             raise self._gone(pack) from error
 

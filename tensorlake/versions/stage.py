@@ -55,8 +55,8 @@ class _UnsentPack:
         default_factory=list[tuple[tuple[Buffer, ...], str]]
     )
 
-    def add(self, pieces: tuple[Buffer, ...], *, what: str) -> int:
-        offset = self.writer.add(pieces, what=what)
+    def add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int | None = None) -> int:
+        offset = self.writer.add(pieces, what=what, checksum=checksum)
         self.offsets.append(offset)
         self.blobs.append((pieces, what))
         return offset
@@ -104,7 +104,7 @@ class PackStage:
 
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
         """Place a chunk; the one extent returned says where it is."""
-        pack, offset = self._add(blob.pieces, what=tensor_id)
+        pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self.settle(in_flight=UPLOADS_IN_FLIGHT)
         return Extents.of_blob(blob, pack, offset, read_as=read_as)
 
@@ -113,12 +113,13 @@ class PackStage:
 
         Never waits: trees are built on the storage loop, which does the sending.
         """
-        pack, offset = self._add((page,), what="page")
+        checksum = xxh3_64_intdigest(page)
+        pack, offset = self._add((page,), what="page", checksum=checksum)
         return PageRef(
             pack=pack,
             offset=offset,
             nbytes=len(page),
-            checksum=xxh3_64_intdigest(page),
+            checksum=checksum,
             rows=rows,
             entries=entries,
             height=height,
@@ -194,13 +195,13 @@ class PackStage:
         """Name the pack whose store time is the transaction's age; None when nothing was sent."""
         return None if self._first is None else self._first.result()
 
-    def _add(self, pieces: tuple[Buffer, ...], *, what: str) -> tuple[PackId, int]:
+    def _add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int) -> tuple[PackId, int]:
         if self._open is None:
             pack_id = PackId(self.txid, next(self._numbers))
             self._open = _UnsentPack(pack_id, PackWriter(self.txid, pack_id.n))
             self._unsent[pack_id] = self._open
         pack = self._open
-        offset = pack.add(pieces, what=what)
+        offset = pack.add(pieces, what=what, checksum=checksum)
         if pack.writer.nbytes >= PACK_NBYTES:
             self.send_open()
         return pack.id, offset

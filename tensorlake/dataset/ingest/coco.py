@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.files import read_files
 from tensorlake.dataset.ingest.images import CODECS
 from tensorlake.dataset.ingest.run import Mode, OnError, Source, run_ingest
 from tensorlake.errors import InvalidInputError
@@ -89,7 +90,7 @@ def _source(file: Path, folder: Path) -> Source[_Picture]:
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         boxes = [_xyxy(picture.annotations) for picture in batch]
         return {
-            "image": [picture.path.read_bytes() for picture in batch],
+            "image": read_files([str(p.path) for p in batch], [p.nbytes for p in batch]),
             "boxes": boxes,
             "label": [[codes[int(a["category_id"])] for a in p.annotations] for p in batch],
             "iscrowd": [_column(p.annotations, "iscrowd", np.uint8) for p in batch],
@@ -110,7 +111,7 @@ def _source(file: Path, folder: Path) -> Source[_Picture]:
             "image_id": "int64",
         },
         items=pictures,
-        nbytes=lambda picture: picture.nbytes,
+        sizes=[picture.nbytes for picture in pictures],
         name=lambda picture: picture.path.name,
         load=load,
     )

@@ -70,7 +70,7 @@ def idx(
         kind="idx",
         schema=schema,
         items=range(len(samples)),
-        nbytes=lambda _: samples[0].nbytes,
+        sizes=[samples[:1].nbytes] * len(samples),
         name=lambda row: f"{Path(images).name}[{row}]",
         load=lambda rows: {name: column[np.asarray(rows)] for name, column in columns.items()},
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.files import read_files
 from tensorlake.dataset.ingest.run import Mode, OnError, Source, run_ingest
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import ClassLabel, Image
@@ -23,7 +24,7 @@ SPLITS = ("train", "val", "valid", "validation", "test")
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    path: Path
+    path: str  # plain text: making a Path costs as much as reading the file
     nbytes: int
     parts: tuple[str, ...]  # folders below the source, outermost first
 
@@ -74,7 +75,7 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         raise InvalidInputError(
             f"no folder {str(folder)!r} to ingest\ngive a folder of pictures", src=str(folder)
         )
-    pictures = sorted(_walk(folder, ()), key=lambda picture: picture.path.as_posix())
+    pictures = sorted(_walk(str(folder), ()), key=lambda picture: picture.path)
     if not pictures:
         raise InvalidInputError(
             f"no picture under {str(folder)!r}\nknown are {', '.join(CODECS)}", src=str(folder)
@@ -82,7 +83,7 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     has_split = all(p.parts and p.parts[0] in SPLITS for p in pictures)
     depth = 1 if has_split else 0
     has_label = all(len(p.parts) > depth for p in pictures)
-    codecs: Counter[ImageCodec] = Counter(CODECS[p.path.suffix.lower()] for p in pictures)
+    codecs: Counter[ImageCodec] = Counter(CODECS[_ending(p.path)] for p in pictures)
     codec = codecs.most_common(1)[0][0]
     types: dict[str, Any] = {"image": Image(codec)}
     if has_label:
@@ -91,7 +92,9 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        columns: dict[str, Any] = {"image": [p.path.read_bytes() for p in batch]}
+        columns: dict[str, Any] = {
+            "image": read_files([p.path for p in batch], [p.nbytes for p in batch])
+        }
         if has_label:
             columns["label"] = [p.parts[depth] for p in batch]
         if has_split:
@@ -102,18 +105,22 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         kind="images",
         schema={**types, **(schema or {})},
         items=pictures,
-        nbytes=lambda picture: picture.nbytes,
-        name=lambda picture: picture.path.relative_to(folder).as_posix(),
+        sizes=[picture.nbytes for picture in pictures],
+        name=lambda picture: "/".join((*picture.parts, picture.path.rpartition(os.sep)[2])),
         load=load,
     )
 
 
-def _walk(folder: Path, parts: tuple[str, ...]) -> Iterator[_Picture]:
+def _walk(folder: str, parts: tuple[str, ...]) -> Iterator[_Picture]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
-                yield from _walk(Path(entry.path), (*parts, entry.name))
-            elif Path(entry.name).suffix.lower() in CODECS:
-                yield _Picture(Path(entry.path), entry.stat().st_size, parts)
+                yield from _walk(entry.path, (*parts, entry.name))
+            elif _ending(entry.name) in CODECS:
+                yield _Picture(entry.path, entry.stat().st_size, parts)
+
+
+def _ending(name: str) -> str:
+    return f".{name.rpartition('.')[2].lower()}"

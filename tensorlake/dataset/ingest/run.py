@@ -11,7 +11,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip"]
 
-STAGED_NBYTES = 32 << 20
+STAGED_NBYTES = 8 << 20
 """Source bytes read, checked and staged together: whole-column conversion, bounded memory."""
 
 READ_AHEAD_THREADS = 4
@@ -92,7 +92,7 @@ class Source(Generic[Item]):
         kind: Name of the format, part of the keys.
         schema: Types of the tensors.
         items: In the order of the rows to be.
-        nbytes: Size of an item, known without reading it.
+        sizes: Bytes of each item, known without reading it.
         name: What errors and the report call an item; part of the keys.
         load: Read items into columns; called with a few hundred at once, in a thread.
     """
@@ -100,7 +100,7 @@ class Source(Generic[Item]):
     kind: str
     schema: Mapping[str, Any]
     items: Sequence[Item]
-    nbytes: Callable[[Item], int]
+    sizes: Sequence[int]
     name: Callable[[Item], str]
     load: Callable[[Sequence[Item]], Mapping[str, Any]]
 
@@ -128,22 +128,24 @@ def run_ingest(
     known = {key: commit.num_rows for commit in dataset.log() for key in commit.keys}
     report = IngestReport()
     started = time.monotonic()
-    total = sum(source.nbytes(item) for item in source.items)
+    everything = range(len(source.items))
+    total = sum(source.sizes)
     with Progress(f"ingest {source.kind} → {url}", total=total, shown=progress) as bar:
-        for batch in _cut(source, source.items, size):
-            key = _key(source, batch)
+        for batch in _cut(source, everything, size):
+            key, nbytes = _key(source, batch), _nbytes(source, batch)
             if key in known:
                 report.already_there += len(batch)
-                bar.advance(sum(map(source.nbytes, batch)), len(batch))
+                bar.advance(nbytes, len(batch))
                 continue
             before = len(dataset)
-            for columns in _loaded(source, batch):
-                _stage(dataset, source, *columns, on_error=on_error, report=report)
-                bar.advance(sum(map(source.nbytes, columns[0])), len(columns[0]))
+            for piece, columns in _loaded(source, batch):
+                items = source.items[piece.start : piece.stop]
+                _stage(dataset, source, items, columns, on_error=on_error, report=report)
+                bar.advance(_nbytes(source, piece), len(piece))
             rows = len(dataset) - before
             dataset.commit(f"ingest {source.kind}: {plural(rows, 'row')}", key=key)
             report.rows += rows
-            report.nbytes += sum(map(source.nbytes, batch))
+            report.nbytes += nbytes
     report.seconds = time.monotonic() - started
     dataset.ingest_report = report
     return dataset
@@ -185,36 +187,41 @@ def _destination(
     return dataset
 
 
-def _cut(source: Source[Item], items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def _cut(source: Source[Item], items: range, size: int) -> Iterator[range]:
     """Cut items into runs of about ``size`` bytes, the same for the same items."""
-    start, nbytes = 0, 0
-    for at, item in enumerate(items):
-        if nbytes and nbytes + source.nbytes(item) > size:
-            yield items[start:at]
+    start, nbytes = items.start, 0
+    for at in items:
+        if nbytes and nbytes + source.sizes[at] > size:
+            yield range(start, at)
             start, nbytes = at, 0
-        nbytes += source.nbytes(item)
-    if start < len(items):
-        yield items[start:]
+        nbytes += source.sizes[at]
+    if start < items.stop:
+        yield range(start, items.stop)
 
 
-def _key(source: Source[Item], batch: Sequence[Item]) -> str:
-    hasher = hashlib.blake2b(digest_size=16)
-    for item in batch:
-        hasher.update(f"{source.name(item)}\0{source.nbytes(item)}\0".encode())
-    return f"ingest:{source.kind}:{hasher.hexdigest()}"
+def _nbytes(source: Source[Item], items: range) -> int:
+    return sum(source.sizes[items.start : items.stop])
 
 
-def _loaded(
-    source: Source[Item], batch: Sequence[Item]
-) -> Iterator[tuple[Sequence[Item], Mapping[str, Any]]]:
+def _key(source: Source[Item], batch: range) -> str:
+    named = "".join(f"{source.name(source.items[at])}\0{source.sizes[at]}\0" for at in batch)
+    digest = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+    return f"ingest:{source.kind}:{digest}"
+
+
+def _loaded(source: Source[Item], batch: range) -> Iterator[tuple[range, Mapping[str, Any]]]:
     """Load a batch piece by piece, a few pieces ahead of their use."""
     pieces = list(_cut(source, batch, STAGED_NBYTES))
     with ThreadPoolExecutor(READ_AHEAD_THREADS, thread_name_prefix="tensorlake-ingest") as pool:
-        ahead = [pool.submit(source.load, piece) for piece in pieces[:READ_AHEAD_THREADS]]
+
+        def load(piece: range) -> Future[Mapping[str, Any]]:
+            return pool.submit(source.load, source.items[piece.start : piece.stop])
+
+        ahead = [load(piece) for piece in pieces[:READ_AHEAD_THREADS]]
         for at, piece in enumerate(pieces):
             columns = ahead.pop(0).result()
             if at + READ_AHEAD_THREADS < len(pieces):
-                ahead.append(pool.submit(source.load, pieces[at + READ_AHEAD_THREADS]))
+                ahead.append(load(pieces[at + READ_AHEAD_THREADS]))
             yield piece, columns
 
 
