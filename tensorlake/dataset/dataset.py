@@ -7,7 +7,7 @@ Reading is ``Readable``'s. Writing is staged, seen by this handle alone, and pub
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from tensorlake.dataset import schema_changes, staging, versioning
 from tensorlake.dataset.describe import Summary, dataset_repr, summarize
 from tensorlake.dataset.history import Commit, Diff, Log
 from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.row import Row
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.view import View
 from tensorlake.errors import (
@@ -59,6 +60,17 @@ class Dataset(Readable):
         """All rows and tensors, staged changes included."""
         snapshot = self.session.snapshot()
         return Selection(snapshot, tuple(spec.name for spec in snapshot.schema.tensors))
+
+    def frozen(self) -> View:
+        """What is shown now, as a View."""
+        return View(self.session, self.selection())
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read as of now: a column follows the handle, rows and views stay at their version."""
+        return self._column(key) if isinstance(key, str) else self.frozen()[key]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.frozen())
 
     def __len__(self) -> int:
         transaction = self.session.transaction
@@ -107,14 +119,17 @@ class Dataset(Readable):
         """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             rows = [rows]
-        return staging.delete(self.session, self.selection(), self.positions_named(rows))
+        with self.session.lock:
+            here = self.frozen()
+            return staging.delete(self.session, here.selection(), here.positions_named(rows))
 
     def assign(self, name: str, rows: Any, values: Any) -> None:
         """Stage values for rows of one tensor: what ``ds[name][rows] = values`` does."""
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             rows, values = [rows], [values]
-        positions = self._column(name).positions(rows)
-        staging.assign(self.session, name, positions, values)
+        with self.session.lock:
+            positions = self._column(name).positions(rows)
+            staging.assign(self.session, name, positions, values)
 
     # Staging the schema
 

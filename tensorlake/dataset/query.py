@@ -34,6 +34,7 @@ def run_query(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
     if not isinstance(text, str):
         message = f"query() takes TQL text, got {type(text).__name__} {text!r:.60}"
         raise InvalidInputError(message, actual=type(text).__name__)
+    rows = rows.frozen()
     with engine_errors(rows):
         source = _source(rows)
         return _view(rows, source, tql.compile_query(text, source.schema, params=params))
@@ -41,6 +42,7 @@ def run_query(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
 
 def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
     """Evaluate a condition over what ``rows`` shows now."""
+    rows = rows.frozen()
     with engine_errors(rows):
         expr = (
             condition.expr if isinstance(condition, Predicate) else tql.parse_predicate(condition)

@@ -48,6 +48,10 @@ class Readable(ABC):
     def selection(self) -> Selection:
         """The rows and columns this stands for, now."""
 
+    @abstractmethod
+    def frozen(self) -> View:
+        """The same rows and columns, which stay so when the handle moves on."""
+
     @property
     def computed(self) -> Mapping[str, Computed]:
         """Columns that a query computed, by name."""
@@ -114,10 +118,10 @@ class Readable(ABC):
 
     def __getitems__(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         """Read many rows at once, as torch's map-style fetcher asks."""
-        selection, reader = self.selection(), self.reader()
+        here = self.frozen()
+        selection, reader, types = here.selection(), here.reader(), here.schema
         physical = selection.physical(np.asarray(positions, dtype=np.int64))
         columns = {name: reader.read(name, physical) for name in selection.columns}
-        types = self.schema
         return [
             {name: types[name].present_one(column, at) for name, column in columns.items()}
             for at in range(len(physical))
@@ -174,7 +178,8 @@ class Readable(ABC):
 
     def iter_column_batches(self) -> Iterator[dict[str, StoredColumn]]:
         """Read all rows in batches of stored columns, as ``extend`` of another one takes them."""
-        selection, reader, types = self.selection(), self.reader(), self.schema
+        here = self.frozen()
+        selection, reader, types = here.selection(), here.reader(), here.schema
         for start in range(0, selection.num_rows, BATCH_ROWS):
             positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
             physical = selection.physical(positions)

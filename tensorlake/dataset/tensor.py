@@ -70,10 +70,13 @@ class Tensor:
         return self._rows.selection().num_rows
 
     def __iter__(self) -> Iterator[Any]:
-        for start in range(0, len(self), ITERATED_AT_ONCE):
-            column = self._column(np.arange(start, min(len(self), start + ITERATED_AT_ONCE)))
+        here = self._rows.frozen()
+        sample_type = here.selection().snapshot.spec(self.name).type
+        for start in range(0, len(here), ITERATED_AT_ONCE):
+            positions = np.arange(start, min(len(here), start + ITERATED_AT_ONCE))
+            column = self._column(here, positions)
             for position in range(len(column)):
-                yield self.type.present_one(column, position)
+                yield sample_type.present_one(column, position)
 
     def __repr__(self) -> str:
         dtype = "" if self.dtype is None else f" {self.type.shape} {self.dtype}"
@@ -84,21 +87,26 @@ class Tensor:
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, tuple):
             return self._region(rows)
+        here = self._rows.frozen()
+        sample_type = here.selection().snapshot.spec(self.name).type
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
-            position = row_position(int(rows), len(self), what=self._what())
-            return self.type.present_one(self._column(np.array([position])), 0)
-        return self.type.present(self._column(self.positions(rows)), tensor=self.name)
+            position = row_position(int(rows), len(here), what=self._what())
+            return sample_type.present_one(self._column(here, np.array([position])), 0)
+        column = self._column(here, self._positions(here, rows))
+        return sample_type.present(column, tensor=self.name)
 
     def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
         """Read rows as brackets do, with ``null`` in the place of NULLs."""
-        column = self._column(self.positions(rows))
-        return self.type.present(column, tensor=self.name, null=null)
+        here = self._rows.frozen()
+        column = self._column(here, self._positions(here, rows))
+        sample_type = here.selection().snapshot.spec(self.name).type
+        return sample_type.present(column, tensor=self.name, null=null)
 
     def shapes(self, rows: Any = slice(None)) -> Int64Array:
         """Shapes of the samples, int64 (n, ndim), without decoding any."""
-        selection = self._rows.selection()
-        physical = selection.physical(self.positions(rows))
-        return self._rows.reader().shapes(self.name, physical)
+        here = self._rows.frozen()
+        physical = here.selection().physical(self._positions(here, rows))
+        return here.reader().shapes(self.name, physical)
 
     def bytes(self, row: int) -> bytes:
         """The stored, encoded sample of one row.
@@ -106,8 +114,9 @@ class Tensor:
         Raises:
             InvalidInputError: The tensor's samples are not stored as encoded bytes, or it is NULL.
         """
-        position = row_position(int(row), len(self), what=self._what())
-        column = self._column(np.array([position]), decode=False)
+        here = self._rows.frozen()
+        position = row_position(int(row), len(here), what=self._what())
+        column = self._column(here, np.array([position]), decode=False)
         if not isinstance(column, EncodedColumn):
             raise InvalidInputError(
                 f"{self.name!r} ({self.type.describe()}) stores arrays, not encoded samples\n"
@@ -132,13 +141,17 @@ class Tensor:
 
     def positions(self, rows: Any) -> Int64Array:
         """Positions that a slice, list, mask, Predicate or View names."""
-        if hasattr(rows, "selection") or isinstance(rows, Predicate):
-            return self._rows.positions_named(rows)
-        return positions_of(rows, len(self), what=self._what())
+        return self._positions(self._rows, rows)
 
-    def _column(self, positions: Int64Array, *, decode: bool = True) -> Column:
-        physical = self._rows.selection().physical(positions)
-        return self._rows.reader().read(self.name, physical, decode=decode)
+    def _positions(self, here: Readable, rows: Any) -> Int64Array:
+        if hasattr(rows, "selection") or isinstance(rows, Predicate):
+            return here.positions_named(rows)
+        return positions_of(rows, len(here), what=self._what())
+
+    def _column(self, here: Readable, positions: Int64Array, *, decode: bool = True) -> Column:
+        """Read rows of ``here``, which is frozen: one read is of one version, whatever moves."""
+        physical = here.selection().physical(positions)
+        return here.reader().read(self.name, physical, decode=decode)
 
     def _what(self) -> str:
         return f"tensor {self.name!r} of {self._rows.selection().snapshot.url!r}"
@@ -206,7 +219,8 @@ class Tensor:
 
     def read_codes(self) -> list[int | None]:
         """The codes of all rows; None where NULL."""
-        column = self._column(np.arange(len(self)))
+        here = self._rows.frozen()
+        column = self._column(here, np.arange(len(here)))
         assert isinstance(column, UniformColumn)
         codes: list[int | None] = column.values.tolist()
         if column.valid is not None:

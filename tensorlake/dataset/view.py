@@ -65,6 +65,10 @@ class View(Readable):
         """The rows and columns; the same for ever."""
         return self._selection
 
+    def frozen(self) -> View:
+        """Itself."""
+        return self
+
     @property
     def computed(self) -> Mapping[str, Computed]:
         """Columns that a query computed, by name."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import ChunkHeader, ChunkKind, Extents, PackId
 from tensorlake.storage import ForkLock
-from tensorlake.types import Column
+from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 __all__ = ["NOWHERE", "ChunkCache", "ChunkIndex", "ChunkKey", "Located"]
 
@@ -148,6 +148,11 @@ class ChunkCache:
         self._verified: set[ChunkKey] = set()
         self._lock = ForkLock()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the decoded chunks that are kept."""
+        return self._nbytes
+
     def column(self, key: ChunkKey) -> Column | None:
         """A decoded chunk, if it is kept."""
         with self._lock:
@@ -158,16 +163,17 @@ class ChunkCache:
 
     def keep(self, key: ChunkKey, column: Column) -> None:
         """Keep a decoded chunk; what was used longest ago goes."""
-        if key.nbytes > self._nbytes_max // 2:
+        nbytes = nbytes_in_memory(column)
+        if nbytes > self._nbytes_max // 2:
             return
         with self._lock:
             if key in self._columns:
                 return
             self._columns[key] = column
-            self._nbytes += key.nbytes
+            self._nbytes += nbytes
             while self._nbytes > self._nbytes_max:
-                dropped, _ = self._columns.popitem(last=False)
-                self._nbytes -= dropped.nbytes
+                _, dropped = self._columns.popitem(last=False)
+                self._nbytes -= nbytes_in_memory(dropped)
 
     def header(self, key: ChunkKey) -> ChunkHeader | None:
         """A chunk's header, if it is kept."""
@@ -189,6 +195,20 @@ class ChunkCache:
         with self._lock:
             self._verified.add(key)
 
+
+def nbytes_in_memory(column: Column) -> int:
+    """How much memory a column takes: what compresses well is much larger than its chunk."""
+    match column:
+        case UniformColumn():
+            return column.values.nbytes
+        case RaggedColumn():
+            return column.values.nbytes + column.shapes.nbytes
+        case EncodedColumn():
+            return sum(map(len, column.samples)) + SAMPLE_OBJECT_NBYTES * len(column)
+
+
+SAMPLE_OBJECT_NBYTES = 96
+"""What Python keeps for one sample beside its bytes: a memoryview of a chunk."""
 
 HEADERS_MAX = 4096
 """Headers kept: some 10 KiB each for a chunk of pictures."""

@@ -214,7 +214,8 @@ class Reader:
     async def _fetch_rows(
         self, spec: TensorSpec, key: ChunkKey, entry: int, rows: Int64Array
     ) -> Column:
-        if key.nbytes > WHOLE_CHUNK_NBYTES_MAX:
+        rows_here = int(self.index(spec.name).extents.rows[entry])
+        if key.nbytes > WHOLE_CHUNK_NBYTES_MAX and 2 * len(rows) <= rows_here:
             part = await self._fetch_units(spec, key, entry, rows)
             if part is not None:
                 return part
@@ -235,7 +236,7 @@ class Reader:
         if 2 * int((ranges[:, 1] - ranges[:, 0]).sum()) > key.nbytes:
             return None
         pairs = [(int(start), int(stop)) for start, stop in ranges]
-        buffers = await self.store.get_ranges(key.pack.path, pairs)
+        buffers = await self.snapshot.packs.read_ranges(key.pack, pairs)
         part = _rows_of_units(
             buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
         )

@@ -399,3 +399,56 @@ def test_a_second_commit_of_one_handle_at_once_raises():
 
     assert len(raised) == 1
     assert open_on(objects)["x"][:].tolist() == [1]
+
+
+def test_a_read_sees_one_version_while_the_handle_moves_to_another(hurried, store):
+    """Test 9, for one call on one handle: rows, chunks and schema of the same version."""
+    handle, writer = open_on(store), open_on(store)
+    stop = threading.Event()
+
+    def read() -> int:
+        seen = 0
+        while not stop.is_set():
+            x = handle["x"][:]
+            assert len(set(x.tolist())) <= 1 or x.tolist() == list(range(10))
+            assert len(handle.where("x >= 0")["y"][:]) > 0
+            assert handle[-1]["x"] is not None
+            seen += 1
+        return seen
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        try:
+            for number in range(25):
+                if number % 2:
+                    writer.delete(slice(2, None))
+                else:
+                    writer.extend({"x": [1] * 30, "y": [1] * 30, "label": [0] * 30})
+                writer["x"][:] = number
+                writer.commit()
+                handle.refresh()
+        finally:
+            stop.set()
+        assert all(reader.result(60) for reader in readers)
+
+
+class Moving:
+    """Rows whose naming moves the handle: the worst moment for it, made certain."""
+
+    def __init__(self, handle: Dataset) -> None:
+        self._handle = handle
+
+    def __array__(self, *arguments: object, **keywords: object) -> np.ndarray:
+        self._handle.refresh()
+        return np.array([0, 9])
+
+
+def test_a_read_that_the_handle_moves_in_the_middle_of_is_of_the_version_it_began_with(store):
+    handle, writer = open_on(store), open_on(store)
+    writer["x"][:] = 7
+    writer.delete(slice(2, None))
+    writer.commit()
+
+    assert handle["x"][Moving(handle)].tolist() == [0, 9]
+    assert handle.version == "main@2"
+    assert handle["x"][:].tolist() == [7, 7]

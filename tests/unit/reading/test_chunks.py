@@ -1,0 +1,81 @@
+"""Chunks between the index and the reader: what is kept, and how much of it."""
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.reading import ChunkCache, Reader
+from tensorlake.storage import MemoryStore
+from tensorlake.testing import CountingStore, Fault, FaultyStore
+from tests.handles import create_on, open_on, wait_for_hints
+
+ROWS = 2_000_000
+
+
+def test_the_cache_is_bounded_by_what_it_holds_in_memory():
+    """Zeros compress a thousandfold: stored sizes say nothing about memory."""
+    dataset = create_on(MemoryStore(), {"x": "int64"})
+    dataset.extend({"x": np.zeros(ROWS, np.int64)})
+    dataset.commit()
+    cache = ChunkCache(nbytes_max=4 << 20)
+    reader = Reader(dataset.session.committed, cache)
+
+    reader.read("x", np.arange(ROWS))
+
+    assert cache.nbytes <= 4 << 20
+    kept = [key for key in reader.locate("x", np.arange(ROWS)).chunks if cache.column(key)]
+    assert 1 <= len(kept) <= 4
+
+
+def test_staged_rows_of_a_pack_stored_under_another_name_are_read_by_their_parts():
+    """A view of staged rows cites the first name; the reader asks for the last."""
+    store = FaultyStore(MemoryStore())
+    dataset = create_on(store, {"raw": tl.Array("uint8", shape=(1024,))})
+    raw = np.random.default_rng(0).integers(0, 255, (2048, 1024), dtype=np.uint8)
+    dataset.extend({"raw": raw})
+    view = dataset[:]
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+    dataset.commit()
+
+    assert np.array_equal(view["raw"][[5, 1500]], raw[[5, 1500]])
+    assert np.array_equal(view["raw"][:], raw)
+
+
+@pytest.fixture
+def pictures() -> tuple[CountingStore, list[bytes]]:
+    store = CountingStore(MemoryStore())
+    dataset = create_on(store, {"blob": tl.Bytes(), "x": "int64"})
+    rng = np.random.default_rng(1)
+    blobs = [rng.bytes(20_000 + row) for row in range(200)]
+    dataset.extend({"blob": blobs, "x": np.arange(200)})
+    dataset.commit()
+    wait_for_hints()
+    store.reset()
+    return store, blobs
+
+
+def test_a_cold_sample_of_a_large_chunk_is_read_alone(pictures):
+    store, blobs = pictures
+    handle = open_on(store)
+    store.reset()
+
+    assert handle["blob"][150] == blobs[150]
+    assert store.bytes_read < 100_000
+    assert store.round_trips <= 3
+
+
+def test_scattered_samples_are_read_in_any_order_with_repeats(pictures):
+    store, blobs = pictures
+    handle = open_on(store)
+    rows = [199, 3, 3, 77, 0, 199]
+
+    assert handle["blob"][rows] == [blobs[row] for row in rows]
+
+
+def test_half_of_a_chunk_is_read_as_the_whole_chunk(pictures):
+    store, blobs = pictures
+    handle = open_on(store)
+    store.reset()
+
+    assert handle["blob"][:150] == blobs[:150]
+    assert store.count("get_range") <= 3
