@@ -55,7 +55,7 @@ def columns(*values: int) -> dict[str, list[Any]]:
     return {"x": [*values], "s": [f"row {x}" for x in values]}
 
 
-MANY = tuple(range(100, 400))
+MANY = tuple(range(100, 170))
 
 STEPS = [
     Step(lambda store: create_on(store, {"x": "int64", "s": "str"}), rows(), frozenset({"main"})),
@@ -125,16 +125,16 @@ def test_a_stop_before_any_write_leaves_the_version_before_or_after(writes):
     assert names_of(objects) in (before.names, after.names)
 
 
-@pytest.mark.parametrize("writes", range(0, writes_of_the_scenario(), 2))
+@pytest.mark.parametrize("writes", range(0, writes_of_the_scenario(), 3))
 def test_what_was_stopped_can_be_done_again(writes):
     """A create or branch that died half-way is completed by who does it next."""
     objects = MemoryStore()
     dying = FaultyStore(objects)
     dying.crash_after(writes)
     done = run_from(dying, 0)
-    landed = Step(STEPS[0].act, main_rows(objects), names_of(objects))
-    if (landed.rows, landed.names) == (STEPS[done].rows, STEPS[done].names):
-        done += 1
+    seen = (main_rows(objects), names_of(objects))
+    if done < len(STEPS) and seen == (STEPS[done].rows, STEPS[done].names):
+        done += 1  # it had landed
 
     assert run_from(FaultyStore(objects), done) == len(STEPS)
 
