@@ -23,6 +23,7 @@ __all__ = ["main"]
 KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
 USAGE_ERROR = 2
 INTERRUPTED = 130
+BACKLOG = 128
 SHUTDOWN_S = 3  # for answers under way when it is stopped
 
 
@@ -73,6 +74,7 @@ def _listen(settings: Settings) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
+        listening.listen(BACKLOG)  # who follows the link at once waits, and is not refused
     except OSError as error:
         listening.close()
         raise InvalidInputError(
