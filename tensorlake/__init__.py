@@ -14,50 +14,87 @@ docs/reference/sdk.md describes every name here.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tensorlake import errors
-from tensorlake.dataset import (
-    Commit,
-    Dataset,
-    Diff,
-    Predicate,
-    Row,
-    Tensor,
-    UncommittedChangesWarning,
-    View,
-    create,
-    delete,
-    exists,
-)
-from tensorlake.dataset import list_datasets as list  # noqa: A004 - the word users look for: tl.list
-from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
 from tensorlake.errors import *  # noqa: F403 - the error tree is part of the face; it has __all__
 from tensorlake.errors import __all__ as _error_names
-from tensorlake.types import (
-    Array,
-    BBox,
-    Bool,
-    Bytes,
-    ClassLabel,
-    Embedding,
-    File,
-    Image,
-    Json,
-    Ragged,
-    Scalar,
-    Text,
-)
 
 if TYPE_CHECKING:
-    from tensorlake.dataset import ingest
+    from tensorlake import errors
+    from tensorlake.dataset import (
+        Commit,
+        Dataset,
+        Diff,
+        Predicate,
+        Row,
+        Tensor,
+        UncommittedChangesWarning,
+        View,
+        create,
+        delete,
+        exists,
+        ingest,
+    )
+    from tensorlake.dataset import list_datasets as list  # noqa: A004 - users look for tl.list
+    from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
     from tensorlake.loader import collate, decode
+    from tensorlake.types import (
+        Array,
+        BBox,
+        Bool,
+        Bytes,
+        ClassLabel,
+        Embedding,
+        File,
+        Image,
+        Json,
+        Ragged,
+        Scalar,
+        Text,
+    )
 
 __version__ = "0.1.0"
 
-_LAZY = {
+# Names are loaded when they are first used: a program that only wants errors, or a command line
+# that only prints its help, does not wait for NumPy and a hundred modules.
+_HOMES = {
+    "tensorlake.dataset": (
+        "Commit",
+        "Dataset",
+        "Diff",
+        "Predicate",
+        "Row",
+        "Tensor",
+        "UncommittedChangesWarning",
+        "View",
+        "create",
+        "delete",
+        "exists",
+    ),
+    "tensorlake.types": (
+        "Array",
+        "BBox",
+        "Bool",
+        "Bytes",
+        "ClassLabel",
+        "Embedding",
+        "File",
+        "Image",
+        "Json",
+        "Ragged",
+        "Scalar",
+        "Text",
+    ),
+}
+_PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names} | {
+    "list": ("tensorlake.dataset", "list_datasets"),
+    "open": ("tensorlake.dataset", "open_dataset"),
+}
+_MODULES = {
     "collate": "tensorlake.loader.collate",
     "decode": "tensorlake.loader.decode",
+    "errors": "tensorlake.errors",
     "ingest": "tensorlake.dataset.ingest",
     "testing": "tensorlake.testing",
 }
@@ -97,9 +134,17 @@ __all__ += [name for name in _error_names if name.endswith("Error")]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the modules that training and ingestion need when they are first used."""
-    if name in _LAZY:
-        from importlib import import_module
+    """Load a public name from where it is defined."""
+    if name in _PLACES:
+        home, attribute = _PLACES[name]
+        value = getattr(import_module(home), attribute)
+    elif name in _MODULES:
+        value = import_module(_MODULES[name])
+    else:
+        raise AttributeError(f"module 'tensorlake' has no attribute {name!r}", name=name)
+    globals()[name] = value
+    return value
 
-        return import_module(_LAZY[name])
-    raise AttributeError(f"module 'tensorlake' has no attribute {name!r}", name=name)
+
+def __dir__() -> Any:
+    return sorted({*globals(), *__all__})
