@@ -7,6 +7,7 @@ of any of these. Nothing is converted here but the outer shape; each tensor's ty
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from tensorlake.errors import (
     missing_extra,
 )
 from tensorlake.format import Schema, TensorSpec
-from tensorlake.types import Column
+from tensorlake.types import Column, EncodedColumn
 
-__all__ = ["Batch", "batches", "convert_batch"]
+__all__ = ["Batch", "batches", "convert_batch", "owned"]
 
 Batch = Mapping[str, Any]
 """Samples by tensor name: sequences, arrays or columns of equal length."""
@@ -154,7 +155,17 @@ def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call:
     samples = batch[spec.name]
     if isinstance(samples, StoredColumn):
         return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
-    return spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
+    column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
+    return owned(column, samples)
+
+
+def owned(column: Column, given: object) -> Column:
+    """Copy what the caller could still change: it may fill its array anew for the next batch."""
+    if isinstance(column, EncodedColumn):
+        return column
+    if column.values is given or not column.values.flags.owndata:
+        return replace(column, values=column.values.copy())
+    return column
 
 
 def _length(name: str, samples: Any, *, call: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.incoming import batches, convert_batch
+from tensorlake.dataset.incoming import batches, convert_batch, owned
 from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
@@ -92,7 +92,7 @@ def _converted(session: Session, name: str, values: Any, rows: int, *, call: str
     if _is_single(values, ndim=len(sample_type.shape)):
         one = sample_type.convert([values], tensor=name, call=call)
         return take(one, np.zeros(rows, dtype=np.int64))
-    column = sample_type.convert(values, tensor=name, call=call)
+    column = owned(sample_type.convert(values, tensor=name, call=call), values)
     if len(column) != rows:
         raise ShapeMismatchError(
             f"{call} got {len(column):,} values for {rows:,} rows of {name!r}\n"

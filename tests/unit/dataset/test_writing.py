@@ -490,3 +490,54 @@ def test_a_diff_names_rows_and_cells_by_identity(dataset):
     assert not dataset.diff()
     assert repr(dataset.diff("main@1")).splitlines()[1:] == repr(diff).splitlines()[1:]
     assert len(dataset.diff("main@2", "main@1").added) == 1
+
+
+# What is staged is the dataset's own
+
+
+@pytest.mark.parametrize("way", ["extend", "append", "assign", "assign one"])
+def test_staged_values_stay_when_the_caller_fills_its_arrays_anew(way):
+    """A buffer that is used again for the next batch, as loops do."""
+    schema = {
+        "x": "int64",
+        "raw": tl.Array("uint8", shape=(512,)),
+        "boxes": tl.Array("float32", shape=(None, 2)),
+    }
+    store = MemoryStore()
+    dataset = create_on(store, schema)
+    dataset.extend({"x": [0] * 3, "raw": np.zeros((3, 512)).astype("u1"), "boxes": [[[0, 0]]] * 3})
+    x, raw = np.full(3, 1), np.full((3, 512), 1, np.uint8)
+    boxes = np.full((3, 2, 2), 1, np.float32)
+    match way:
+        case "extend":
+            dataset.extend({"x": x, "raw": raw, "boxes": boxes})
+        case "append":
+            for row in range(3):
+                dataset.append({"x": x[row], "raw": raw[row], "boxes": boxes[row]})
+        case "assign":
+            dataset["x"][:], dataset["raw"][:], dataset["boxes"][:] = x, raw, boxes
+        case _:
+            for row in range(3):
+                dataset["raw"][row], dataset["boxes"][row] = raw[row], boxes[row]
+            dataset["x"][:] = x
+
+    for array in (x, raw, boxes):
+        array[...] = 9
+    dataset.commit()
+
+    read = open_on(store)
+    assert set(read["x"][-3:].tolist()) == {1}
+    assert set(read["raw"][-3:].ravel().tolist()) == {1}
+    assert set(read["boxes"][-3:].values.ravel().tolist()) == {1}
+
+
+def test_arrays_that_were_read_are_not_the_caches():
+    dataset = create_on(MemoryStore(), {"x": "int64"})
+    dataset.extend({"x": np.arange(5)})
+    dataset.commit()
+
+    read = dataset["x"][:]
+
+    with pytest.raises(ValueError, match="read-only"):
+        read[0] = 9
+    assert dataset["x"][0] == 0
