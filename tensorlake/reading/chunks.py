@@ -97,7 +97,7 @@ class ChunkIndex:
                 f"physical row {int(physical.max())} is beyond the index; run tensorlake check"
             )
             raise RowNotFoundError(message, row=int(physical.max()))
-        touched, chunk = np.unique(self._canonical[entry], return_inverse=True)
+        touched, chunk = _distinct(self._canonical[entry], len(self._canonical))
         return Located(
             chunk=chunk.astype(np.int32),
             row_in_chunk=physical + self._shift[entry],
@@ -122,6 +122,15 @@ class ChunkIndex:
                 read_as=int(extents.read_as[entry]),
             )
         return key
+
+
+def _distinct(entries: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
+    """The different entries (each below ``count``), sorted, and which of them each one is."""
+    if len(entries) < count:  # sorting few is faster than marking all
+        return np.unique(entries, return_inverse=True)
+    is_touched = np.zeros(count, dtype=np.bool_)
+    is_touched[entries] = True
+    return np.flatnonzero(is_touched), (np.cumsum(is_touched) - 1)[entries]
 
 
 def _first_of_chunk(extents: Extents) -> Int64Array:

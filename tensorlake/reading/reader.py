@@ -165,9 +165,11 @@ class Reader:
 
     def _gather(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's wanted rows, then put them in the order asked for."""
-        order = np.argsort(located.chunk, kind="stable")
+        is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
+        order = None if is_in_order else np.argsort(located.chunk, kind="stable")
         counts = np.bincount(located.chunk, minlength=len(located.chunks))
-        wanted = np.split(located.row_in_chunk[order], np.cumsum(counts)[:-1])
+        rows = located.row_in_chunk if order is None else located.row_in_chunk[order]
+        wanted = np.split(rows, np.cumsum(counts)[:-1])
         parts: list[Column | None] = [
             self._at_hand(spec, key, rows) for key, rows in zip(located.chunks, wanted, strict=True)
         ]
@@ -177,7 +179,7 @@ class Reader:
             for at, part in zip(missing, fetched, strict=True):
                 parts[at] = part
         column = concat([part for part in parts if part is not None])
-        if len(located.chunks) == 1:
+        if order is None:
             return column
         inverse = np.empty(len(order), dtype=np.int64)
         inverse[order] = np.arange(len(order))
