@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tensorlake.format import ChunkKind, Extents, TensorSpec
 from tensorlake.reading import Reader
 from tensorlake.types import Column, concat, slice_rows, take
-from tensorlake.versions import Edit, Transaction, ranges_of
+from tensorlake.versions import Edit, Transaction, distinct, ranges_of
 
 __all__ = ["edits_for"]
 
@@ -67,7 +67,7 @@ class _Window:
 
 def _windows(extents: Extents, spec: TensorSpec, physical: Int64Array) -> list[_Window]:
     """The windows that hold assigned rows: an extent each, but pieces of a fill."""
-    at = np.unique(np.searchsorted(extents.stops, physical, side="right"))
+    at = distinct(np.searchsorted(extents.stops, physical, side="right"))
     starts = extents.stops - extents.rows.astype(np.int64)
     windows: list[_Window] = []
     for entry in at.tolist():
@@ -78,7 +78,7 @@ def _windows(extents: Extents, spec: TensorSpec, physical: Int64Array) -> list[_
             continue
         step = max(1, spec.chunk_nbytes // max(1, _row_nbytes(spec)))
         inside = physical[np.searchsorted(physical, start) : np.searchsorted(physical, stop)]
-        for piece in np.unique((inside - start) // step).tolist():
+        for piece in distinct((inside - start) // step).tolist():
             first = start + piece * step
             windows.append(_Window(first, min(stop, first + step), 0))
     return windows

@@ -18,6 +18,7 @@ from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
 from tensorlake.reading import Selection
 from tensorlake.types import Column, take
+from tensorlake.versions import distinct
 
 __all__ = ["append", "assign", "delete", "extend"]
 
@@ -66,7 +67,7 @@ def assign(session: Session, name: str, positions: Int64Array, values: Any) -> N
         transaction = session.staging()
         snapshot = session.snapshot()
         spec = snapshot.spec(name)
-        if len(np.unique(positions)) < len(positions):
+        if len(distinct(positions)) < len(positions):
             raise InvalidInputError(
                 f"an assignment to {name!r} names rows more than once; which value should win?\n"
                 "name every row once",
@@ -117,7 +118,7 @@ def delete(session: Session, selection: Selection, positions: Int64Array) -> int
     """Stage that rows (positions in ``selection``) are no longer shown."""
     with session.lock:
         transaction = session.staging()
-        rows = np.unique(selection.row_numbers(positions))
+        rows = distinct(selection.row_numbers(positions))
         if len(rows):
             transaction.delete(rows, selection.snapshot.physical(rows))
         return len(rows)

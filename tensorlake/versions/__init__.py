@@ -8,7 +8,7 @@ from tensorlake.versions.entries import fence_of, time_of
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.ranges import Ranges, ranges_of
+from tensorlake.versions.ranges import Ranges, distinct, ranges_of
 from tensorlake.versions.refs import (
     Resolved,
     Tag,
@@ -41,6 +41,7 @@ __all__ = [
     "create_dataset",
     "create_tag",
     "delete_tag",
+    "distinct",
     "fence_of",
     "find_conflicts",
     "list_branches",

@@ -46,7 +46,7 @@ from tensorlake.storage import Store, runtime
 from tensorlake.types import Column
 from tensorlake.versions.packs import PackReader, ScratchPages
 from tensorlake.versions.pending import PendingChunks, store_column
-from tensorlake.versions.ranges import Ranges, clip, no_ranges, ranges_of, rows_in, union
+from tensorlake.versions.ranges import Ranges, clip, distinct, no_ranges, ranges_of, rows_in, union
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 
@@ -340,7 +340,7 @@ class Transaction:
     async def _applied_rows(self, head: State, appended: int, sink: PageSink) -> Root[RowSegments]:
         gone, base = rows_in(self._staged.deleted), self.base_state.physical
         positions = await rows_of(head.rows, gone[gone < base], self._pages)
-        rows = await delete_rows(head.rows, np.unique(positions[positions >= 0]), self._pages, sink)
+        rows = await delete_rows(head.rows, distinct(positions[positions >= 0]), self._pages, sink)
         new = np.setdiff1d(np.arange(base, base + appended), gone) if len(gone) else None
         segments = (
             RowSegments.range(head.physical, head.physical + appended)
