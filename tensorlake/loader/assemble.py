@@ -19,6 +19,7 @@ import inspect
 import logging
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +56,9 @@ MAX_PIECE_ROWS = (
     8  # a piece of decoding is some milliseconds: long against a task, short at the end
 )
 PIECES_A_THREAD = 4
+# NumPy frees the interpreter for gathers of more than 500 rows: the plan goes on meanwhile.
+LATE_ROWS = 1024
+NOTHING_AHEAD: tuple[int, int, NDArray[Any]] = (0, 0, np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,9 @@ class Assembly:
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
     has_lost: bool = False  # some sample was skipped
+    ahead: dict[str, tuple[int, int, NDArray[Any]]] = field(
+        default_factory=dict[str, tuple[int, int, NDArray[Any]]]
+    )
     late_s: float = 0.0
     pieces_left: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -342,13 +349,23 @@ class Assembly:
 
     def _gathered(self, column: ColumnPlan, start: int, stop: int) -> NDArray[Any]:
         gather = self.gathers[column.name]
-        if self.how.is_late:
-            began = time.perf_counter()
-            values = gather.take(start, stop)
-            self.late_s += time.perf_counter() - began
-        else:
+        if not self.how.is_late:
             values = gather.take_slab(start, stop, self.how.slabs)
-        return values if column.linear is None else column.linear.apply(values)
+            return values if column.linear is None else column.linear.apply(values)
+        first, last, values = self.ahead.get(column.name, NOTHING_AHEAD)
+        if not (first <= start and stop <= last):
+            began = time.perf_counter()
+            first, last = start, max(stop, self._border_before(start + LATE_ROWS))
+            values = gather.take(first, last)
+            if column.linear is not None:
+                values = column.linear.apply(values)
+            self.ahead[column.name] = first, last, values
+            self.late_s += time.perf_counter() - began
+        return values[start - first : stop - first]
+
+    def _border_before(self, row: int) -> int:
+        borders = self.group.borders
+        return borders[bisect_right(borders, row) - 1]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
         if column.collate is None or column.dtype is None:

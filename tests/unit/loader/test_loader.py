@@ -54,6 +54,48 @@ def test_each_row_comes_once_with_its_own_values(pets, shuffle, batch_size):
     assert len(loader) == len(batches)
 
 
+@pytest.fixture(scope="module")
+def numbers():
+    """5000 rows of two columns: many batches a group, and several groups."""
+    dataset = tl.create("memory://loader-numbers", {"n": "int64", "row": tl.Array("uint8", (200,))})
+    rows = np.arange(5000)
+    dataset.extend({"n": rows, "row": np.repeat((rows % 251).astype(np.uint8)[:, None], 200, 1)})
+    dataset.commit("5000 rows")
+    return dataset
+
+
+@pytest.mark.parametrize("batch_size", [3, 300, 1500, 6000])
+def test_small_batches_hold_their_own_rows_however_many_are_gathered_at_once(numbers, batch_size):
+    loader = numbers.loader(batch_size=batch_size, shuffle=True, seed=batch_size)
+
+    batches = list(loader)
+    rows = np.concatenate([batch["n"] for batch in batches])
+
+    assert np.array_equal(np.sort(rows), np.arange(5000))
+    assert all((batch["row"] == (batch["n"] % 251)[:, None]).all() for batch in batches)
+    assert all(len(batch["n"]) == batch_size for batch in batches[:-1])
+
+
+def test_changing_a_batch_changes_no_other(numbers):
+    loader = numbers.loader(batch_size=50, columns=["n"])
+
+    sums = []
+    for batch in loader:
+        sums.append(int(batch["n"].sum()))
+        batch["n"][:] = -1
+
+    assert sum(sums) == sum(range(5000))
+
+
+def test_values_of_uniform_columns_are_mapped_in_the_batch(numbers):
+    decode = {"row": [tl.decode.ToFloat(), tl.decode.Cast("float16")]}
+
+    batch = next(iter(numbers.loader(batch_size=64, decode=decode, columns=["row"])))
+
+    assert batch["row"].dtype == np.float16
+    assert np.allclose(batch["row"][:, 0], np.arange(64) / 255, atol=1e-3)
+
+
 def test_a_view_is_streamed_in_its_own_order_and_repeats(pets):
     view = pets[[41, 7, 7, 3]]
 
