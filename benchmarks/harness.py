@@ -21,7 +21,16 @@ from pathlib import Path
 
 from benchmarks.data import REPOSITORY, Workspace
 
-__all__ = ["Benchmark", "Contender", "Goal", "Measurement", "Stopwatch", "run_alone", "run_rounds"]
+__all__ = [
+    "Benchmark",
+    "Contender",
+    "Goal",
+    "Measurement",
+    "Stopwatch",
+    "run_alone",
+    "run_rounds",
+    "warm_up",
+]
 
 RUN_TIMEOUT_S = 600
 
@@ -68,6 +77,21 @@ class Benchmark:
     contenders: tuple[Contender, ...]
     goals: tuple[Goal, ...] = ()
     prepare: Callable[[Workspace], None] | None = None
+
+
+def warm_up() -> None:
+    """Load what tensorlake loads when it is first used: imports are in no figure."""
+    import numpy as np
+
+    import tensorlake as tl
+
+    _ = tl.ingest
+    schema = {"image": tl.Image(codec="jpeg"), "x": tl.Array("float32", shape=(4,))}
+    with tl.create("memory://warm-up", schema) as ds:
+        ds.append({"image": np.zeros((16, 16, 3), np.uint8), "x": [0, 0, 0, 0]})
+        ds.commit("one row")
+        for _ in ds.torch(batch_size=1, decode={"image": tl.decode.Resize(8, 8)}):
+            pass
 
 
 @dataclass(slots=True)

@@ -10,7 +10,15 @@ from __future__ import annotations
 import os
 
 from benchmarks.data import Workspace, float_arrays, jpeg_paths
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, folder_nbytes, stopwatch
+from benchmarks.harness import (
+    Benchmark,
+    Contender,
+    Goal,
+    Measurement,
+    folder_nbytes,
+    stopwatch,
+    warm_up,
+)
 
 __all__ = ["BENCHMARKS"]
 
@@ -49,6 +57,7 @@ def jpegs_by_tensorlake_without_fsync(workspace: Workspace) -> Measurement:
 def _ingest_jpegs(workspace: Workspace, *, durability: str) -> Measurement:
     import tensorlake as tl
 
+    warm_up()
     paths = jpeg_paths(workspace)
     nbytes = sum(path.stat().st_size for path in paths)
     target = workspace.scratch("jpegs.tl")
@@ -66,6 +75,7 @@ def _ingest_jpegs(workspace: Workspace, *, durability: str) -> Measurement:
 def _floats_by_tensorlake(workspace: Workspace, columns: int) -> Measurement:
     import tensorlake as tl
 
+    warm_up()
     values = float_arrays(workspace, columns)
     target = workspace.scratch("floats.tl")
     with stopwatch() as watch:

@@ -11,7 +11,7 @@ import time
 from urllib.parse import urlsplit
 
 from benchmarks.data import LAKE, Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch
+from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
 from benchmarks.loading import IMAGES, count_images, image_dataset, image_loader
 
 __all__ = ["BENCHMARKS", "LATENCY_MS", "time_one_request"]
@@ -21,11 +21,9 @@ REQUESTS = 10
 
 
 def _whole_epoch(url: str, storage_options: dict[str, str] | None) -> Measurement:
-    import torch
-
     import tensorlake as tl
 
-    torch.zeros(1)  # torch's own first steps are in no figure
+    warm_up()
     with tl.open(url, read_only=True, storage_options=storage_options) as ds:
         loader = image_loader(ds)
         with stopwatch() as watch:
@@ -87,12 +85,10 @@ def ten_requests(workspace: Workspace) -> Measurement:
 
 
 def first_batch(workspace: Workspace) -> Measurement:
-    import torch
-
     import tensorlake as tl
     from tensorlake.testing import latency_server
 
-    torch.zeros(1)
+    warm_up()
     with latency_server(workspace.folder, latency_ms=LATENCY_MS) as server:
         url = server.s3_url(f"{LAKE}/{IMAGES}")
         options = server.storage_options
