@@ -24,6 +24,7 @@ from tensorlake.versions import (
     Resolved,
     State,
     Transaction,
+    check_writable,
     commit_under,
     loaded,
     publish_transaction,
@@ -166,6 +167,7 @@ class Session:
             )
         if self._is_committing:
             raise InvalidStateError("a commit of this handle is under way in another thread")
+        check_writable(self._head, url=self.store.url)
         if self._transaction is None:
             self._transaction = Transaction(
                 self.store, self._head, self.packs, self._committed.state

@@ -4,7 +4,7 @@ from tensorlake.versions.branching import create_branch
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.commit import CommitRequest, Published, loaded, publish_transaction
 from tensorlake.versions.creation import create_dataset, read_descriptor
-from tensorlake.versions.entries import fence_of, time_of
+from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.packs import PackReader
@@ -36,6 +36,7 @@ __all__ = [
     "State",
     "Tag",
     "Transaction",
+    "check_writable",
     "commit_under",
     "create_branch",
     "create_dataset",

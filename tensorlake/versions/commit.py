@@ -22,7 +22,7 @@ from tensorlake.errors import (
 from tensorlake.format import Changes, Entry, PackTotals
 from tensorlake.storage import runtime
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.entries import fence_of, following, microseconds
+from tensorlake.versions.entries import check_writable, fence_of, following, microseconds
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.state import State, state_of
@@ -92,6 +92,7 @@ def publish_transaction(
         head = runtime.run(loaded(came_between[-1], transaction.packs))
         head_state = state_of(head)
         _refuse_ended(log, head)
+        check_writable(head, url=log.store.url)
         _refuse_conflicts(transaction, log, changes, theirs, came_between)
         if races:
             taken_s = time.monotonic() - started

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import Entry, Fence, Parent
 
-__all__ = ["fence_of", "following", "microseconds", "now_microseconds", "time_of"]
+__all__ = ["check_writable", "fence_of", "following", "microseconds", "now_microseconds", "time_of"]
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -30,6 +31,20 @@ def time_of(entry: Entry) -> dt.datetime:
 def fence_of(entry: Entry) -> Fence:
     """The largest fence of the log up to this entry."""
     return entry.fence or Fence()
+
+
+def check_writable(entry: Entry, *, url: str) -> None:
+    """Refuse to build on an entry whose meaning a writer of this version would lose.
+
+    Raises:
+        UnsupportedFeatureError: It names a writer's feature that is unknown here.
+    """
+    if unknown := entry.features.unknown_write:
+        raise UnsupportedFeatureError(
+            f"{url!r} needs writers that know {', '.join(map(repr, unknown))};"
+            " this tensorlake can only read it\ninstall a newer tensorlake",
+            features=unknown,
+        )
 
 
 def following(before: Entry, *, branch: str, **members: Any) -> Entry:

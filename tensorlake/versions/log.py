@@ -22,6 +22,7 @@ from tensorlake.errors import (
     CorruptionError,
     StorageError,
     TensorlakeError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tensorlake.format import Entry, decode_name, entry_path, head_path
@@ -154,7 +155,7 @@ class BranchLog:
         try:
             data = await self.store.get(head_path(self.branch))
             return None if data is None else Entry.from_bytes(data, where="HEAD").seq
-        except CorruptionError as error:
+        except (CorruptionError, UnsupportedFeatureError) as error:
             _log.debug("hint of %s ignored: %s", self.branch, error)
             return None
 

@@ -170,7 +170,10 @@ class PackStage:
     async def settled(self) -> None:
         """As ``settle``, on the storage loop: wait until every pack is stored."""
         for _, upload in self._uploads:
-            await asyncio.wait([asyncio.wrap_future(upload)])
+            ended = asyncio.wrap_future(upload)
+            # settle() reports a failure; asyncio would report this copy of it once more, on stderr.
+            ended.add_done_callback(lambda future: future.cancelled() or future.exception())
+            await asyncio.wait([ended])
         self.settle()
 
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:

@@ -1,5 +1,9 @@
 """Publishing when the store does not answer, or not truthfully (format.md, tests 4-6)."""
 
+import gc
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -52,7 +56,9 @@ def test_a_lost_answer_leads_to_exactly_one_commit(store, dataset, fault, path):
 
 @pytest.mark.parametrize("path", ["packs/", "branches/"])
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.TIMED_OUT])
-def test_a_refused_put_leaves_the_changes_staged_for_another_try(store, dataset, fault, path):
+def test_a_refused_put_leaves_the_changes_staged_for_another_try(
+    store, dataset, fault, path, caplog
+):
     """Test 6: an error of the store is reported; nothing is lost, nothing appears twice."""
     store.inject(fault, call="put_if_absent", path=path)
 
@@ -61,6 +67,9 @@ def test_a_refused_put_leaves_the_changes_staged_for_another_try(store, dataset,
 
     assert values(store) == [0]
     assert dataset["x"][:].tolist() == [0, 1]
+    gc.collect()
+    wait_for_hints()
+    assert not caplog.records  # reported once, by the exception
     assert dataset.commit("again").version == "main@2"
     assert values(store) == [0, 1]
 
@@ -146,6 +155,25 @@ def test_an_unknown_outcome_that_another_overtook_publishes_once(store, dataset)
 
     assert commit.version == "main@3"
     assert values(store) == [0, 10, 1]
+
+
+def test_a_commit_that_is_interrupted_is_finished_by_the_next(store, dataset):
+    """Ctrl-C while a pack is being sent: the next commit waits for it, whatever comes of it."""
+    main, noticed = threading.main_thread().ident, threading.Event()
+    assert main is not None
+    store.before("put_if_absent", lambda: signal.pthread_kill(main, signal.SIGINT), path="packs/")
+    store.before("put_if_absent", lambda: noticed.wait(20), path="packs/")
+    store.inject(Fault.REFUSED, call="put_if_absent", path="packs/")
+
+    with pytest.raises(KeyboardInterrupt):
+        dataset.commit("second")
+    noticed.set()
+    with pytest.raises(StorageError):
+        dataset.commit("again: the pack was refused")
+    commit = dataset.commit("at last")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
 
 
 def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
