@@ -25,7 +25,7 @@ from tensorlake.errors import (
     UncommittedChangesError,
     UnsupportedFeatureError,
 )
-from tensorlake.reading import Selection
+from tensorlake.reading import Reader, Selection
 from tensorlake.types import NO_DEFAULT, SampleType
 from tensorlake.versions import CommitRequest, Tag
 
@@ -319,6 +319,13 @@ class Dataset(Readable):
         from tensorlake.dataset.open import reopen
 
         return reopen, (self.session.place(self.session.snapshot()),)
+
+    def _repin(self) -> Callable[[str], tuple[Selection, Reader]]:
+        def at(version: str) -> tuple[Selection, Reader]:
+            then = Dataset(versioning.at(self.session, version))
+            return then.selection(), then.reader()
+
+        return at
 
     def _with_rows(self, positions: Int64Array) -> View:
         return View(self.session, self.selection().with_rows(positions))

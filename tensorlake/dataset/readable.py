@@ -7,7 +7,7 @@ selection follows its handle (staged changes included); a View's is frozen.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -238,9 +238,12 @@ class Readable(ABC):
         from tensorlake.loader import make_loader
 
         selection = self.selection()
-        return make_loader(
-            selection, self.session.reader(selection.snapshot), framework=framework, **arguments
-        )
+        reader = self.session.reader(selection.snapshot)
+        return make_loader(selection, reader, framework=framework, repin=self._repin(), **arguments)
+
+    def _repin(self) -> Callable[[str], tuple[Selection, Reader]] | None:
+        """How a loader reaches the version that its state recorded; None where only this one is."""
+        return None
 
     # Out
 

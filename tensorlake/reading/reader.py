@@ -52,7 +52,6 @@ class Reader:
     def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
         self.snapshot = snapshot
         self._cache = cache or ChunkCache()
-        self._indexes: dict[str, ChunkIndex] = {}
 
     @property
     def store(self) -> Store:
@@ -67,11 +66,7 @@ class Reader:
 
     def index(self, tensor: str) -> ChunkIndex:
         """The tensor's extents, ready to be searched."""
-        found = self._indexes.get(tensor)
-        if found is None:
-            extents = self.snapshot.extents(self.snapshot.spec(tensor).id)
-            found = self._indexes.setdefault(tensor, ChunkIndex(extents))
-        return found
+        return self.snapshot.chunk_index(self.snapshot.spec(tensor).id)
 
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
         """Read a chunk's bytes by one request, and verify them."""

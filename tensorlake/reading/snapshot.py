@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import StaleViewError
 from tensorlake.format import Entry, Extents, RowSegments, Schema, SegmentKind, TensorSpec, rows_of
+from tensorlake.reading.chunks import ChunkIndex
 from tensorlake.storage import ForkLock, runtime
 from tensorlake.versions import PackReader, State, state_of, table_of
 
@@ -78,6 +79,7 @@ class Snapshot:
         self._segments: RowSegments | None = None
         self._physical: Int64Array | None = None
         self._extents: dict[str, Extents] = {}
+        self._chunk_indexes: dict[str, ChunkIndex] = {}
 
     @classmethod
     def of_entry(cls, entry: Entry, packs: PackReader, *, branch: str) -> Snapshot:
@@ -154,6 +156,14 @@ class Snapshot:
             loaded = self._load(table_of(self.state.roots[tensor_id], self.packs.pages))
             with self._lock:
                 found = self._extents.setdefault(tensor_id, loaded)
+        return found
+
+    def chunk_index(self, tensor_id: str) -> ChunkIndex:
+        """A tensor's extents, ready to be searched; made once."""
+        found = self._chunk_indexes.get(tensor_id)
+        if found is None:
+            made = ChunkIndex(self.extents(tensor_id))
+            found = self._chunk_indexes.setdefault(tensor_id, made)
         return found
 
     def zones(self, tensor: str) -> Zones | None:
