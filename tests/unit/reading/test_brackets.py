@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,10 +96,10 @@ SELECTIONS = [
 ]
 
 
-def chosen(selection: object) -> list[int]:
+def chosen(selection: Any) -> list[int]:
     if isinstance(selection, slice):
         return list(range(ROWS))[selection]
-    listed = np.asarray(list(selection))  # type: ignore[call-overload]
+    listed = np.asarray(list(selection))
     if listed.dtype == bool:
         return np.flatnonzero(listed).tolist()
     return [int(row) % ROWS for row in listed.tolist()]
