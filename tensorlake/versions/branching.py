@@ -27,7 +27,7 @@ async def create_branch(store: Store, name: str, *, source_branch: str, source: 
         InvalidInputError: The name was used before, by a branch or a tag.
         SnapshotExpiredError: The version was given up meanwhile.
     """
-    check_name(name)
+    name = check_name(name)
     log = BranchLog(store, name)
     if await store.head(tag_path(name)) is not None:
         message = f"{name!r} is, or was, a tag of {store.url!r}; choose another name"

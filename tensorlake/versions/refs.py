@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +135,7 @@ async def create_tag(
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
         SnapshotExpiredError: The version was given up while the tag was made.
     """
-    check_name(name)
+    name = check_name(name)
     if name.startswith("pin-"):
         message = f"tag {name!r}: names that start with 'pin-' are reserved; choose another"
         raise InvalidInputError(message, tag=name)
@@ -160,11 +161,17 @@ async def create_tag(
     return tag
 
 
-def check_name(name: str) -> None:
-    """Refuse a name of a branch or tag that a version text could not say."""
+def normal_name(name: str) -> str:
+    """Write a name as the log and its objects do: one name, one spelling."""
+    return unicodedata.normalize("NFC", name)
+
+
+def check_name(name: str) -> str:
+    """Return a new branch's or tag's name; refuse one that a version text could not say."""
     if "@" in name:
         message = f"the name {name!r} has an '@', as only versions have; leave it out"
         raise InvalidInputError(message, name=name)
+    return normal_name(name)
 
 
 def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
@@ -196,7 +203,7 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
     """
     if isinstance(version, dt.datetime):
         return await _at_time(store, version)
-    name = MAIN if version is None else version
+    name = MAIN if version is None else normal_name(version)
     branch, at, number = name.rpartition("@")
     if at and number.isascii() and number.isdigit():
         entry = await BranchLog(store, branch).entry(int(number))
