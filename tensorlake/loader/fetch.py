@@ -36,6 +36,7 @@ __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
 IN_FLIGHT_REQUESTS = 64
+HELD_BACK_NBYTES = 4 << 20
 RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
 GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
@@ -75,6 +76,7 @@ class ChunkFetcher:
         self._requests: set[Future[list[Buffer]]] = set()
         self._nbytes = 0
         self._is_local = reader.store.is_local
+        self._is_held_back = False
         self._is_closed = False
 
     def load(self, chunks: Iterable[tuple[str, int]]) -> list[Future[None]]:
@@ -103,6 +105,17 @@ class ChunkFetcher:
             self._workers.submit(partial(self._guard, load, partial(self._map, load)))
             return load, False
         return load, True
+
+    def hold_back(self) -> None:
+        """Keep requests few for now: something is awaited that they would be in the way of."""
+        with self._lock:
+            self._is_held_back = True
+
+    def go_on(self) -> None:
+        """End ``hold_back``."""
+        with self._lock:
+            self._is_held_back = False
+        self._start_requests()
 
     def close(self) -> None:
         """Cancel what is in flight; nothing is started any more."""
@@ -135,9 +148,9 @@ class ChunkFetcher:
                     return
                 run = next_run(self._waiting)
                 start, stop = run_span(run)
+                most = HELD_BACK_NBYTES if self._is_held_back else self._max_nbytes
                 is_full = (
-                    len(self._requests) >= self._max_requests
-                    or self._nbytes + stop - start > self._max_nbytes
+                    len(self._requests) >= self._max_requests or self._nbytes + stop - start > most
                 )
                 if is_full and self._requests:
                     return

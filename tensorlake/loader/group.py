@@ -46,7 +46,8 @@ class GroupRows:
 class Group:
     """Batches to be made; ``batches`` is set once, with them or with what went wrong.
 
-    ``own`` holds the samples of tensors that are read by row and not by chunk.
+    ``own`` holds the samples of tensors that are read by row and not by chunk; ``by_row`` names
+    those of them that other groups read by chunk.
     """
 
     shares: list[Share]
@@ -54,6 +55,7 @@ class Group:
     rows: Int64Array  # of the version
     physical: Int64Array
     tensors: dict[str, GroupRows]
+    by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     nbytes: int = 0  # what it counts against the prefetch
     batches: Future[list[MakeBatch]] = field(default_factory=Future[list[MakeBatch]])

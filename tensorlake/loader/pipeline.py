@@ -3,7 +3,8 @@
     producer thread   plans segments, pins chunks, asks for those missing, queues the group
     storage loop      the requests
     worker threads    decode chunks, gather, decode pictures, transform
-    reader threads    rows read by themselves (sparse tensors of remote datasets)
+    reader threads    rows read by themselves: sparse tensors of remote datasets, and the large
+                      samples of a pass's first group, which need not wait for whole chunks
     consumer          takes groups from the queue in plan order and waits for their batches
 
 ``prefetch_nbytes`` bounds all that waits between fetch and user; two groups are always allowed,
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import Group, MakeBatch, add_own, plan_groups, shares_by_segment
+from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
 
 if TYPE_CHECKING:
@@ -70,8 +72,11 @@ class Pipeline:
         self._setup = setup
         self._shares = shares
         self.workers = WorkerThreads(setup.workers, name="tensorlake-loader", on_crash=self.fail)
+        self._is_local = setup.reader.store.is_local
         self._readers = WorkerThreads(
-            READ_THREADS if setup.sparse else 0, name="tensorlake-loader-read", on_crash=self.fail
+            0 if self._is_local else READ_THREADS,
+            name="tensorlake-loader-read",
+            on_crash=self.fail,
         )
         self._fetcher = ChunkFetcher(setup.reader, setup.cache, self.workers, setup.counters)
         self._queue: SimpleQueue[Group | BaseException | None] = SimpleQueue()
@@ -124,7 +129,8 @@ class Pipeline:
     def release(self, group: Group) -> None:
         """Give back the chunks of a group that no longer needs them."""
         for tensor in self._setup.dense:
-            self._setup.cache.unpin(tensor, group.tensors[tensor].used)
+            if tensor not in group.by_row:
+                self._setup.cache.unpin(tensor, group.tensors[tensor].used)
 
     def fail(self, error: BaseException) -> None:
         """End the pass with an error that belongs to no group."""
@@ -152,6 +158,7 @@ class Pipeline:
 
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
+        is_first = True
         try:
             for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
                 with setup.counters.timed("plan_s"):
@@ -164,6 +171,9 @@ class Pipeline:
                         tensors=setup.dense,
                     )
                 for group in groups:
+                    if is_first and not self._is_local:
+                        group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
+                    is_first = False
                     missing = self._pin(group)
                     if not self._admit(group):
                         return
@@ -178,6 +188,7 @@ class Pipeline:
         missing = [
             (tensor, number)
             for tensor in self._setup.dense
+            if tensor not in group.by_row
             for number in cache.pin(tensor, group.tensors[tensor].used)
         ]
         stored = sum(int(cache.tensors[tensor].keys[number].nbytes) for tensor, number in missing)
@@ -186,8 +197,7 @@ class Pipeline:
 
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""
-        is_local = self._setup.reader.store.is_local
-        most_groups = MAX_LOCAL_GROUPS if is_local else MAX_REMOTE_GROUPS
+        most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
 
         def may_start() -> bool:
             groups = len(self._waiting_groups)
@@ -205,8 +215,12 @@ class Pipeline:
 
     def _launch(self, group: Group, missing: list[tuple[str, int]], assembler: Assembler) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
+        if group.by_row:
+            # Its bytes, and the processors that decode them, are not shared with what comes later.
+            self._fetcher.hold_back()
+            group.batches.add_done_callback(lambda _: self._fetcher.go_on())
         needs = self._fetcher.load(missing)
-        for tensor in self._setup.sparse:
+        for tensor in (*self._setup.sparse, *group.by_row):
             needs.append(need := Future[None]())
             self._readers.submit(partial(self._read_rows, group, tensor, need))
         start = partial(self.workers.submit, partial(assembler.start, group))

@@ -4,6 +4,10 @@ Whole chunks are right nearly always: they are few requests, they are verified a
 and a local dataset maps them for nothing. A tensor of a remote dataset is read by row when its
 chunks do not fit the cache, its rows are large enough to be worth a request each, and the order
 is shuffled, so that a chunk would be fetched for a row or two, again and again.
+
+The first group of a pass is another matter: nothing overlaps with waiting for it. A shuffled one
+needs a few rows of many chunks, and its large samples are read by row while the chunks come for
+the groups after it.
 """
 
 from __future__ import annotations
@@ -11,15 +15,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tensorlake.loader.chunks import ChunkCache
+    from tensorlake.loader.group import Group
     from tensorlake.loader.plan import Order
     from tensorlake.loader.source import Reader
 
-__all__ = ["row_nbytes_of", "shape_bounds", "sparse_tensors"]
+__all__ = ["early_by_row", "row_nbytes_of", "shape_bounds", "sparse_tensors"]
 
 # Chunk indexes record units, which can be read and verified alone, from this mean size on.
 UNIT_NBYTES = 4 << 10
 # A selection with fewer of the rows than this touches most chunks for little of each.
 SPARSE_SHARE = 1 / 16
+# Chunks this many times the rows of the first group are not waited for.
+EARLY_RATIO = 4
 
 
 def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
@@ -66,4 +74,21 @@ def sparse_tensors(
             chosen.append(tensor)
         else:
             left -= min(left, stored)
+    return tuple(chosen)
+
+
+def early_by_row(
+    group: Group, cache: ChunkCache, reader: Reader, tensors: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Choose the tensors that the first group of a pass reads by row, and not by chunk."""
+    chosen: list[str] = []
+    for tensor in tensors:
+        chunks, used = cache.tensors[tensor], group.tensors[tensor].used
+        missing = [chunks.keys[number] for number in used.tolist() if not chunks.is_loaded[number]]
+        if len(missing) < len(used) or any(key.is_fill for key in missing):
+            continue
+        row_nbytes = row_nbytes_of(reader, (tensor,))
+        stored = sum(int(key.nbytes) for key in missing)
+        if row_nbytes >= UNIT_NBYTES and stored > EARLY_RATIO * row_nbytes * len(group.rows):
+            chosen.append(tensor)
     return tuple(chosen)

@@ -188,3 +188,34 @@ def test_an_object_that_is_gone_is_an_error_that_names_it(store):
 
     with pytest.raises(SnapshotExpiredError, match=key.pack.path):
         list(loader)
+
+
+def test_the_first_batch_of_a_shuffled_pass_reads_its_pictures_by_row(store):
+    local = fill(tl.create("memory://loader-early", SCHEMA))
+    arguments = {"batch_size": 8, "shuffle": True, "seed": 3, "columns": COLUMNS, "decode": DECODE}
+    expected = list(local.loader(**arguments))
+
+    got = list(open_on(store).loader(**arguments))
+
+    # Four chunks of pictures, and the eight pictures of the first batch beside them.
+    assert store.count("get_range", "get_ranges") >= 8
+    for one, other in zip(got, expected, strict=True):
+        for name in COLUMNS:
+            assert np.array_equal(one[name], other[name]), name
+
+
+def test_a_pass_in_stored_order_reads_nothing_by_row(store):
+    batches = list(open_on(store).loader(batch_size=100, columns=["image"], decode=DECODE))
+
+    assert len(batches) == ROWS // 100
+    assert store.count("get_range", "get_ranges") == 4
+
+
+def test_a_pass_left_after_its_first_batch_ends_with_nothing_held_back(store):
+    loader = open_on(store).loader(batch_size=8, shuffle=True, columns=["image"], decode=DECODE)
+
+    for _ in loader:
+        break
+    rest = sum(len(batch["image"]) for batch in loader)
+
+    assert rest == ROWS
