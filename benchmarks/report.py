@@ -39,7 +39,7 @@ class Spread:
 
 
 def _short(value: float) -> str:
-    if value >= 10_000:
+    if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
