@@ -120,7 +120,7 @@ def write_page(
         pictures = f"the JPEGs of `{workspace.images.name}`, each under several names"
     lines = [
         "# Benchmarks",
-        "Made by `make bench`; the code is in `benchmarks/`. Each run is a fresh process; a round",
+        "Made by `make bench ARGS=--write`; the code is in `benchmarks/`. A run is a fresh process; a round",
         "runs every contender once; a ratio is taken within a round. Figures are the median, with",
         f"the least and the greatest, of {rounds} rounds. Absolute numbers depend on the machine;",
         "ratios less so.",
