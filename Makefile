@@ -50,7 +50,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup ## from files to a trained model, on data in this repository, in about a minute
-	@$(BIN)/python examples/demo.py $(ARGS)
+	@$(BIN)/python examples/demo.py --lake $(LAKE) $(ARGS)
 
 serve: setup ## open the viewer on what the demo made (LAKE=… for another lake)
 	@test -e $(LAKE) || { echo "make: there is no lake at '$(LAKE)' yet; run: make demo" >&2; exit 1; }
@@ -78,7 +78,7 @@ test-extras: setup ## the tests that need a heavy extra
 soak: setup ## the tests that take minutes: kill -9 in a loop, long random histories
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
-bench: setup ## the figures of docs/benchmarks.md, side by side with what they are compared to
+bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
