@@ -91,6 +91,11 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
         raise
 
 
+def is_loop_thread() -> bool:
+    """Whether this is the loop's own thread, which must never wait for what it runs itself."""
+    return _current is not None and threading.current_thread() is _current.thread
+
+
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Start a coroutine on the loop thread and return at once; the future tells how it ended."""
     return asyncio.run_coroutine_threadsafe(coroutine, _loop_thread().loop)

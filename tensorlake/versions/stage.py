@@ -103,7 +103,11 @@ class PackStage:
         """How many packs were stored under another name: what cites them must be built again."""
 
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
-        """Place a chunk; the one extent returned says where it is."""
+        """Place a chunk; the one extent returned says where it is.
+
+        May wait for packs on their way, so never call it on the storage loop, which sends them.
+        """
+        assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self.settle(in_flight=UPLOADS_IN_FLIGHT)
         return Extents.of_blob(blob, pack, offset, read_as=read_as)

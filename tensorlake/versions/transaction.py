@@ -243,27 +243,30 @@ class Transaction:
         staged = self._staged
         if staged.pending_rows == 0:
             return staged.working
-        state, count = staged.working, staged.pending_rows
-        roots = runtime.run(self._appended_roots(state))
-        visible = RowSegments.range(state.physical, state.physical + count)
-        born = state.physical - self.base_state.physical
-        born_here = RowIdRuns.run(count, self.txid, born)
-        grown = State(
-            schema=state.schema,
-            roots=roots,
-            rows=runtime.run(tree.append(state.rows, visible, self._pages, self._scratch)),
-            row_ids=runtime.run(tree.append(state.row_ids, born_here, self._pages, self._scratch)),
-            physical=state.physical + count,
-        )
+        # Here, in the caller's thread: making chunks may wait for packs that the loop sends.
+        sealed = {
+            spec.id: Extents.concat(staged.pending[spec.id].seal(self.stage))
+            for spec in staged.working.schema.tensors
+        }
+        grown = runtime.run(self._grown(staged.working, staged.pending_rows, sealed))
         self._staged = replace(staged, working=grown, pending_rows=0, pending={})
         return grown
 
-    async def _appended_roots(self, state: State) -> dict[str, ExtentRoot]:
-        roots = dict(state.roots)
-        for spec in state.schema.tensors:
-            extents = Extents.concat(self._staged.pending[spec.id].seal(self.stage))
-            roots[spec.id] = await tree.append(roots[spec.id], extents, self._pages, self._scratch)
-        return roots
+    async def _grown(self, state: State, count: int, extents: Mapping[str, Extents]) -> State:
+        """Add rows at the end, one table of extents a tensor."""
+        pages, scratch = self._pages, self._scratch
+        visible = RowSegments.range(state.physical, state.physical + count)
+        born = RowIdRuns.run(count, self.txid, state.physical - self.base_state.physical)
+        return State(
+            schema=state.schema,
+            roots={
+                id_: await tree.append(root, extents[id_], pages, scratch)
+                for id_, root in state.roots.items()
+            },
+            rows=await tree.append(state.rows, visible, pages, scratch),
+            row_ids=await tree.append(state.row_ids, born, pages, scratch),
+            physical=state.physical + count,
+        )
 
     def changes(self) -> Changes:
         """What a commit would record as changed, by physical rows of the base."""

@@ -256,3 +256,18 @@ def test_index_pages_that_fill_a_pack_do_not_wait_on_the_loop_that_sends_it(stor
     run(build(), timeout_s=60)
 
     assert stage.pack_count == UPLOADS_IN_FLIGHT + 2
+
+
+def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(monkeypatch):
+    """What waits becomes chunks in the caller's thread, however few packs may be on their way."""
+    monkeypatch.setattr("tensorlake.versions.stage.PACK_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.stage.UPLOADS_IN_FLIGHT", 0)
+    ds = tl.create("memory://stage-few-uploads", {"x": "int64", "text": "str"})
+    ds.extend({"x": [1, 2], "text": ["a", "b"]})
+    commit = threading.Thread(target=ds.commit, daemon=True)
+
+    commit.start()
+    commit.join(timeout=30)
+
+    assert not commit.is_alive()
+    assert tl.open("memory://stage-few-uploads")["x"][:].tolist() == [1, 2]
