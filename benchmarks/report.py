@@ -120,10 +120,10 @@ def write_page(
         pictures = f"the JPEGs of `{workspace.images.name}`, each under several names"
     lines = [
         "# Benchmarks",
-        "Made by `make bench ARGS=--write`; the code is in `benchmarks/`. A run is a fresh process;",
-        "a round runs every contender once; a ratio is taken within a round. Figures are the median,",
-        f"with the least and the greatest, of {rounds} rounds. Absolute numbers depend on the",
-        "machine; ratios less so.",
+        "Made by `make bench ARGS=--write`; the code is in `benchmarks/`. A run is a process of",
+        "its own; a round runs every contender once, and ratios are taken within a round. Figures",
+        f"are the median, with the least and the greatest, of {rounds} rounds. Absolute numbers",
+        "depend on the machine; ratios less so.",
         "",
         *(f"- {key}: {value}" for key, value in machine.items()),
         f"- pictures: {workspace.num_images}, {pictures}",
