@@ -15,7 +15,7 @@ from typing import Any
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.format import Entry
 from tensorlake.reading import ChunkCache, Reader, Snapshot
-from tensorlake.storage import ForkLock, Store, runtime
+from tensorlake.storage import ForkLock, LocalStore, Store, runtime
 from tensorlake.versions import (
     BranchLog,
     CommitKeys,
@@ -169,6 +169,8 @@ class Session:
             raise InvalidStateError("a commit of this handle is under way in another thread")
         check_writable(self._head, url=self.store.url)
         if self._transaction is None:
+            if isinstance(self.store, LocalStore):
+                self.store.check_writable()  # elsewhere it would cost a request
             self._transaction = Transaction(
                 self.store, self._head, self.packs, self._committed.state
             )

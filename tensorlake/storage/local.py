@@ -182,6 +182,16 @@ class LocalStore:
             raise short(path, self.url, start=start, stop=stop, received=received)
         return view[start:stop]
 
+    def check_writable(self) -> None:
+        """Refuse early what the first write would refuse; a folder asks nothing for it.
+
+        Raises:
+            AccessError: Objects may not be added here.
+        """
+        if os.path.isdir(self._root) and not os.access(self._root, os.W_OK | os.X_OK):
+            denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            raise self._translated(denied, "add", "to the folder") from None
+
     def clone(self) -> LocalStore:
         return LocalStore(self._root, durability=self._durability)
 

@@ -2,6 +2,9 @@
 
 import os
 import stat
+import tempfile
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,14 +271,63 @@ def test_a_schema_that_cannot_be_makes_nothing(tmp_path, schema):
     assert not tl.exists(str(tmp_path / "new"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything")
-def test_no_permission_is_an_access_error(tmp_path):
-    folder = tmp_path / "pets"
-    tl.create(str(folder), {"x": "int64"}).close()
-    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+@pytest.fixture
+def open_folder():
+    """A folder that everybody may look into, unlike those of tmp_path."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
-    with pytest.raises(tl.AccessError, match="pets"):
-        tl.open(str(folder)).append({"x": 1})
+
+def as_nobody(act):
+    """Run something in a child without rights; what it raised, as "Class: message"."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is meant
+        child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            act()
+            os.write(writing, b"nothing")
+        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        said = answer.read()
+    os.waitpid(child, 0)
+    return said
+
+
+NOBODY = 65534
+
+
+def test_no_permission_to_write_is_an_access_error_at_the_first_staged_change(open_folder):
+    url = str(open_folder / "pets")
+    tl.create(url, {"x": "int64"}).close()
+    Path(url).chmod(stat.S_IRUSR | stat.S_IXUSR | stat.S_IROTH | stat.S_IXOTH)
+
+    said = as_nobody(lambda: tl.open(url).append({"x": 1}))
+
+    assert said.startswith("AccessError: may not add")
+    assert url in said
+
+
+def test_no_permission_to_read_is_an_access_error(open_folder):
+    url = str(open_folder / "pets")
+    tl.create(url, {"x": "int64"}).close()
+    Path(url).chmod(0)
+
+    said = as_nobody(lambda: tl.open(url))
+    Path(url).chmod(0o755)
+
+    assert said.startswith("AccessError: may not")
+    assert url in said
 
 
 @pytest.mark.parametrize("version", ["main@99", "nope", "main@x", "main@²", "fix@0"])
