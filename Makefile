@@ -82,6 +82,7 @@ bench: setup ## the figures, beside what they are compared to (ARGS=--write: int
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
+	$(BIN)/python -m pip install --quiet -c constraints.txt '.[docs]'
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
 
 viewer: $(STATIC) ## build the browser viewer into the server's package (needs npm)
