@@ -36,7 +36,6 @@ __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
 IN_FLIGHT_REQUESTS = 64
-HELD_BACK_NBYTES = 4 << 20
 RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
 GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
@@ -76,7 +75,7 @@ class ChunkFetcher:
         self._requests: set[Future[list[Buffer]]] = set()
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._is_held_back = False
+        self._most_nbytes = in_flight_nbytes
         self._is_closed = False
 
     def load(self, chunks: Iterable[tuple[str, int]]) -> list[Future[None]]:
@@ -106,15 +105,15 @@ class ChunkFetcher:
             return load, False
         return load, True
 
-    def hold_back(self) -> None:
-        """Keep requests few for now: something is awaited that they would be in the way of."""
+    def hold_back(self, nbytes: int) -> None:
+        """Start no more than so many bytes for now: something else is awaited."""
         with self._lock:
-            self._is_held_back = True
+            self._most_nbytes = nbytes
 
     def go_on(self) -> None:
         """End ``hold_back``."""
         with self._lock:
-            self._is_held_back = False
+            self._most_nbytes = self._max_nbytes
         self._start_requests()
 
     def close(self) -> None:
@@ -144,13 +143,13 @@ class ChunkFetcher:
     def _start_requests(self) -> None:
         while True:
             with self._lock:
-                if self._is_closed or not self._waiting:
+                if self._is_closed or not self._waiting or not self._most_nbytes:
                     return
                 run = next_run(self._waiting)
                 start, stop = run_span(run)
-                most = HELD_BACK_NBYTES if self._is_held_back else self._max_nbytes
                 is_full = (
-                    len(self._requests) >= self._max_requests or self._nbytes + stop - start > most
+                    len(self._requests) >= self._max_requests
+                    or self._nbytes + stop - start > self._most_nbytes
                 )
                 if is_full and self._requests:
                     return

@@ -45,6 +45,7 @@ MIN_GROUPS = 2
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
+EARLY_NBYTES = 4 << 20  # in flight for later groups while the first one's rows are read
 JOIN_TIMEOUT_S = 30.0
 
 
@@ -215,13 +216,17 @@ class Pipeline:
 
     def _launch(self, group: Group, missing: list[tuple[str, int]], assembler: Assembler) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
-        if group.by_row:
-            # Its bytes, and the processors that decode them, are not shared with what comes later.
-            self._fetcher.hold_back()
-            group.batches.add_done_callback(lambda _: self._fetcher.go_on())
         needs = self._fetcher.load(missing)
+        # While rows of the first group are on their way, what comes later gets little of the
+        # line, and while they are decoded nothing of the processors.
+        early = Countdown(len(group.by_row), partial(self._rows_arrived, group))
+        if group.by_row:
+            self._fetcher.hold_back(EARLY_NBYTES)
+            group.batches.add_done_callback(lambda _: self._fetcher.go_on())
         for tensor in (*self._setup.sparse, *group.by_row):
             needs.append(need := Future[None]())
+            if tensor in group.by_row:
+                need.add_done_callback(lambda _: early())
             self._readers.submit(partial(self._read_rows, group, tensor, need))
         start = partial(self.workers.submit, partial(assembler.start, group))
         if not needs:
@@ -230,6 +235,10 @@ class Pipeline:
         countdown = Countdown(len(needs), start)
         for need in needs:
             need.add_done_callback(partial(_needed, group, countdown))
+
+    def _rows_arrived(self, group: Group) -> None:
+        if not group.batches.done():  # done already: it failed, and the pass is ending
+            self._fetcher.hold_back(0)
 
     def _read_rows(self, group: Group, tensor: str, need: Future[None]) -> None:
         try:

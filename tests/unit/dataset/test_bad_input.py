@@ -283,7 +283,7 @@ def as_nobody(act):
     """Run something in a child without rights; what it raised, as "Class: message"."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is meant
+        warnings.simplefilter("ignore")  # Python's and JAX's, of forks: the child runs only this
         child = os.fork()
     if child == 0:
         try:
