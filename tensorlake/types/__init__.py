@@ -23,7 +23,7 @@ from tensorlake.types.column import (
 )
 from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
 from tensorlake.types.embedding import Embedding
-from tensorlake.types.file import File
+from tensorlake.types.file import File, OwnedBlock
 from tensorlake.types.image import Image
 from tensorlake.types.image_header import ImageHeader, parse_jpeg_header, parse_png_header
 from tensorlake.types.json_value import Json
@@ -53,6 +53,7 @@ __all__ = [
     "Label",
     "LabelArray",
     "Layout",
+    "OwnedBlock",
     "QueryKind",
     "Ragged",
     "RaggedColumn",

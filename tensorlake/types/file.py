@@ -6,6 +6,7 @@ reads a file. Files are local: samples on object stores are fetched by ingestion
 
 from __future__ import annotations
 
+import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from tensorlake.types.rejection import describe_value, dtype_mismatch, unreadabl
 if TYPE_CHECKING:
     from tensorlake.types.rejection import Place
 
-__all__ = ["BinaryReader", "File", "given_bytes"]
+__all__ = ["BinaryReader", "File", "OwnedBlock", "given_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,23 @@ class BinaryReader(Protocol):
         ...
 
 
+class OwnedBlock(mmap.mmap):
+    """Memory that was filled once and that nobody writes to any more: ingestion's."""
+
+
 def given_bytes(sample: Any, place: Place, position: int) -> bytes | memoryview | None:
     """Return the bytes that a path, File, bytes or file object stands for; None for others.
 
-    What the caller could still change is copied; a read-only view is taken as it is.
+    What the caller could still change is copied, also behind a read-only view; views of an
+    ``OwnedBlock`` are taken as they are.
 
     Raises:
         InvalidInputError: The file cannot be read.
         DTypeMismatchError: A file object gave text.
     """
-    if isinstance(sample, bytes) or (isinstance(sample, memoryview) and sample.readonly):
+    if isinstance(sample, bytes):
+        return sample
+    if isinstance(sample, memoryview) and isinstance(sample.obj, OwnedBlock):
         return sample
     if isinstance(sample, (bytearray, memoryview)):
         return bytes(sample)

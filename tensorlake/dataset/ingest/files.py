@@ -11,7 +11,7 @@ import mmap
 import os
 from collections.abc import Sequence
 
-from tensorlake.types import Buffer
+from tensorlake.types import Buffer, OwnedBlock
 
 __all__ = ["read_files"]
 
@@ -35,11 +35,11 @@ def read_files(paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
     return buffers
 
 
-def _block(nbytes: int) -> mmap.mmap:
+def _block(nbytes: int) -> OwnedBlock:
     if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return mmap.mmap(-1, nbytes)
+        return OwnedBlock(-1, nbytes)
     # Private: what may be shared with a child is shared memory, which has small pages.
-    block = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block = OwnedBlock(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if nbytes >= HUGE_PAGE_NBYTES:
         block.madvise(mmap.MADV_HUGEPAGE)
     return block

@@ -468,3 +468,14 @@ def test_arrays_that_were_read_are_not_the_caches():
     with pytest.raises(ValueError, match="read-only"):
         read[0] = 9
     assert dataset["x"][0] == 0
+
+
+def test_a_read_only_view_of_a_buffer_that_changes_later_is_copied():
+    ds = tl.create("memory://writing-read-only-view", {"blob": tl.Bytes()})
+    buffer = bytearray(b"as given")
+
+    ds.append({"blob": memoryview(buffer).toreadonly()})
+    buffer[:] = b"changed!"
+    ds.commit()
+
+    assert tl.open("memory://writing-read-only-view")["blob"][0] == b"as given"
