@@ -4,8 +4,6 @@ A type is a `ColumnType`. NULL as a literal has the type of a JSON value that is
 (`NULL_TYPE`), which compares with everything and is adopted by whatever stands beside it.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from tensorlake_query.source import ColumnType
@@ -52,16 +50,6 @@ def number(
     """Return the type of numbers, or truth values where `dtype` is bool."""
     name = np.dtype(dtype).name
     return ColumnType("bool" if name == "bool" else "number", name, shape, nullable=nullable)
-
-
-def with_shape(column_type: ColumnType, shape: Shape) -> ColumnType:
-    """Return the same type for samples of another shape."""
-    return replace(column_type, shape=shape)
-
-
-def is_array(column_type: ColumnType) -> bool:
-    """Tell whether one sample holds more than one value."""
-    return bool(column_type.shape)
 
 
 def is_ragged(column_type: ColumnType) -> bool:

@@ -251,10 +251,6 @@ class Extents:
             units=part.units.keep(is_whole),
         )
 
-    def without_units(self) -> Self:
-        """Return the same extents without their units."""
-        return replace(self, units=UnitTable.none(len(self)))
-
     def leaf_weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return bytes and units of each extent, as the limits of leaves count them."""
         return np.full(len(self), _LOCATION_NBYTES, np.int64), self.units.counts.astype(np.int64)

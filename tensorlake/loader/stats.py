@@ -104,10 +104,6 @@ class LoaderStats:
         return "\n".join([*lines, self.bottleneck()])
 
     @property
-    def _fetch_rate(self) -> float:
-        return self.fetched_nbytes / max(self.fetch_s, 1e-9)
-
-    @property
     def _decode_share(self) -> float:
         return self.decode_s / max(self.wall_s, 1e-9) / max(self.threads, 1)
 
