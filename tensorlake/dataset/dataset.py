@@ -1,12 +1,11 @@
 """Dataset: a handle on one branch, or one version, of a dataset.
 
-Reading is ``Readable``'s. Writing is staged, seen by this handle alone, and published by one
-``commit``: others see all of it or nothing.
+Reading is ``Readable``'s, versions are ``Versioned``'s. Writing is staged, seen by this handle
+alone, and published by one ``commit``: others see all of it or nothing.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -16,10 +15,10 @@ import numpy.typing as npt
 
 from tensorlake.dataset import schema_changes, staging, versioning
 from tensorlake.dataset.describe import Summary, dataset_repr, summarize
-from tensorlake.dataset.history import Commit, Diff, Log
+from tensorlake.dataset.history import Commit
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.row import Row
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
 from tensorlake.errors import (
     UncommittedChangesError,
@@ -27,7 +26,7 @@ from tensorlake.errors import (
 )
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import NO_DEFAULT, SampleType
-from tensorlake.versions import CommitRequest, Tag
+from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
     from tensorlake.dataset.ingest import IngestReport
@@ -37,7 +36,7 @@ __all__ = ["Dataset"]
 Int64Array = npt.NDArray[np.int64]
 
 
-class Dataset(Readable):
+class Dataset(Readable, Versioned):
     """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
 
     Example:
@@ -52,9 +51,6 @@ class Dataset(Readable):
 
     ingest_report: IngestReport | None = None
     """What the ingestion that made this handle did."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
 
     def selection(self) -> Selection:
         """All rows and tensors, staged changes included."""
@@ -238,70 +234,6 @@ class Dataset(Readable):
             )
         self.session.refresh()
         return self
-
-    # Versions
-
-    def log(self, limit: int | None = None) -> Log:
-        """Commits up to this version, newest first."""
-        return versioning.log(self.session, limit)
-
-    def at(self, version: str | dt.datetime) -> Dataset:
-        """Open another version as a new handle: a branch is writable, a commit or tag is not."""
-        return Dataset(versioning.at(self.session, version))
-
-    def branch(self, name: str, at: str | dt.datetime | None = None) -> Dataset:
-        """Start a branch at a version (default: this one) and open it as a new handle.
-
-        Raises:
-            InvalidInputError: The name was used before.
-        """
-        if self.has_changes and at is None:
-            raise UncommittedChangesError(
-                f"{self.url!r} has staged changes, which would not be on the new branch\n"
-                "commit or discard them first, or name a version: ds.branch(name, at=…)"
-            )
-        return Dataset(versioning.branch(self.session, name, at))
-
-    @property
-    def branches(self) -> list[str]:
-        """Names of the branches."""
-        return versioning.branches(self.session)
-
-    def tag(
-        self,
-        name: str,
-        expires: dt.datetime | None = None,
-        *,
-        at: str | dt.datetime | None = None,
-    ) -> Tag:
-        """Name a version.
-
-        Args:
-            name: The tag; it does not move, and its name is never used twice.
-            expires: From when on a collection may give it up, an aware time; None: never.
-            at: The version; None is this handle's.
-
-        Raises:
-            InvalidInputError: The name is taken by another version.
-        """
-        return versioning.tag(self.session, name, at, expires=expires)
-
-    @property
-    def tags(self) -> Mapping[str, Tag]:
-        """The tags, by name."""
-        return versioning.tags(self.session)
-
-    def delete_tag(self, name: str) -> None:
-        """Give up a tag; its name stays used."""
-        versioning.delete_tag(self.session, name)
-
-    def diff(self, a: str | None = None, b: str | None = None) -> Diff:
-        """Compare versions by row identity.
-
-        Without arguments what is staged; with one, from that version to this handle's; with two,
-        from the first to the second.
-        """
-        return versioning.diff(self.session, a, b)
 
     # The handle
 
