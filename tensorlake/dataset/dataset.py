@@ -1,7 +1,7 @@
 """Dataset: a handle on one branch, or one version, of a dataset.
 
-Reading is ``Readable``'s, versions are ``Versioned``'s. Writing is staged, seen by this handle
-alone, and published by one ``commit``: others see all of it or nothing.
+Reading is ``Readable``'s, versions are ``Versioned``'s, upkeep is ``Maintained``'s. Writing is
+staged, seen by this handle alone, and published by one ``commit``: others see all or nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset import schema_changes, staging, versioning
 from tensorlake.dataset.describe import Summary, dataset_repr, summarize
 from tensorlake.dataset.history import Commit
+from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.versioned import Versioned
@@ -36,7 +37,7 @@ __all__ = ["Dataset"]
 Int64Array = npt.NDArray[np.int64]
 
 
-class Dataset(Readable, Versioned):
+class Dataset(Readable, Versioned, Maintained):
     """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
 
     Example:
