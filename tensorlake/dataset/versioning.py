@@ -76,7 +76,10 @@ def at(session: Session, version: str | dt.datetime) -> Session:
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
     """Start a branch and open it."""
     source = _cited(session, version)
-    runtime.run(create_branch(session.store, name, source_branch=source[0], source=source[1]))
+    made = create_branch(
+        session.store, name, source_branch=source[0], source=source[1], packs=session.packs
+    )
+    runtime.run(made)
     return at(session, name)
 
 

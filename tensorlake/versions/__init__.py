@@ -8,6 +8,7 @@ from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of
 from tensorlake.versions.refs import (
     Resolved,
@@ -29,6 +30,7 @@ __all__ = [
     "Edit",
     "LostRace",
     "PackReader",
+    "Pin",
     "Published",
     "Ranges",
     "Resolved",
@@ -48,6 +50,7 @@ __all__ = [
     "list_branches",
     "list_tags",
     "loaded",
+    "pinned",
     "publish_transaction",
     "ranges_of",
     "read_descriptor",

@@ -7,79 +7,85 @@ then its log is read again; only then the branch's first commit is put; then the
 
 from __future__ import annotations
 
-from tensorlake.errors import InvalidInputError, SnapshotExpiredError
-from tensorlake.format import Changes, Entry, Parent, new_txid, seal, tag_path
+from tensorlake.errors import InvalidInputError
+from tensorlake.format import Changes, Entry, Parent, new_txid, tag_path
 from tensorlake.storage import Store
-from tensorlake.versions.commit import author
-from tensorlake.versions.entries import fence_of, following, now_microseconds
-from tensorlake.versions.log import BranchLog, LostRace
+from tensorlake.versions.commit import author, loaded
+from tensorlake.versions.entries import following, now_microseconds
+from tensorlake.versions.log import BranchLog
+from tensorlake.versions.packs import PackReader
+from tensorlake.versions.pins import pinned
 from tensorlake.versions.refs import check_name
+from tensorlake.versions.stage import PackStage
 
 __all__ = ["create_branch"]
 
 
-async def create_branch(store: Store, name: str, *, source_branch: str, source: Entry) -> Entry:
+async def create_branch(
+    store: Store, name: str, *, source_branch: str, source: Entry, packs: PackReader
+) -> Entry:
     """Start branch ``name`` at a commit; its first entry with content is returned.
 
-    A branch whose creator died after ``begin`` is continued.
+    A branch whose creator died before that entry is continued, fenced or not.
 
     Raises:
         InvalidInputError: The name was used before, by a branch or a tag.
         SnapshotExpiredError: The version was given up meanwhile.
+        TransactionExpiredError: It took longer than the dataset's grace time.
     """
     name = check_name(name)
     log = BranchLog(store, name)
     if await store.head(tag_path(name)) is not None:
         message = f"{name!r} is, or was, a tag of {store.url!r}; choose another name"
         raise InvalidInputError(message, branch=name)
-    txid = new_txid()
-    begin = Entry(kind="begin", seq=0, txid=txid, time=now_microseconds())
+    source = await loaded(source, packs)
+    stage = PackStage(store)
+    begin = Entry(kind="begin", seq=0, txid=new_txid(), time=now_microseconds())
     begun = await log.publish(begin)
-    first = begin if isinstance(begun, Entry) else begun.winner
-    if isinstance(begun, LostRace) and (first.kind != "begin" or await log.entry(1) is not None):
+    head = begun if isinstance(begun, Entry) else await log.newest_from(begun.winner)
+    if head.has_body or head.kind == "end":
         message = (
             f"{store.url!r} has, or had, a branch {name!r}; names are never used twice:"
             " choose another, or open it with ds.at(name)"
         )
         raise InvalidInputError(message, branch=name)
-    pin_path = tag_path(f"pin-{txid}")
-    pin = seal({"branch": source_branch, "seq": source.seq, "digest_of": source.digest})
-    await store.put_if_absent(pin_path, pin)
-    try:
-        newest = await BranchLog(store, source_branch).newest_from(source)
-        if newest.kind == "end" or fence_of(newest).expired_before > source.seq:
-            message = (
-                f"{source_branch}@{source.seq} of {store.url!r} was given up while branch"
-                f" {name!r} was being made; branch from a newer version, see ds.log()"
-            )
-            raise SnapshotExpiredError(message, version=f"{source_branch}@{source.seq}")
-        parent = Parent(branch=source_branch, seq=source.seq, digest=source.digest)
-        merged = {**source.merged, source_branch: source.seq}
-        entry = following(
-            first,
-            branch=name,
-            kind="commit",
-            txid=txid,
-            author=author(),
-            message=f"branch from {source_branch}@{source.seq}",
-            parents=(parent,),
-            merged=merged,
-            schema=source.schema,
-            roots=source.roots,
-            rows=source.rows,
-            row_ids=source.row_ids,
-            physical=source.physical,
-            indexes=source.indexes,
-            features=source.features,
-            changes=Changes(),
-            packs=source.packs,
-            spilled=source.spilled,
-        )
-        published = await log.publish(entry)
-        if isinstance(published, LostRace):
-            message = f"branch {name!r} of {store.url!r} was just made by another; open it"
-            raise InvalidInputError(message, branch=name)
+    async with pinned(store, source_branch, source, txid=stage.txid) as pin:
+        while True:
+            entry = _first_commit(head, name, stage.txid, source_branch, source).spill(stage)
+            stage.send_open()
+            await stage.settled()
+            published = await log.publish(entry)
+            if isinstance(published, Entry):
+                break
+            head = await log.newest_from(published.winner)
+            if head.has_body or head.kind == "end":
+                message = f"branch {name!r} of {store.url!r} was just made by another; open it"
+                raise InvalidInputError(message, branch=name)
+            await pin.check_age(store, head)  # a collector fenced the log that has only begun
         await log.write_hint(published)
-    finally:
-        await store.delete(pin_path)
     return published
+
+
+def _first_commit(head: Entry, name: str, txid: str, source_branch: str, source: Entry) -> Entry:
+    """The source's content, as the first commit of the new branch."""
+    return following(
+        head,
+        branch=name,
+        kind="commit",
+        txid=txid,
+        author=author(),
+        message=f"branch from {source_branch}@{source.seq}",
+        parents=(Parent(branch=source_branch, seq=source.seq, digest=source.digest),),
+        schema=source.schema,
+        roots=source.roots,
+        rows=source.rows,
+        row_ids=source.row_ids,
+        physical=source.physical,
+        indexes=source.indexes,
+        features=source.features,
+        changes=Changes(),
+        packs=source.packs,
+        # Its pages hold schema and roots still; the version vector is another's.
+        spilled={what: ref for what, ref in source.spilled.items() if what != "merged"},
+        merged={**source.merged, source_branch: source.seq},
+    )
