@@ -10,6 +10,15 @@ from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of
+from tensorlake.versions.references import (
+    PageKey,
+    Reference,
+    Unreadable,
+    iter_references,
+    iter_root_references,
+    packs_of,
+    packs_of_root,
+)
 from tensorlake.versions.refs import (
     Resolved,
     Tag,
@@ -30,14 +39,17 @@ __all__ = [
     "Edit",
     "LostRace",
     "PackReader",
+    "PageKey",
     "Pin",
     "Published",
     "Ranges",
+    "Reference",
     "Resolved",
     "Savepoint",
     "State",
     "Tag",
     "Transaction",
+    "Unreadable",
     "check_writable",
     "commit_under",
     "create_branch",
@@ -47,9 +59,13 @@ __all__ = [
     "distinct",
     "fence_of",
     "find_conflicts",
+    "iter_references",
+    "iter_root_references",
     "list_branches",
     "list_tags",
     "loaded",
+    "packs_of",
+    "packs_of_root",
     "pinned",
     "publish_transaction",
     "ranges_of",
