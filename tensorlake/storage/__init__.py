@@ -3,6 +3,7 @@
 from tensorlake.storage.coalesce import MergedRange, merge_ranges
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
+from tensorlake.storage.fsspec_store import FsspecStore
 from tensorlake.storage.local import Durability, LocalStore
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.memory import MemoryStore
@@ -31,6 +32,7 @@ __all__ = [
     "Durability",
     "Flight",
     "ForkLock",
+    "FsspecStore",
     "LocalStore",
     "Mappings",
     "MemoryStore",

@@ -4,6 +4,7 @@ path, file://              LocalStore       the only one with memory mapping
 memory://name              MemoryStore      shared by name within this process
 s3:// gs:// az://          ObjectStore      through obstore
 http:// https://           ObjectStore      read only
+fsspec+<protocol>://       FsspecStore      what fsspec reaches; writable where it can create
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage.fsspec_store import PREFIX, FsspecStore
 from tensorlake.storage.local import Durability, LocalStore
 from tensorlake.storage.memory import MemoryStore
 from tensorlake.storage.object_store import ObjectStore
@@ -20,7 +22,13 @@ from tensorlake.storage.options import OBJECT_SCHEMES
 from tensorlake.storage.store import Store
 from tensorlake.storage.urls import public_url, split_url
 
-KNOWN_SCHEMES: Final = ("a path", "file://", "memory://", *(f"{s}://" for s in OBJECT_SCHEMES))
+KNOWN_SCHEMES: Final = (
+    "a path",
+    "file://",
+    "memory://",
+    *(f"{scheme}://" for scheme in OBJECT_SCHEMES),
+    f"{PREFIX}<protocol>://",
+)
 
 
 def open_store(
@@ -34,7 +42,8 @@ def open_store(
     Args:
         url: A local path, or file, memory, s3, gs, az, http(s) and its rest.
         storage_options: How to reach it, in fsspec's key names: key, secret, token, endpoint_url,
-            region, anon, profile; obstore's own names are accepted as well.
+            region, anon, profile; obstore's own names are accepted as well. With fsspec+… they are
+            the file system's own.
         durability: "none" lets local writes return before they are on disk.
 
     >>> open_store("memory://pets").url
@@ -55,6 +64,8 @@ def open_store(
         return MemoryStore(name, prefix=prefix)
     if scheme in OBJECT_SCHEMES:
         return ObjectStore(f"{scheme}://{rest}", storage_options)
+    if scheme.startswith(PREFIX):
+        return FsspecStore(f"{scheme}://{rest}", storage_options)
     shown = public_url(os.fspath(url))
     raise InvalidInputError(
         f"no store for {shown!r}: its scheme {scheme!r} is not known;\n"

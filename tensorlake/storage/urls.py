@@ -49,4 +49,6 @@ def public_url(url: str) -> str:
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
+    if not host:  # urlunsplit would write file:///data as file:/data
+        return f"{parts.scheme}://{parts.path}".rstrip("/") if "://" in url else parts.path
     return urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")

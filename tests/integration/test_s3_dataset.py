@@ -29,9 +29,9 @@ def s3() -> Generator[S3Server]:
         yield server
 
 
-@pytest.fixture
-def url(s3) -> str:
-    return s3.fresh_url()
+@pytest.fixture(params=["", "fsspec+"], ids=["obstore", "s3fs"])
+def url(request, s3) -> str:
+    return request.param + s3.fresh_url()
 
 
 @pytest.fixture

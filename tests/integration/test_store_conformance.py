@@ -1,4 +1,4 @@
-"""The conformance suite over the wire: S3 by moto, and the latency server by s3://."""
+"""The conformance suite over the wire: S3 by moto (obstore and s3fs), and the latency server by s3://."""
 
 import itertools
 
@@ -24,6 +24,14 @@ class TestS3Store(StoreConformance):
     @pytest.fixture
     def store(self, s3) -> Store:
         return open_store(s3.fresh_url(), storage_options=s3.storage_options)
+
+
+class TestFsspecStore(StoreConformance):
+    """S3 once more, through s3fs."""
+
+    @pytest.fixture
+    def store(self, s3) -> Store:
+        return open_store(f"fsspec+{s3.fresh_url()}", storage_options=s3.storage_options)
 
 
 class TestLatencyServerStore(StoreConformance):
