@@ -108,6 +108,7 @@ from tensorlake.format.spec import (
 )
 from tensorlake.format.statistics import Statistics, StatisticsTable, statistics_of
 from tensorlake.format.summaries import Summaries
+from tensorlake.format.uniting import SpecConflict, UnitedSpec, unite_specs
 from tensorlake.format.units import UnitTable
 
 __all__ = [
@@ -169,12 +170,14 @@ __all__ = [
     "RowSegments",
     "Schema",
     "SegmentKind",
+    "SpecConflict",
     "Statistics",
     "StatisticsTable",
     "Summaries",
     "TensorSpec",
     "TreeLimits",
     "UnitTable",
+    "UnitedSpec",
     "Units",
     "branch_prefix",
     "canonical_bytes",
@@ -228,5 +231,6 @@ __all__ = [
     "unit_of_rows",
     "unit_ranges",
     "unite_rows",
+    "unite_specs",
     "unseal",
 ]

@@ -80,12 +80,14 @@ class ChunkLayout:
         dtype: NumPy's name of the elements' dtype; None for text, JSON and bytes.
         shape: Shape of a decoded sample; None is any length.
         codecs: The pipeline, as Zarr v3 codec JSON.
+        codes: The class code that each stored class code means; None where they mean themselves.
     """
 
     kind: ChunkKind
     dtype: str | None
     shape: tuple[int | None, ...]
     codecs: tuple[Codec, ...]
+    codes: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -125,14 +127,32 @@ class ChunkLayout:
         """What compresses the payload, as people call it; "none" when nothing does."""
         return "none" if self.is_raw else str(self.codecs[-1]["name"])
 
+    def with_codes_mapped(self, column: Column, *, where: str = "a chunk") -> Column:
+        """Return a decoded column with its class codes as `codes` has them; NULLs stay zero.
+
+        Raises:
+            CorruptionError: A code is beyond the table.
+        """
+        if self.codes is None or isinstance(column, EncodedColumn):
+            return column
+        stored = column.values
+        if stored.size and not 0 <= int(stored.min()) <= int(stored.max()) < len(self.codes):
+            beyond = int(stored.max()) if int(stored.max()) >= len(self.codes) else stored.min()
+            raise damaged(where, f"class code {beyond} is not among {len(self.codes)} codes")
+        values = np.asarray(self.codes, dtype=stored.dtype)[stored]
+        if isinstance(column, UniformColumn) and column.valid is not None:
+            values[~column.valid] = 0
+        return replace(column, values=values)
+
     def to_json(self) -> dict[str, Any]:
         """Return the layout as JSON."""
-        return {
+        written: dict[str, Any] = {
             "kind": _NAMES[self.kind],
             "dtype": self.dtype,
             "shape": list(self.shape),
             "codecs": [dict(codec) for codec in self.codecs],
         }
+        return written if self.codes is None else written | {"codes": list(self.codes)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -146,13 +166,14 @@ class ChunkLayout:
             shape = tuple(None if length is None else int(length) for length in data["shape"])
             kind = _KINDS[data["kind"]]
             codecs = parse_codecs(list(data["codecs"]), dtype)
+            codes = _parse_codes(data.get("codes"), dtype)
         except (KeyError, TypeError, ValueError) as error:
             raise SchemaError(
                 f"{dict(data)!r} is no encoding of chunks: {error}"
                 "\nthe schema was written by another program, or is damaged",
                 actual=dict(data),
             ) from error
-        return cls(kind, None if dtype is None else dtype.name, shape, codecs)
+        return cls(kind, None if dtype is None else dtype.name, shape, codecs, codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,6 +292,17 @@ def decode_chunk(
         return _decode(payload, header, layout, is_compressed=is_compressed)
     except ValueError as error:
         raise damaged(where, str(error)) from error
+
+
+def _parse_codes(value: Any, dtype: np.dtype | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if dtype is None or dtype.kind not in "iu" or not isinstance(value, list):
+        raise ValueError(f"only integers have codes, {dtype} has not")
+    codes: list[Any] = value
+    if not all(type(code) is int and 0 <= code <= np.iinfo(dtype).max for code in codes):
+        raise ValueError(f"codes are whole numbers of {dtype}, 0 or more")
+    return tuple(codes)
 
 
 def _check_column(column: Column, layout: ChunkLayout) -> None:

@@ -50,7 +50,7 @@ EntryKind = Literal["begin", "commit", "fence", "end"]
 ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 
 # What this version can read and write beyond version 1; a dataset that needs more is refused.
-READ_FEATURES: frozenset[str] = frozenset()
+READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes"})
 WRITE_FEATURES: frozenset[str] = frozenset()
 
 # A root at most: a tail of twice 2 KiB, 16 children and their summaries.
@@ -73,6 +73,16 @@ class Features:
     def unknown_write(self) -> tuple[str, ...]:
         """What this version cannot write: with any of these the dataset is read-only here."""
         return tuple(name for name in self.write if name not in WRITE_FEATURES)
+
+    def with_schema(self, schema: Mapping[str, Any] | None) -> Features:
+        """Return these and those that a schema needs; what was once needed stays."""
+        tensors: list[Any] = list((schema or {}).get("tensors", ()))
+        needed = {
+            "code-maps": any("codes" in one for spec in tensors for one in spec["encodings"]),
+            "dropped-classes": any(spec["type"].get("dropped") for spec in tensors),
+        }
+        new = [name for name, is_needed in needed.items() if is_needed and name not in self.read]
+        return replace(self, read=(*self.read, *new)) if new else self
 
     def check_readable(self, where: str) -> None:
         """Refuse what this version cannot read."""

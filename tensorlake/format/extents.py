@@ -224,6 +224,26 @@ class Extents:
             self.units.take(entries),
         )
 
+    def with_read_as(
+        self, read_as: int | Sequence[int], *, codes: Sequence[int] | None = None
+    ) -> Self:
+        """Return the same extents, read as other encodings of their tensor.
+
+        Args:
+            read_as: The new number of each encoding, by its old one; an int is that of all.
+            codes: Where class codes change by it: what each becomes. The statistics follow; those
+                of fills stay, for the tensor's fill is no stored code.
+        """
+        table = np.asarray(read_as, _DTYPES["read_as"])
+        renumbered = table[self.read_as] if table.ndim else np.full(len(self), table)
+        if codes is None or self.statistics.table is None:
+            return replace(self, read_as=renumbered)
+        is_stored = (self.kind != ChunkKind.FILL) & (self.kind != ChunkKind.HOLE)
+        mapped = self.statistics.table.with_codes(
+            np.asarray(codes, np.int64), where=is_stored[self.statistics.known]
+        )
+        return replace(self, read_as=renumbered, statistics=replace(self.statistics, table=mapped))
+
     def slice_rows(self, start: int, stop: int) -> Self:
         """Return the extents of rows [start, stop); those cut at the borders lose their units."""
         start, stop = max(start, 0), min(stop, self.num_rows)

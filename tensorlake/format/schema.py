@@ -6,9 +6,11 @@
                   "fill": null, "chunk_nbytes": 8388608, "attributes": {}}]}
 
 A tensor is known by its id, 40 random bits that are never used again; its name may change. It
-keeps every encoding that its chunks ever had: an extent's `read_as` counts into `encodings`, and
-the last is the one that new chunks get. Schemas are values: a change gives a new one. Keys that
-this version does not know are kept and written back.
+keeps every encoding that its chunks ever had: an extent's `read_as` counts into `encodings`. What
+was stored by an older one is brought to the tensor's type when it is read: class codes go through
+the encoding's `codes`, elements are cast, one shape becomes many. New chunks get the last encoding
+without `codes`. Schemas are values: a change gives a new one. Keys that this version does not know
+are kept and written back.
 """
 
 from __future__ import annotations
@@ -21,16 +23,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import SchemaError, TensorNotFoundError
 from tensorlake.format.chunk import ChunkLayout
-from tensorlake.types import SampleType, as_type, from_json
+from tensorlake.types import Column, SampleType, as_type, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["Schema", "TensorSpec", "check_tensor_name", "new_tensor_id"]
 
 MAX_NAME_NBYTES = 200
 _ID_NBYTES = 5
 _ID_LENGTH = 2 * _ID_NBYTES
+MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
 _SPEC_KEYS = ("id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes")
 
 
@@ -72,7 +75,7 @@ class TensorSpec:
     """One tensor of a schema.
 
     Attributes:
-        encodings: All encodings of its chunks; the last is for new ones.
+        encodings: All encodings of its chunks; the last without codes is for new ones.
         fill: The value of rows without one, as JSON; None is NULL.
         attributes: The user's own JSON.
         unknown: Keys of other versions, kept.
@@ -89,8 +92,14 @@ class TensorSpec:
 
     def __post_init__(self) -> None:
         check_tensor_name(self.name)
-        if not self.encodings:
+        if all(encoding.codes is not None for encoding in self.encodings):
             raise SchemaError(f"the tensor {self.name!r} has no encoding\ngive at least one")
+        if len(self.encodings) > MAX_ENCODINGS:
+            raise SchemaError(
+                f"{self.name!r} was changed so often that it has {len(self.encodings):,} encodings;"
+                f" a tensor has at most {MAX_ENCODINGS:,}\nadd a new tensor and drop this one",
+                tensor=self.name,
+            )
 
     @classmethod
     def new(
@@ -118,12 +127,73 @@ class TensorSpec:
     @property
     def layout(self) -> ChunkLayout:
         """The encoding of new chunks."""
-        return self.encodings[-1]
+        return self.encodings[self.read_as]
 
     @property
     def read_as(self) -> int:
         """The number of the encoding of new chunks."""
-        return len(self.encodings) - 1
+        last = len(self.encodings) - 1
+        while self.encodings[last].codes is not None:
+            last -= 1
+        return last
+
+    def adapt(self, column: Column, read_as: int, *, where: str = "a chunk") -> Column:
+        """Bring a column as its chunk decodes to the tensor's type: what reading gives.
+
+        Args:
+            column: Samples of a chunk of the encoding `read_as`.
+            read_as: Which of the tensor's encodings.
+            where: Which object the chunk is, for errors.
+
+        Raises:
+            CorruptionError: A class code is beyond the encoding's table.
+        """
+        if read_as == self.read_as:
+            return column
+        return self.type.adapt(self.encodings[read_as].with_codes_mapped(column, where=where))
+
+    def with_encoding(self, encoding: ChunkLayout) -> tuple[Self, int]:
+        """Return the spec with an encoding that chunks may be read as, and its number."""
+        if encoding in self.encodings:
+            return self, self.encodings.index(encoding)
+        if encoding.codes is None and encoding != self.layout:
+            # The last without codes is for new chunks: that one stays the last.
+            at = (*self.encodings, encoding, self.layout)
+            return replace(self, encodings=at), len(self.encodings)
+        return replace(self, encodings=(*self.encodings, encoding)), len(self.encodings)
+
+    def with_code_map(
+        self, codes: Sequence[int], *, read_as: int | None = None
+    ) -> tuple[Self, int]:
+        """Return the spec with an encoding that maps class codes, and its number.
+
+        Args:
+            codes: The code that each code of the tensor's type is to mean.
+            read_as: Of the encoding that chunks were read as before; None: that of new ones.
+        """
+        before = self.encodings[self.read_as if read_as is None else read_as]
+        return self.with_encoding(replace(before, codes=_composed(before.codes, codes)))
+
+    def with_encodings_of(
+        self, other: TensorSpec, *, codes: Sequence[int] | None = None
+    ) -> tuple[Self, tuple[int, ...]]:
+        """Return the spec with all encodings of the same tensor's spec elsewhere.
+
+        Args:
+            other: The tensor as another branch has it.
+            codes: The code that each of the other's class codes is to mean here; None: itself.
+
+        Returns:
+            The spec, and the number here of each encoding there: what its extents are read as.
+        """
+        spec, numbers = self, list[int]()
+        for encoding in other.encodings:
+            mapped = encoding
+            if codes is not None:
+                mapped = replace(encoding, codes=_composed(encoding.codes, codes))
+            spec, number = spec.with_encoding(mapped)
+            numbers.append(number)
+        return spec, tuple(numbers)
 
     def with_type(self, sample_type: SampleType) -> Self:
         """Return the spec with another type; a new layout is added to the encodings."""
@@ -289,6 +359,12 @@ class Schema:
             )
         unknown = {key: value for key, value in data.items() if key != "tensors"}
         return cls(tuple(TensorSpec.from_json(one) for one in data["tensors"]), unknown)
+
+
+def _composed(first: Sequence[int] | None, then: Sequence[int]) -> tuple[int, ...] | None:
+    """One table of codes for two, one after the other; None where every code stays itself."""
+    whole = tuple(then) if first is None else tuple(then[code] for code in first)
+    return None if whole == tuple(range(len(whole))) else whole
 
 
 def _check_id(value: Any) -> str:

@@ -13,7 +13,7 @@ domain:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -195,6 +195,21 @@ class StatisticsTable:
             joined[name] = np.concatenate(columns) if columns else None
         return cls(**joined)  # pyright: ignore[reportArgumentType] -- the first three are never None
 
+    def with_codes(self, codes: np.ndarray, *, where: np.ndarray) -> StatisticsTable:
+        """Return the statistics of class codes that now mean others.
+
+        Args:
+            codes: What each code becomes, int64.
+            where: Of which extents; those of others stay.
+        """
+        rows = [self.row(position) for position in range(len(self))]
+        return StatisticsTable.of(
+            [
+                _with_codes(row, codes) if is_mapped else row
+                for row, is_mapped in zip(rows, where.tolist(), strict=True)
+            ]
+        )
+
     def merge_upward(self) -> Self:
         """Return a table of one row that holds for everything below."""
         empty = self.is_empty
@@ -272,6 +287,26 @@ class StatisticsTable:
         zeros = np.zeros(rows, dtype=np.int64)
         defaults = {"nan_count": zeros, "flags": zeros.astype(np.uint8)}
         return cls(**(defaults | known))
+
+
+def _with_codes(row: Statistics, codes: np.ndarray) -> Statistics:
+    if row.domain != "int64":
+        return row
+    low, high, labels = row.minimum, row.maximum, row.labels
+    if labels is None and isinstance(low, int) and isinstance(high, int):
+        possible = codes[max(low, 0) : high + 1]
+        is_inside = low >= 0 and high < len(codes)
+    else:
+        inside = [code for code in labels or () if 0 <= code < len(codes)]
+        possible, is_inside = codes[inside], labels is not None and len(inside) == len(labels)
+    if not is_inside:  # nothing is known of codes beyond the table
+        return replace(row, domain=None, minimum=None, maximum=None, labels=None)
+    return replace(
+        row,
+        minimum=int(possible.min()),
+        maximum=int(possible.max()),
+        labels=None if labels is None else tuple(np.unique(possible).tolist()),
+    )
 
 
 def _conform(

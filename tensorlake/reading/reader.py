@@ -31,7 +31,8 @@ from tensorlake.format import (
     unit_of_rows,
     unit_ranges,
 )
-from tensorlake.reading.chunks import ChunkCache, ChunkIndex, ChunkKey, Located
+from tensorlake.reading.chunks import ChunkCache, ChunkKey
+from tensorlake.reading.index import ChunkIndex, Located
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.types import Column, concat, take
@@ -65,7 +66,8 @@ class Reader:
         return self.index(tensor).locate(physical)
 
     def index(self, tensor: str) -> ChunkIndex:
-        """The tensor's extents, ready to be searched."""
+        """Where the tensor's chunks are."""
+        self.snapshot.check_alive()
         return self.snapshot.chunk_index(self.snapshot.spec(tensor).id)
 
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
@@ -82,17 +84,9 @@ class Reader:
         return blob
 
     def decode_chunk(self, tensor: str, key: ChunkKey, blob: Buffer) -> Column:
-        """Turn a chunk's verified bytes into a column of stored samples."""
+        """Turn a chunk's verified bytes into a column of stored samples, of the tensor's type."""
         spec = self.snapshot.spec(tensor)
-        column = decode_chunk(
-            blob,
-            header_nbytes=key.header_nbytes,
-            rows=header_rows(blob),
-            layout=spec.encodings[key.read_as],
-            verify=None,
-            where=str(key),
-        )
-        return column if key.read_as == spec.read_as else spec.type.adapt(column)
+        return spec.adapt(_decoded(spec, key, blob), key.read_as, where=str(key))
 
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The stored samples of rows that have the tensor's fill."""
@@ -189,49 +183,46 @@ class Reader:
             blob = self.map_chunk(key)
             if blob is None:
                 return None
-            whole = self.decode_chunk(spec.name, key, blob)
+            whole = _decoded(spec, key, blob)
             self._cache.keep(key, whole)
-        return take(whole, rows)
+        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
     ) -> list[Column]:
+        is_sparse = [
+            located.chunks[at].nbytes > WHOLE_CHUNK_NBYTES_MAX
+            and 2 * len(wanted[at]) <= int(located.rows[at])
+            for at in which
+        ]
+        sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
+        recorded = await self.index(spec.name).units(located.starts[sparse]) if sparse else []
+        units = dict(zip(sparse, recorded, strict=True))
         factories: list[Callable[[], Coroutine[Any, Any, Column]]] = [
-            partial(
-                self._fetch_rows,
-                spec,
-                located.chunks[at],
-                int(located.extents[at]),
-                wanted[at],
-            )
+            partial(self._fetch_units, spec, located.chunks[at], wanted[at], units[at])
+            if at in units
+            else partial(self._fetch_whole, spec, located.chunks[at], wanted[at])
             for at in which
         ]
         return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
 
-    async def _fetch_rows(
-        self, spec: TensorSpec, key: ChunkKey, entry: int, rows: Int64Array
-    ) -> Column:
-        rows_here = int(self.index(spec.name).extents.rows[entry])
-        if key.nbytes > WHOLE_CHUNK_NBYTES_MAX and 2 * len(rows) <= rows_here:
-            part = await self._fetch_units(spec, key, entry, rows)
-            if part is not None:
-                return part
+    async def _fetch_whole(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column:
         whole = self.decode_chunk(spec.name, key, await self.fetch_chunk(key))
         self._cache.keep(key, whole)
         return take(whole, rows)
 
     async def _fetch_units(
-        self, spec: TensorSpec, key: ChunkKey, entry: int, rows: Int64Array
-    ) -> Column | None:
-        """Read only the parts of a chunk that hold some rows; None when the whole costs less."""
+        self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
+    ) -> Column:
+        """Read only the parts of a chunk that hold some rows, unless the whole costs less."""
         layout = spec.encodings[key.read_as]
-        units = await self._units(spec, key, entry)
+        units = recorded or await self._units_of_header(spec, key)
         if units is None:
-            return None
+            return await self._fetch_whole(spec, key, rows)
         wanted, inverse = np.unique(unit_of_rows(layout, rows), return_inverse=True)
         ranges = unit_ranges(units, wanted, header_nbytes=key.header_nbytes) + key.offset
         if 2 * int((ranges[:, 1] - ranges[:, 0]).sum()) > key.nbytes:
-            return None
+            return await self._fetch_whole(spec, key, rows)
         pairs = [(int(start), int(stop)) for start, stop in ranges]
         buffers = await self.snapshot.packs.read_ranges(key.pack, pairs)
         part = _rows_of_units(
@@ -239,11 +230,8 @@ class Reader:
         )
         return part if key.read_as == spec.read_as else spec.type.adapt(part)
 
-    async def _units(self, spec: TensorSpec, key: ChunkKey, entry: int) -> Units | None:
-        """The parts of a chunk that can be read alone: from the index, else from its header."""
-        recorded = self.index(spec.name).extents.units.entry(entry)
-        if recorded is not None:
-            return Units(*recorded)
+    async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
+        """The parts of a chunk that can be read alone, where the index does not record them."""
         data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
         return read_units(
             data,
@@ -253,7 +241,7 @@ class Reader:
             where=str(key),
         )
 
-    def _headers(self, keys: tuple[ChunkKey, ...]) -> list[ChunkHeader | None]:
+    def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
         """Headers of chunks, in order; None for fills."""
         found: list[ChunkHeader | None] = []
         missing: list[int] = []
@@ -286,6 +274,21 @@ class Reader:
         )
         self._cache.keep_header(key, header)
         return header
+
+
+def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
+    """What a chunk's verified bytes are, whatever type the tensor has in this version.
+
+    This is what caches keep: handles at other versions of the dataset share them.
+    """
+    return decode_chunk(
+        blob,
+        header_nbytes=key.header_nbytes,
+        rows=header_rows(blob),
+        layout=spec.encodings[key.read_as],
+        verify=None,
+        where=str(key),
+    )
 
 
 def _rows_of_units(

@@ -8,6 +8,7 @@ from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType
 from tensorlake.types.bbox import BBox
 from tensorlake.types.binary import Bytes
 from tensorlake.types.class_label import ClassLabel
+from tensorlake.types.class_names import NamesConflict, UnitedNames, unite_class_names
 from tensorlake.types.column import (
     Buffer,
     Column,
@@ -53,6 +54,7 @@ __all__ = [
     "Label",
     "LabelArray",
     "Layout",
+    "NamesConflict",
     "OwnedBlock",
     "QueryKind",
     "Ragged",
@@ -61,6 +63,7 @@ __all__ = [
     "Scalar",
     "Text",
     "UniformColumn",
+    "UnitedNames",
     "as_ragged",
     "as_type",
     "concat",
@@ -73,4 +76,5 @@ __all__ = [
     "register",
     "slice_rows",
     "take",
+    "unite_class_names",
 ]

@@ -2,12 +2,13 @@
 
 Codes are int64 in memory (the codec packs them); a code keeps its class for ever, and names are
 only ever added by an explicit call, so an unknown name in data is an error and not a new class.
+A class that was dropped leaves its code behind, with the empty name: no other class gets it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,6 +44,7 @@ class ClassLabel(SampleType):
         names: The class names; a class's position is its code.
         multi: Whether a row has any number of classes.
         per: The tensor whose items (boxes) have one class each; implies any number.
+        dropped: Codes of classes that were dropped, whose names are "".
     """
 
     kind: ClassVar[str] = "class_label"
@@ -50,10 +52,12 @@ class ClassLabel(SampleType):
     names: Sequence[str] = ()
     multi: bool = False
     per: str | None = None
+    dropped: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.names, str) or not all(
-            isinstance(name, str) and name for name in self.names
+            isinstance(name, str) and bool(name) is (code not in self.dropped)
+            for code, name in enumerate(self.names)
         ):
             raise SchemaError(
                 f"class names must be non-empty strings, got {self.names!r}"
@@ -61,14 +65,25 @@ class ClassLabel(SampleType):
                 actual=self.names,
             )
         object.__setattr__(self, "names", tuple(self.names))
-        if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
+        object.__setattr__(self, "dropped", tuple(self.dropped))
+        if len(set(self.known_names)) < len(self.known_names):
+            twice = next(name for name in self.known_names if self.names.count(name) > 1)
             raise SchemaError(
                 f"the class name {twice!r} is given twice\nnames must differ", actual=twice
             )
         check_default(self)
         if self.default is not NO_DEFAULT and self.default is not None:
             object.__setattr__(self, "default", self.json_value(self.default))  # codes, not names
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """The names of the classes that were not dropped, in the order of their codes."""
+        return tuple(name for name in self.names if name)
+
+    def with_names(self, names: Sequence[str]) -> ClassLabel:
+        """Return the type with other names, by code; "" drops a class."""
+        dropped = tuple(code for code, name in enumerate(names) if not name)
+        return replace(self, names=tuple(names), dropped=dropped)
 
     @property
     def is_many(self) -> bool:
@@ -97,8 +112,9 @@ class ClassLabel(SampleType):
 
     def describe(self) -> str:
         """Name the classes when they are few: ``ClassLabel(2: cat, dog)``."""
-        few = 0 < len(self.names) <= _NAMES_DESCRIBED
-        return f"ClassLabel({len(self.names)}{': ' + ', '.join(self.names) if few else ''})"
+        names = self.known_names
+        few = 0 < len(names) <= _NAMES_DESCRIBED
+        return f"ClassLabel({len(names)}{': ' + ', '.join(names) if few else ''})"
 
     @property
     def expected(self) -> str:
@@ -191,7 +207,7 @@ class ClassLabel(SampleType):
     def _codes_of_names(
         self, samples: Sequence[Any], place: Place, locate: Callable[[int], int]
     ) -> np.ndarray:
-        codes_by_name = {name: code for code, name in enumerate(self.names)}
+        codes_by_name = {name: code for code, name in enumerate(self.names) if name}
         try:
             return np.fromiter(map(codes_by_name.__getitem__, samples), _CODES, len(samples))
         except KeyError:
@@ -200,6 +216,8 @@ class ClassLabel(SampleType):
 
     def _check_codes(self, codes: np.ndarray, place: Place, locate: Callable[[int], int]) -> None:
         outside = (codes < 0) | (codes >= len(self.names))
+        if self.dropped:
+            outside |= np.isin(codes, self.dropped)
         if bool(outside.any()):
             bad = int(np.argmax(outside))
             raise self._unknown(int(codes[bad]), place, locate(bad))

@@ -26,12 +26,14 @@ def unknown_class(
     name: object, names: Sequence[str], *, tensor: str = "label", where: str = "", row: Any = None
 ) -> UnknownClassError:
     """Build the error for a class name or code that the tensor does not have."""
+    last_code = len(names) - 1
+    names = [one for one in names if one]  # a dropped class has its code, but no name
     shown = ", ".join(map(repr, names[:_SHOWN_NAMES])) + (
         ", …" if len(names) > _SHOWN_NAMES else ""
     )
     count = "1 class" if len(names) == 1 else f"{len(names):,} classes"
     head = f"{tensor!r} has no class {name!r} ({count}{': ' if names else ''}{shown})"
-    advice = f"codes are 0 … {len(names) - 1}" if names else "add names first"
+    advice = f"codes are 0 … {last_code}" if names else "add names first"
     if isinstance(name, str):
         close = difflib.get_close_matches(name, names, n=1)
         head += f"; did you mean {close[0]!r}?" if close else ""
@@ -135,7 +137,6 @@ class LabelArray(np.ndarray):
 
 
 def _code(name: str, names: Sequence[str]) -> int:
-    try:
-        return names.index(name)
-    except ValueError:
-        raise unknown_class(name, names) from None
+    if not name or name not in names:  # "" is what dropped classes are called
+        raise unknown_class(name, names)
+    return names.index(name)

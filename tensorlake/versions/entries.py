@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
-from tensorlake.format import Entry, Fence, Parent
+from tensorlake.format import Entry, Features, Fence, Parent
 
 __all__ = ["check_writable", "fence_of", "following", "microseconds", "now_microseconds", "time_of"]
 
@@ -50,7 +50,8 @@ def check_writable(entry: Entry, *, url: str) -> None:
 def following(before: Entry, *, branch: str, **members: Any) -> Entry:
     """Make the entry after ``before`` on the same branch: numbered, chained, later in time.
 
-    What is not given (fence, features, indexes, version vector, …) carries over.
+    What is not given (fence, features, indexes, version vector, …) carries over; features that the
+    schema needs are added.
     """
     own_parent = Parent(branch=branch, seq=before.seq, digest=before.digest)
     carried: dict[str, Any] = {
@@ -62,4 +63,6 @@ def following(before: Entry, *, branch: str, **members: Any) -> Entry:
         "keys": (),
         "meta": {},
     }
-    return before.changed(**{**carried, **members})
+    features: Features = members.get("features", before.features)
+    needed = features.with_schema(members.get("schema"))
+    return before.changed(**{**carried, **members, "features": needed})

@@ -105,12 +105,12 @@ def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> list[Ext
 def _store_cut(
     spec: TensorSpec, column: Column, cuts: list[int], stage: PackStage
 ) -> list[Extents]:
-    layout = spec.encodings[-1]
+    layout, read_as = spec.layout, spec.read_as
     return [
         stage.add_chunk(
             encode_chunk(slice_rows(column, start, stop), layout),
             tensor_id=spec.id,
-            read_as=len(spec.encodings) - 1,
+            read_as=read_as,
         )
         for start, stop in pairwise(cuts)
     ]

@@ -235,8 +235,9 @@ def required_text(site: Site, expr: Bound) -> Bound:
 def label_code(site: Site, labels: Bound, name: Constant) -> Constant:
     """Return the code of a class name, or fail naming the nearest."""
     names = labels.type.names or ()
-    if not isinstance(name.value, str) or name.value not in names:
+    if not isinstance(name.value, str) or not name.value or name.value not in names:
         given = str(name.value)
+        names = tuple(one for one in names if one)  # a class that was dropped has the name ""
         raise QueryNameError(
             f"{show(labels)!r} has no class {given!r}",
             text=site.text,
