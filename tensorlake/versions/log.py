@@ -25,10 +25,10 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tensorlake.format import Entry, decode_name, entry_path, head_path
+from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_path
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
 
-__all__ = ["BranchLog", "LostRace", "list_branches"]
+__all__ = ["BranchLog", "LostRace", "branch_names", "list_branches"]
 
 _log = logging.getLogger("tensorlake.versions")
 
@@ -176,12 +176,17 @@ def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitO
     )
 
 
+async def branch_names(store: Store) -> list[str]:
+    """Name every branch that was ever begun, in order: ended ones, and those without a commit."""
+    return sorted(decode_name(folder) for folder in await store.folders(BRANCHES))
+
+
 async def list_branches(store: Store) -> list[str]:
     """Name the branches that have not ended, in order."""
-    names = sorted(decode_name(folder) for folder in await store.folders("branches/"))
+    names = await branch_names(store)
     heads = await runtime.gather_bounded([BranchLog(store, name).head for name in names], limit=16)
     return [
         name
         for name, head in zip(names, heads, strict=True)
-        if head is not None and head.kind not in {"begin", "end"}
+        if head is not None and head.has_body and head.kind != "end"
     ]

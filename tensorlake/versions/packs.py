@@ -3,6 +3,9 @@
 ``PackReader`` is the one door to pack bytes of a dataset handle, and the ``PageSource`` of its
 index trees. Transactions attach their unsent packs to it; they are held weakly, so what nobody
 reads any more is forgotten.
+
+A pack that is gone means one of two things, and only the logs know which: a version that is read
+here was given up and collected, or something that a live version needs is missing.
 """
 
 from __future__ import annotations
@@ -13,15 +16,26 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.errors import SnapshotExpiredError
+from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import PackId, PageReader, PageRef
 from tensorlake.storage import Buffer, MissingObjectError, Store
+from tensorlake.versions.entries import fence_of
+from tensorlake.versions.log import BranchLog
 
 __all__ = ["PackOverlay", "PackReader", "ScratchPages"]
 
 
+VERSIONS_MAX = 256
+"""How many versions a reader remembers that it is read for: the newest explain a missing pack."""
+
+
 class PackOverlay(Protocol):
     """Packs that are not in the store (yet)."""
+
+    @property
+    def txid(self) -> str:
+        """The transaction they belong to."""
+        ...
 
     def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """Read bytes of a pack; None when the store has it."""
@@ -39,6 +53,12 @@ class PackReader:
         self.store = store
         self.pages = PageReader(self)
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
+        self._versions: tuple[str, ...] = ()
+
+    def read_for(self, version: str) -> None:
+        """Remember a version, ``main@12``, that is read here."""
+        if version not in self._versions:
+            self._versions = (*self._versions[1 - VERSIONS_MAX :], version)
 
     def attach(self, overlay: PackOverlay) -> None:
         """Read a transaction's unsent packs too, for as long as someone holds it."""
@@ -49,7 +69,8 @@ class PackReader:
         """Read exactly ``nbytes`` of a pack.
 
         Raises:
-            SnapshotExpiredError: The pack was collected.
+            SnapshotExpiredError: The version was given up, and the pack collected.
+            CorruptionError: The pack is missing though it is needed.
         """
         unsent, pack = self._unsent(pack, offset, nbytes)
         if unsent is not None:
@@ -57,13 +78,14 @@ class PackReader:
         try:
             return await self.store.get_range(pack.path, offset, offset + nbytes)
         except MissingObjectError as error:
-            raise self._gone(pack) from error
+            raise await self._gone(pack) from error
 
     async def read_ranges(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Read several ranges [start, stop) of a pack that is stored.
 
         Raises:
-            SnapshotExpiredError: The pack was collected.
+            SnapshotExpiredError: The version was given up, and the pack collected.
+            CorruptionError: The pack is missing though it is needed.
         """
         for ref in self._overlays:
             overlay = ref()
@@ -71,7 +93,7 @@ class PackReader:
         try:
             return await self.store.get_ranges(pack.path, ranges)
         except MissingObjectError as error:
-            raise self._gone(pack) from error
+            raise await self._gone(pack) from error
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
@@ -80,8 +102,8 @@ class PackReader:
             return unsent
         try:
             return self.store.map_range(pack.path, offset, offset + nbytes)
-        except MissingObjectError as error:
-            raise self._gone(pack) from error
+        except MissingObjectError:
+            return None  # reading it says why
 
     async def read(self, ref: PageRef, /) -> Buffer:
         """Read an index page (the ``PageSource`` of ``tensorlake.format``)."""
@@ -98,18 +120,44 @@ class PackReader:
             pack = overlay.final_id(pack)
         return None, pack
 
-    def _gone(self, pack: PackId) -> SnapshotExpiredError:
-        return SnapshotExpiredError(
-            f"pack {pack.path!r} of {self.store.url!r} is gone: this version was given up and"
-            " collected; open a newer one (if none was: run tensorlake check)",
+    async def _gone(
+        self, pack: PackId
+    ) -> SnapshotExpiredError | TransactionExpiredError | CorruptionError:
+        """Find out why a pack is gone: the logs of what is read here tell."""
+        if any((overlay := ref()) and overlay.txid == pack.txid for ref in self._overlays):
+            return TransactionExpiredError(
+                f"pack {pack.path!r} of {self.store.url!r} is gone: transaction {pack.txid} was"
+                " open for longer than the dataset's grace time, and its chunks were collected"
+                "\nds.discard(), and stage the changes again",
+                txid=pack.txid,
+                object=pack.path,
+            )
+        given_up = [version for version in self._versions if await self._is_given_up(version)]
+        if given_up:
+            return SnapshotExpiredError(
+                f"{', '.join(given_up[-3:])} of {self.store.url!r} was given up, and its data"
+                f" collected: pack {pack.path!r} is gone\nopen a newer version, see ds.log()",
+                version=given_up[-1],
+                object=pack.path,
+            )
+        return CorruptionError(
+            f"pack {pack.path!r} of {self.store.url!r} is missing, and nothing that is read here"
+            " was given up\nrun tensorlake check, and restore the pack from a copy",
             object=pack.path,
         )
+
+    async def _is_given_up(self, version: str) -> bool:
+        branch, _, number = version.rpartition("@")
+        log = BranchLog(self.store, branch)
+        newest = await log.newest_from(await log.existing(int(number)))
+        return newest.kind == "end" or fence_of(newest).expired_before > int(number)
 
 
 class ScratchPages:
     """Index pages of a transaction's working trees, which are read but never published."""
 
     def __init__(self, txid: str) -> None:
+        self.txid = txid
         self._pack = PackId(txid, SCRATCH_NUMBER)
         self._pages: list[Buffer] = []
 
