@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.format import ChunkKind, Extents, TensorSpec
-from tensorlake.reading import Reader
+from tensorlake.reading import ChunkIndex, Reader
 from tensorlake.types import Column, concat, slice_rows, take
 from tensorlake.versions import Edit, Transaction, distinct, ranges_of
 
@@ -43,7 +43,7 @@ def edits_for(
         column: Their values, in the same order.
     """
     edits: list[Edit] = []
-    for window in _windows(reader.snapshot.extents(spec.id), spec, physical):
+    for window in _windows(reader.index(spec.name), spec, physical):
         begin, end = np.searchsorted(physical, [window.start, window.stop])
         rows = physical[begin:end]
         values = slice_rows(column, int(begin), int(end))
@@ -65,14 +65,13 @@ class _Window:
     nbytes: int  # of the chunk they lie in now; 0 for a fill
 
 
-def _windows(extents: Extents, spec: TensorSpec, physical: Int64Array) -> list[_Window]:
+def _windows(index: ChunkIndex, spec: TensorSpec, physical: Int64Array) -> list[_Window]:
     """The windows that hold assigned rows: an extent each, but pieces of a fill."""
-    at = distinct(np.searchsorted(extents.stops, physical, side="right"))
-    starts = extents.stops - extents.rows.astype(np.int64)
+    starts, extents = index.windows(physical)
+    stops = starts + extents.rows.astype(np.int64)
+    pairs = zip(starts.tolist(), stops.tolist(), extents.nbytes.tolist(), strict=True)
     windows: list[_Window] = []
-    for entry in at.tolist():
-        start, stop = int(starts[entry]), int(extents.stops[entry])
-        nbytes = int(extents.nbytes[entry])
+    for start, stop, nbytes in pairs:
         if nbytes:
             windows.append(_Window(start, stop, nbytes))
             continue

@@ -77,6 +77,7 @@ class Session:
         self.why_read_only = "it was opened with read_only=True" if read_only else None
         self.options = dict(options or {})
         self.packs = PackReader(store)
+        self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
         self.chunks = chunks or ChunkCache()
         self.log = BranchLog(store, self.branch)
         self._keys = CommitKeys(self.log)
@@ -122,6 +123,7 @@ class Session:
                     digest=f"{self._committed.digest}+{transaction.txid}.{self._changes_seen}",
                     is_staged=True,
                     holds=transaction,
+                    before=self._working or self._committed,
                 )
             return self._working
 
@@ -234,21 +236,25 @@ class Session:
 
     def _stand_on(self, entry: Entry, state: State | None = None) -> None:
         # Snapshots of the working copy stay readable: they hold the transaction.
+        before = self._working or self._committed
         self._transaction, self._working = None, None
         self._head = entry
         self._committed = (
-            self._snapshot_of(entry)
+            self._snapshot_of(entry, before=before)
             if state is None
             else Snapshot(
-                state, self.packs, version=f"{self.branch}@{entry.seq}", digest=entry.digest
+                state,
+                self.packs,
+                version=f"{self.branch}@{entry.seq}",
+                digest=entry.digest,
+                before=before,
             )
         )
 
-    def _snapshot_of(self, entry: Entry) -> Snapshot:
+    def _snapshot_of(self, entry: Entry, *, before: Snapshot | None = None) -> Snapshot:
         if entry.kind != "commit":
-            under = runtime.run(commit_under(self.store, self.branch, entry))
-            return Snapshot.of_entry(self._loaded(under), self.packs, branch=self.branch)
-        return Snapshot.of_entry(entry, self.packs, branch=self.branch)
+            entry = self._loaded(runtime.run(commit_under(self.store, self.branch, entry)))
+        return Snapshot.of_entry(entry, self.packs, branch=self.branch, before=before)
 
     def _loaded(self, entry: Entry) -> Entry:
         return runtime.run(loaded(entry, self.packs)) if entry.spilled else entry

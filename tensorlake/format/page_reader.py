@@ -40,6 +40,10 @@ class Parts(Flag):
     ALL = STATISTICS | UNITS
 
 
+# What was decoded with more columns than asked for serves too.
+_ANY = (Parts.LOCATIONS, Parts.STATISTICS, Parts.UNITS, Parts.ALL)
+_CONTAINING = {parts: tuple(known for known in _ANY if parts in known) for parts in _ANY}
+
 T = TypeVar("T", bound=LeafTable)
 A = TypeVar("A")
 B = TypeVar("B")
@@ -113,11 +117,12 @@ class PageReader:
 
     def _cached(self, ref: PageRef, parts: Parts) -> object | None:
         with self._lock:
-            entry = self._cache.get((ref, parts))
-            if entry is None:
-                return None
-            self._cache.move_to_end((ref, parts))
-            return entry[0]
+            for known in _CONTAINING[parts]:
+                entry = self._cache.get((ref, known))
+                if entry is not None:
+                    self._cache.move_to_end((ref, known))
+                    return entry[0]
+            return None
 
     def _keep(self, ref: PageRef, parts: Parts, decoded: object, data: Buffer) -> None:
         table = read_table(data, where=str(ref))

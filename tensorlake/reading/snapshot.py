@@ -1,7 +1,9 @@
 """One version, ready to be read: its state, its name, and where its rows lie.
 
-A snapshot is immutable. What it loads lazily (the row selection, the extents of a tensor) is kept,
-so that opening costs only the log entry and each column's index is read once.
+A snapshot is immutable, and making one reads nothing: a commit or a refresh makes a new one, so its
+cost must not grow with the dataset. The row selection (``row_map.py``) and the index of each tensor
+(``index.py``) read pages when rows are asked for; what an earlier snapshot of the same handle has
+read is shared.
 """
 
 from __future__ import annotations
@@ -14,18 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import StaleViewError
-from tensorlake.format import Entry, Extents, RowSegments, Schema, SegmentKind, TensorSpec, rows_of
-from tensorlake.reading.chunks import ChunkIndex
-from tensorlake.storage import ForkLock, runtime
-from tensorlake.versions import PackReader, State, state_of, table_of
+from tensorlake.format import Entry, Extents, Schema, TensorSpec, rows_of
+from tensorlake.reading.index import ChunkIndex
+from tensorlake.reading.row_map import MATERIALISED_ROWS_MAX, RowMap
+from tensorlake.storage import runtime
+from tensorlake.versions import PackReader, State, state_of
 
 __all__ = ["Snapshot", "Zones"]
 
 Int64Array = npt.NDArray[np.int64]
 T = TypeVar("T")
-
-MATERIALISED_ROWS_MAX = 1 << 23
-"""Up to so many rows the map from row to physical row is kept as one array of 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,24 +67,30 @@ class Snapshot:
         digest: str,
         is_staged: bool = False,
         holds: object = None,
+        before: Snapshot | None = None,
     ) -> None:
         self.state = state
         self.packs = packs
+        packs.read_for(version)
         self.version = version
         self.digest = digest
         self.is_staged = is_staged
         self._holds = holds  # keeps a transaction's unsent packs readable
         self._is_retired = False
-        self._lock = ForkLock()
-        self._segments: RowSegments | None = None
-        self._physical: Int64Array | None = None
-        self._extents: dict[str, Extents] = {}
+        # What an earlier version has in memory and this one shares is not read again.
+        known = None if before is None else before._row_map  # noqa: SLF001 its own class
+        is_same = known is not None and known.root is state.rows
+        self._row_map = known if known and is_same else RowMap(state.rows, packs.pages)
+        self._earlier = {} if before is None else before._indexes(of=state)  # noqa: SLF001 the same
         self._chunk_indexes: dict[str, ChunkIndex] = {}
 
     @classmethod
-    def of_entry(cls, entry: Entry, packs: PackReader, *, branch: str) -> Snapshot:
-        """Open the version that a log entry is."""
-        return cls(state_of(entry), packs, version=f"{branch}@{entry.seq}", digest=entry.digest)
+    def of_entry(
+        cls, entry: Entry, packs: PackReader, *, branch: str, before: Snapshot | None = None
+    ) -> Snapshot:
+        """Open the version that a log entry is; ``before`` is another, whose memory it shares."""
+        version = f"{branch}@{entry.seq}"
+        return cls(state_of(entry), packs, version=version, digest=entry.digest, before=before)
 
     @property
     def schema(self) -> Schema:
@@ -127,21 +133,8 @@ class Snapshot:
 
     def physical(self, rows: Int64Array) -> Int64Array:
         """Map rows of the version to physical rows."""
-        if self._physical is not None:
-            return self._physical[rows]
-        segments = self._row_segments()
-        if len(segments) == 1 and segments.kind[0] == SegmentKind.RANGE:
-            return rows + int(segments.base[0])
-        if self.num_rows <= MATERIALISED_ROWS_MAX:
-            parts = [segments.expand(entry) for entry in range(len(segments))]
-            self._physical = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
-            return self._physical[rows]
-        order = np.argsort(rows, kind="stable")
-        entry = np.searchsorted(segments.stops, rows[order], side="right")
-        starts = segments.stops - segments.rows.astype(np.int64)
-        found = np.empty(len(rows), dtype=np.int64)
-        found[order] = segments.physical_at(entry, rows[order] - starts[entry])
-        return found
+        self.check_alive()
+        return self._row_map.physical(rows)
 
     def rows_of(self, physical: Int64Array) -> Int64Array:
         """Map physical rows to rows of the version; -1 where the version does not show them."""
@@ -150,19 +143,20 @@ class Snapshot:
         return self._load(rows_of(self.state.rows, physical, self.packs.pages))
 
     def extents(self, tensor_id: str) -> Extents:
-        """Load where a tensor's chunks are."""
-        found = self._extents.get(tensor_id)
-        if found is None:
-            loaded = self._load(table_of(self.state.roots[tensor_id], self.packs.pages))
-            with self._lock:
-                found = self._extents.setdefault(tensor_id, loaded)
-        return found
+        """Load where all of a tensor's chunks are, with their statistics."""
+        self.check_alive()
+        return self.chunk_index(tensor_id).extents
 
     def chunk_index(self, tensor_id: str) -> ChunkIndex:
-        """A tensor's extents, ready to be searched; made once."""
+        """The index of a tensor, which reads what it is asked for."""
         found = self._chunk_indexes.get(tensor_id)
         if found is None:
-            made = ChunkIndex(self.extents(tensor_id))
+            made = ChunkIndex(
+                self.state.roots[tensor_id],
+                self.packs.pages,
+                is_local=self.packs.store.is_local,
+                before=self._earlier.pop(tensor_id, None),
+            )
             found = self._chunk_indexes.setdefault(tensor_id, made)
         return found
 
@@ -175,12 +169,10 @@ class Snapshot:
             return None
         return zones_of(self.extents(self.spec(tensor).id), physical)
 
-    def _row_segments(self) -> RowSegments:
-        if self._segments is None:
-            loaded = self._load(table_of(self.state.rows, self.packs.pages))
-            with self._lock:
-                self._segments = self._segments or loaded
-        return self._segments
+    def _indexes(self, *, of: State) -> dict[str, ChunkIndex]:
+        """The newest index in memory of each tensor that another state has too."""
+        known = {**self._earlier, **self._chunk_indexes}
+        return {id_: index for id_, index in known.items() if id_ in of.roots}
 
     def _load(self, read: Coroutine[Any, Any, T]) -> T:
         if self._is_retired:

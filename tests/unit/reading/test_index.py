@@ -1,0 +1,228 @@
+"""The index of a tensor: in the tree, flat, and shared between versions: the same answers."""
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+from xxhash import xxh3_64_intdigest
+
+import tensorlake as tl
+from tensorlake.errors import RowNotFoundError
+from tensorlake.format import Extents, PackId, PageRef, Root, RowSegments, delete_rows, tree
+from tensorlake.format import PageReader as Pages
+from tensorlake.reading import ChunkIndex
+from tensorlake.reading.row_map import RowMap
+from tensorlake.storage import MemoryStore, runtime
+from tensorlake.testing import CountingStore
+from tests.handles import create_on, open_on, wait_for_hints
+
+TXID = "0" * 31 + "1"
+ROWS_A_CHUNK = 10
+CHUNKS = 60_000
+
+
+class CountedPages:
+    """Pages in memory; counts the reads, and what was asked for at once."""
+
+    def __init__(self) -> None:
+        self.pages: list[bytes] = []
+        self.reads = 0
+
+    def add(self, page: bytes, /, *, rows: int, entries: int, height: int) -> PageRef:
+        self.pages.append(bytes(page))
+        number = len(self.pages) - 1
+        checksum = xxh3_64_intdigest(page)
+        return PageRef(PackId(TXID, 0), number, len(page), checksum, rows, entries, height)
+
+    async def read(self, ref: PageRef, /) -> bytes:
+        self.reads += 1
+        return self.pages[ref.offset]
+
+
+def extents_of(chunks: int, *, seed: int = 0) -> Extents:
+    """Extents of chunks of ten rows in one pack."""
+    checksums = np.random.default_rng(seed).integers(0, 2**63, chunks).astype(np.uint64)
+    one = Extents.chunk(
+        rows=ROWS_A_CHUNK,
+        kind=1,
+        pack=PackId(TXID, seed),
+        offset=64,
+        nbytes=1000,
+        header_nbytes=64,
+        checksum=0,
+    )
+    many = one.take(np.zeros(chunks, np.int64))
+    offset = 64 + 1024 * np.arange(chunks, dtype=np.uint64)
+    return Extents(
+        **{
+            name: getattr(many, name)
+            for name in ("rows", "skip", "kind", "read_as", "pack", "nbytes", "header_nbytes")
+        },
+        offset=offset,
+        checksum=checksums,
+        packs=many.packs,
+        statistics=many.statistics,
+        units=many.units,
+    )
+
+
+@pytest.fixture(scope="module")
+def large() -> tuple[Root[Extents], CountedPages]:
+    pages = CountedPages()
+    empty = Root.of(Extents.empty())
+    root = runtime.run(tree.append(empty, extents_of(CHUNKS), pages, pages))
+    tail = extents_of(5, seed=1)
+    return runtime.run(tree.append(root, tail, pages, pages)), pages
+
+
+def asked(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, (CHUNKS + 5) * ROWS_A_CHUNK, count)
+
+
+def test_a_row_of_a_large_index_reads_one_leaf(large):
+    root, pages = large
+    index = ChunkIndex(root, Pages(pages))
+    pages.reads = 0
+
+    located = index.locate(np.array([123_456]))
+
+    assert pages.reads == root.height
+    assert located.row_in_chunk.tolist() == [6]
+    assert located.chunks[0].offset == 64 + 1024 * 12_345
+    assert (located.starts.tolist(), located.rows.tolist()) == ([123_450], [10])
+
+
+def test_rows_are_found_alike_in_the_tree_and_flat(large):
+    root, pages = large
+    flat = ChunkIndex(root, Pages(pages))
+    flat.locate(np.arange(0, root.rows, ROWS_A_CHUNK))  # of each leaf: all is read
+    for rows in (asked(1, 50), np.sort(asked(2, 50)), asked(3, 0), np.array([root.rows - 1, 0])):
+        in_tree = ChunkIndex(root, Pages(pages)).locate(rows)
+        pages.reads = 0
+        found = flat.locate(rows)
+
+        assert pages.reads == 0
+        assert list(found.chunks) == list(in_tree.chunks)
+        for name in ("chunk", "row_in_chunk", "starts", "rows"):
+            assert getattr(found, name).tolist() == getattr(in_tree, name).tolist()
+        keys = [found.chunks[chunk] for chunk in found.chunk.tolist()]
+        entry = rows // ROWS_A_CHUNK
+        assert [key.pack.n for key in keys] == (entry >= CHUNKS).astype(int).tolist()
+        assert [key.offset for key in keys] == (64 + 1024 * (entry % CHUNKS)).tolist()
+        assert found.row_in_chunk.tolist() == (rows % ROWS_A_CHUNK).tolist()
+
+
+def test_scattered_rows_make_the_index_flat_once(large):
+    root, pages = large
+    index = ChunkIndex(root, Pages(pages, max_cached_nbytes=0))
+    leaves = len(root.children)
+    pages.reads = 0
+
+    for seed in range(4 * leaves):
+        index.locate(asked(seed, 1))
+
+    assert leaves < pages.reads <= 2 * leaves + 1
+
+
+def test_an_append_keeps_the_flat_part_of_the_version_before(large):
+    root, pages = large
+    index = ChunkIndex(root, Pages(pages))
+    index.locate(asked(0, 10_000))
+    grown = runtime.run(tree.append(root, extents_of(3, seed=2), pages, pages))
+    pages.reads = 0
+
+    after = ChunkIndex(grown, Pages(pages), before=index)
+    located = after.locate(np.arange(grown.rows - 40, grown.rows))
+
+    assert pages.reads == 0
+    assert [key.pack.n for key in located.chunks][-3:] == [2, 2, 2]
+    assert after.locate(asked(9, 1000)).chunk.max() < 1000
+    assert pages.reads == 0
+
+
+def test_a_row_beyond_the_axis_is_refused(large):
+    root, pages = large
+
+    with pytest.raises(RowNotFoundError, match="beyond the index"):
+        ChunkIndex(root, Pages(pages)).locate(np.array([3, root.rows]))
+
+
+def test_windows_of_a_chunk_that_an_update_cut_are_one_chunk():
+    dataset = create_on(MemoryStore(), {"x": tl.Array("uint8", shape=(1024,))})
+    dataset.extend({"x": np.zeros((3000, 1024), np.uint8)})
+    dataset.commit()
+    dataset["x"][1000:1010] = np.ones((10, 1024), np.uint8)
+    dataset.commit()
+
+    located = dataset.reader().locate("x", np.array([999, 1000, 1010, 5]))
+
+    assert len(set(located.chunks)) == len(located.chunks)
+    keys = [located.chunks[chunk] for chunk in located.chunk.tolist()]
+    assert keys[0] == keys[2]
+    assert keys[1] != keys[0]
+    assert np.array_equal(dataset["x"][998:1012][:, 0], [0, 0, *[1] * 10, 0, 0])
+
+
+@pytest.fixture(scope="module")
+def thinned() -> tuple[Root[RowSegments], CountedPages, np.ndarray]:
+    """Two million rows without one in a hundred."""
+    pages = CountedPages()
+    count = 2_000_000
+    gone = np.sort(np.random.default_rng(0).choice(count, count // 100, replace=False))
+    root = Root.of(RowSegments.range(0, count))
+    kept = runtime.run(delete_rows(root, gone, pages, pages))
+    return kept, pages, np.setdiff1d(np.arange(count), gone)
+
+
+def test_rows_of_a_selection_with_deletes_are_mapped_in_the_tree_in_memory_and_as_an_array(thinned):
+    root, pages, model = thinned
+    row_map = RowMap(root, Pages(pages))
+    sizes = itertools.chain([1, 3, 100], [10_000] * 40)
+
+    for seed, size in enumerate(sizes):
+        rows = np.random.default_rng(seed).integers(0, len(model), size)
+        assert np.array_equal(row_map.physical(rows), model[rows])
+    pages.reads = 0
+    assert np.array_equal(row_map.physical(np.arange(len(model))), model)
+    assert pages.reads == 0
+
+
+def test_one_row_of_a_selection_with_deletes_reads_one_leaf(thinned):
+    root, pages, model = thinned
+    pages.reads = 0
+
+    assert RowMap(root, Pages(pages)).physical(np.array([777_777]))[0] == model[777_777]
+    assert pages.reads == root.height
+
+
+def test_a_commit_and_the_reads_after_it_do_not_read_the_index_again():
+    store = CountingStore(MemoryStore())
+    dataset = create_on(store, {"x": "int64"})
+    for number in range(200):  # as many chunks, some in leaves
+        dataset.append({"x": number})
+        dataset.commit()
+    handle = open_on(store)
+    assert handle["x"][:].tolist() == list(range(200))
+    wait_for_hints()
+    store.reset()
+
+    handle.append({"x": 200})
+    handle.commit()
+    assert handle["x"][[0, 100, 200]].tolist() == [0, 100, 200]
+
+    assert store.count("get_range") <= 1  # the new chunk's own
+    wait_for_hints()
+
+
+def test_a_snapshot_of_a_discarded_change_leaves_the_index_of_the_committed_alone():
+    dataset = create_on(MemoryStore(), {"x": "int64"})
+    dataset.extend({"x": np.arange(100)})
+    dataset.commit()
+    digest = hashlib.sha256(dataset["x"][:].tobytes()).hexdigest()
+    dataset["x"][5] = 50
+    assert dataset["x"][5] == 50
+
+    dataset.discard()
+
+    assert hashlib.sha256(dataset["x"][:].tobytes()).hexdigest() == digest
