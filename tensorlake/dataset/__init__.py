@@ -1,7 +1,8 @@
 """The façade: what users hold."""
 
+from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.history import Commit, Diff, Log, Updated
+from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.words import human_time, plural
-from tensorlake.format import ChangedRows, Changes, Entry
+from tensorlake.format import ChangedRows, Changes, Entry, EntryLine
 from tensorlake.versions import time_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.tensor import Tensor
     from tensorlake.dataset.view import View
 
-__all__ = ["Commit", "Diff", "Log", "Updated"]
+__all__ = ["Commit", "Diff", "Updated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Commit:
     tensor_names: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @classmethod
-    def of_entry(cls, entry: Entry, branch: str) -> Commit:
+    def of_entry(cls, entry: Entry | EntryLine, branch: str) -> Commit:
         """Show a log entry as a commit."""
         specs = (entry.schema or {}).get("tensors", [])
         return cls(
@@ -94,13 +94,6 @@ def _count(rows: ChangedRows) -> str:
     if rows == "many":
         return "many rows"
     return plural(sum(stop - start for start, stop in rows), "row")
-
-
-class Log(list[Commit]):
-    """Commits, newest first; prints as one line each."""
-
-    def __repr__(self) -> str:
-        return "\n".join(map(str, self)) or "no commits"
 
 
 @dataclass(frozen=True, slots=True)

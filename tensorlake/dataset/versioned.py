@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Self
 
 from tensorlake.dataset import versioning
-from tensorlake.dataset.history import Diff, Log
+from tensorlake.dataset.commit_log import Log
+from tensorlake.dataset.history import Diff
 from tensorlake.dataset.session import Session
 from tensorlake.errors import UncommittedChangesError
 from tensorlake.versions import Tag
@@ -25,7 +26,7 @@ class Versioned:
         self.session = session
 
     def log(self, limit: int | None = None) -> Log:
-        """Commits up to this version, newest first."""
+        """Commits up to this version, newest first, read as far as they are looked at."""
         return versioning.log(self.session, limit)
 
     def at(self, version: str | dt.datetime) -> Self:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from functools import partial
 
+from tensorlake.dataset.commit_log import Log, commits_to
 from tensorlake.dataset.difference import diff_snapshots
-from tensorlake.dataset.history import Commit, Diff, Log
+from tensorlake.dataset.history import Diff
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, UncommittedChangesError
 from tensorlake.format import Entry
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
-    BranchLog,
     Tag,
     commit_under,
     create_branch,
@@ -28,37 +27,11 @@ from tensorlake.versions import delete_tag as delete_tag_object
 
 __all__ = ["at", "branch", "branches", "delete_tag", "diff", "log", "tag", "tags"]
 
-READ_AT_ONCE = 32
-"""Log entries read together: a page of ``log`` costs one round trip."""
-
 
 def log(session: Session, limit: int | None) -> Log:
     """Commits up to the handle's version, newest first, through the branch's parents."""
-    return runtime.run(_log(session, limit))
-
-
-async def _log(session: Session, limit: int | None) -> Log:
-    commits = Log()
-    branch_name: str | None = session.branch
-    entry: Entry | None = session.head
-    while branch_name is not None and entry is not None:
-        branch_log, upper = BranchLog(session.store, branch_name), entry
-        oldest = upper
-        for stop in range(upper.seq + 1, 0, -READ_AT_ONCE):
-            numbers = range(stop - 1, max(stop - 1 - READ_AT_ONCE, -1), -1)
-            factories = [partial(branch_log.existing, n) for n in numbers if n != upper.seq]
-            read = await runtime.gather_bounded(factories, limit=READ_AT_ONCE)
-            for one in [upper, *read] if upper.seq in numbers else read:
-                oldest = one if one.kind == "commit" else oldest
-                if one.kind == "commit":
-                    commits.append(Commit.of_entry(one, branch_name))
-                if limit is not None and len(commits) >= limit:
-                    return commits
-        source = next((p for p in oldest.parents if p.branch != branch_name), None)
-        branch_name = None if source is None else source.branch
-        if source is not None:
-            entry = await BranchLog(session.store, source.branch).existing(source.seq)
-    return commits
+    pages = commits_to(session.store, session.branch, session.head, limit=limit)
+    return Log(pages, limit)
 
 
 def at(session: Session, version: str | dt.datetime) -> Session:

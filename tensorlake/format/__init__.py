@@ -45,6 +45,7 @@ from tensorlake.format.entry import (
     PackTotals,
     Parent,
 )
+from tensorlake.format.entry_line import EntryLine
 from tensorlake.format.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
 from tensorlake.format.lookup import Located
 from tensorlake.format.nodes import (
@@ -147,6 +148,7 @@ __all__ = [
     "Descriptor",
     "Entry",
     "EntryKind",
+    "EntryLine",
     "Extents",
     "Features",
     "Fence",

@@ -76,8 +76,10 @@ def sealed_digest(data: bytes) -> str:
     return data[-2 - 2 * DIGEST_NBYTES : -2].decode("ascii")
 
 
-def unseal(data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES) -> dict[str, Any]:
-    """Read a sealed object, ``digest`` included, after checking it.
+def verified_body(
+    data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES
+) -> tuple[bytes, str]:
+    """Check a sealed object, and return it without its digest, unparsed, and the digest.
 
     Args:
         data: The whole object.
@@ -97,7 +99,17 @@ def unseal(data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES) -> dic
     separator = b"{" if start == 1 else data[start - 1 : start]
     if digest_of(body).encode("ascii") != digest or separator not in (b"{", b","):
         raise damaged(where, "its bytes do not match its digest")
+    return body, digest.decode("ascii")
+
+
+def unseal(data: bytes, *, where: str, max_nbytes: int = MAX_PAGE_NBYTES) -> dict[str, Any]:
+    """Read a sealed object, ``digest`` included, after checking it as ``verified_body`` does.
+
+    Raises:
+        CorruptionError: Any byte is missing, added or changed, or it is no object.
+    """
+    body, digest = verified_body(data, where=where, max_nbytes=max_nbytes)
     value = parse_json(body, where=where)
     if not isinstance(value, dict) or "digest" in value:
         raise damaged(where, "it is not one sealed object")
-    return {**cast("dict[str, Any]", value), "digest": digest.decode("ascii")}
+    return {**cast("dict[str, Any]", value), "digest": digest}

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
-from tensorlake.format import Entry, Features, Fence, Parent
+from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
 
 __all__ = ["check_writable", "fence_of", "following", "microseconds", "now_microseconds", "time_of"]
 
@@ -23,7 +23,7 @@ def now_microseconds() -> int:
     return microseconds(dt.datetime.now(dt.UTC))
 
 
-def time_of(entry: Entry) -> dt.datetime:
+def time_of(entry: Entry | EntryLine) -> dt.datetime:
     """When an entry was published, by its writer's clock."""
     return EPOCH + dt.timedelta(microseconds=entry.time)
 

@@ -1,0 +1,99 @@
+"""What a log shows of an entry: read without its trees.
+
+Most of an entry is roots, a kilobyte or two a tensor, and most of the time of reading one is spent
+on making arrays of them. A list of commits needs none: here the entry's digest is checked, its
+members are parsed by type, and roots, row ids and what else is unknown are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tensorlake.format.canonical import verified_body
+from tensorlake.format.changes import Changes
+from tensorlake.format.damage import damaged
+from tensorlake.format.entry import EntryKind, Features, Parent
+from tensorlake.format.spec import MAX_ENTRY_NBYTES
+
+__all__ = ["EntryLine"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLine:
+    """A log entry without its body; the attributes are those of ``Entry``."""
+
+    kind: EntryKind
+    seq: int
+    parents: tuple[Parent, ...]
+    time: int
+    author: str
+    message: str
+    meta: Mapping[str, Any]
+    keys: tuple[str, ...]
+    changes: Changes
+    schema: Mapping[str, Any] | None
+    num_rows: int
+    digest: str
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, where: str) -> EntryLine:
+        """Read an entry.
+
+        Raises:
+            CorruptionError: It is damaged.
+            UnsupportedFeatureError: It needs a feature that this version cannot read.
+
+        Example:
+            >>> from tensorlake.format import Entry, new_txid
+            >>> data, entry = Entry(kind="commit", seq=0, txid=new_txid(), time=1).sealed()
+            >>> EntryLine.from_bytes(data, where="main@0").digest == entry.digest
+            True
+        """
+        body, digest = verified_body(data, where=where, max_nbytes=MAX_ENTRY_NBYTES)
+        try:
+            wire = _DECODER.decode(body)
+            wire.features.check_readable(where)
+            return cls(
+                kind=wire.kind,
+                seq=wire.seq,
+                parents=wire.parents,
+                time=wire.time,
+                author=wire.author,
+                message=wire.message,
+                meta=wire.meta,
+                keys=wire.keys,
+                changes=Changes.from_json(wire.changes),
+                schema=wire.schema,
+                num_rows=0 if wire.rows is None else wire.rows.rows,
+                digest=digest,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise damaged(where, f"it is not a log entry ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _RowCount:
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    kind: EntryKind
+    seq: int
+    parents: tuple[Parent, ...]
+    time: int
+    author: str
+    message: str
+    meta: dict[str, Any]
+    keys: tuple[str, ...]
+    features: Features
+    changes: dict[str, Any]
+    schema: dict[str, Any] | None
+    rows: _RowCount | None
+
+
+_DECODER = msgspec.json.Decoder(_Wire)
