@@ -33,7 +33,7 @@ from tensorlake.types.rejection import Place, null_refused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["NO_DEFAULT", "Layout", "QueryKind", "SampleType"]
+__all__ = ["MEDIA_CHUNK_NBYTES", "NO_DEFAULT", "Layout", "QueryKind", "SampleType"]
 
 Layout = Literal["uniform", "ragged", "encoded"]
 QueryKind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]

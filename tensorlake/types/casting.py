@@ -44,7 +44,7 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
     if isinstance(value, np.ma.MaskedArray):
         return value.tolist()
     if isinstance(value, np.ndarray) and value.ndim:
-        return value if value.dtype.kind in "biufcV" else value.tolist()
+        return value if value.dtype.kind in "biufcVM" else value.tolist()
     if isinstance(value, list):
         return value
     if isinstance(value, Ragged):

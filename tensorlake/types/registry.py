@@ -16,15 +16,25 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
 from tensorlake.types.base import SampleType
 from tensorlake.types.bbox import BBox
+from tensorlake.types.bbox3d import BBox3D
 from tensorlake.types.binary import Bytes
+from tensorlake.types.binary_mask import BinaryMask
 from tensorlake.types.class_label import ClassLabel
 from tensorlake.types.dtypes import DTYPE_NAMES
 from tensorlake.types.embedding import Embedding
 from tensorlake.types.image import Image
+from tensorlake.types.instance_mask import InstanceMask
 from tensorlake.types.json_value import Json
+from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.ndarray import Array
+from tensorlake.types.polygon import Polygon
 from tensorlake.types.scalar import Bool, Scalar
+from tensorlake.types.segment_mask import SegmentMask
+from tensorlake.types.sequence import Sequence
+from tensorlake.types.tags import Tags
 from tensorlake.types.text import Text
+from tensorlake.types.timestamp import Timestamp
+from tensorlake.types.uuid_value import Uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,14 +45,24 @@ _ENTRY_POINTS = "tensorlake.types"
 _BUILT_IN: tuple[type[SampleType], ...] = (
     Array,
     BBox,
+    BBox3D,
+    BinaryMask,
     Bool,
     Bytes,
     ClassLabel,
     Embedding,
     Image,
+    InstanceMask,
     Json,
+    Keypoints,
+    Polygon,
     Scalar,
+    SegmentMask,
+    Sequence,
+    Tags,
     Text,
+    Timestamp,
+    Uuid,
 )
 _types: dict[str, type[SampleType]] = {one.kind: one for one in _BUILT_IN}
 _SHORT: dict[Any, type[SampleType]] = {

@@ -1,0 +1,100 @@
+"""Keypoints: any number of objects a row, each with the same named points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.casting import ragged_column
+
+if TYPE_CHECKING:
+    from tensorlake.types.column import Column
+    from tensorlake.types.rejection import Place
+
+__all__ = ["Keypoints"]
+
+_JOINED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Keypoints(SampleType):
+    """Points in pixels, float32 (objects, points, 3): x, y, and how visible.
+
+    The third number is COCO's: 0 not labelled, 1 hidden, 2 seen; or a model's confidence.
+
+    >>> Keypoints(["nose", "tail"], skeleton=[(0, 1)]).shape
+    (None, 2, 3)
+
+    Attributes:
+        names: What the points are; without names any number of points.
+        skeleton: Pairs of points, by position, that are drawn joined.
+        of: The image tensor that they lie on.
+    """
+
+    kind: ClassVar[str] = "keypoints"
+
+    names: Sequence[str] = ()
+    skeleton: Sequence[tuple[int, int]] = ()
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
+            raise SchemaError(
+                f"names of points must be strings, got {self.names!r}"
+                '\ngive a list: Keypoints(["nose", "left eye"])',
+                actual=self.names,
+            )
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "skeleton", tuple(map(_pair, self.skeleton)))
+        highest = max((max(pair) for pair in self.skeleton), default=-1)
+        if self.names and highest >= len(self.names):
+            raise SchemaError(
+                f"the skeleton joins point {highest}, of {len(self.names)} named ones"
+                "\npoints are counted from 0",
+                actual=highest,
+            )
+        check_default(self)
+
+    @property
+    def layout(self) -> Layout:
+        """Each row has as many objects as it has."""
+        return "ragged"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Always float32."""
+        return np.dtype("<f4")
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Any number of objects, their points, three numbers each."""
+        return (None, len(self.names) or None, 3)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """An array of numbers."""
+        return "number"
+
+    def describe(self) -> str:
+        """Count the points: ``Keypoints(17, of=image)``."""
+        count = str(len(self.names)) if self.names else ""
+        return f"Keypoints({count}{f', of={self.of}' if self.of else ''})"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take lists or arrays of objects' points; [] is no object."""
+        return ragged_column(samples, self.dtype, self.shape, place)
+
+
+def _pair(joined: Any) -> tuple[int, int]:
+    pair = tuple(joined)
+    if len(pair) != _JOINED or not all(isinstance(one, int) and one >= 0 for one in pair):
+        raise SchemaError(
+            f"{joined!r} does not join two points\ngive pairs of positions: [(0, 1), (1, 2)]",
+            actual=joined,
+        )
+    return pair[0], pair[1]

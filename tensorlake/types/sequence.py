@@ -1,0 +1,137 @@
+"""Sequence: any number of samples of another type a row.
+
+A row's items are joined into one stored sample (`joined_items.py`), so that a row is read alone
+and its items, of any type (pictures, vectors, texts), lie together. Items are checked and
+converted as one column for all rows of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.column import Column, EncodedColumn, offsets_of, slice_rows
+from tensorlake.types.joined_items import join_items, split_items
+from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
+
+__all__ = ["Sequence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(SampleType):
+    """Any number of samples of the type `of`, such as the pictures of a clip.
+
+    >>> Sequence("float32").describe()
+    'Sequence(Scalar(float32))'
+    >>> words = Sequence("str").convert([["a", "b"], []], tensor="words")
+    >>> Sequence("str").present(words)
+    [['a', 'b'], []]
+
+    Attributes:
+        of: The items' type, or its short form; items are never NULL.
+    """
+
+    kind: ClassVar[str] = "sequence"
+
+    of: Any = field()  # Any: what as_type() takes; a SampleType once it is made
+
+    def __post_init__(self) -> None:
+        from tensorlake.types.registry import as_type, from_json
+
+        item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
+        if item.has_default:
+            raise SchemaError(
+                f"the items of a sequence are never left out, got {item.describe()} with"
+                " nullable= or default=\ngive these to the Sequence",
+                actual=item,
+            )
+        object.__setattr__(self, "of", item)
+        check_default(self)
+
+    @property
+    def item(self) -> SampleType:
+        """The items' type."""
+        return cast("SampleType", self.of)
+
+    @property
+    def layout(self) -> Layout:
+        """A row's items, joined."""
+        return "encoded"
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """None: a row is a list."""
+        return None
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """One list a row: ()."""
+        return ()
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A query sees whether there is one."""
+        return "bytes"
+
+    @property
+    def codec_default(self) -> Any:
+        """Raw for media, whose bytes are packed already."""
+        return "raw" if self.item.is_media else None
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """That of the items' type."""
+        return self.item.chunk_nbytes
+
+    def describe(self) -> str:
+        """Name the items' type: ``Sequence(Image(jpeg))``."""
+        return f"Sequence({self.item.describe()})"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return f"a list of items, each {self.item.expected}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the type as JSON, the items' type within."""
+        return {**SampleType.to_json(self), "of": self.item.to_json()}
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take lists, tuples and arrays of items."""
+        rows = [_items_of(sample, place, position) for position, sample in enumerate(samples)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        owners = np.repeat(np.arange(len(rows)), lengths)
+        rows_of_items = owners if place.positions is None else place.positions[owners]
+        within = replace(place, declared=self.item, positions=rows_of_items)
+        items = self.item.convert_values(list(chain.from_iterable(rows)), within)
+        bounds = pairwise(offsets_of(lengths).tolist())
+        return EncodedColumn([join_items(slice_rows(items, start, stop)) for start, stop in bounds])
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the items: what reading a column of them gives."""
+        items = self.item.decode(split_items(sample, self.item), tensor="an item")
+        return self.item.present(items)
+
+    def json_value(self, value: Any) -> Any:
+        """Return a row's items as JSON, where JSON can hold them."""
+        return None if value is None else [self.item.json_value(one) for one in value]
+
+
+def _items_of(sample: Any, place: Place, position: int) -> list[Any]:
+    if isinstance(sample, np.ndarray) and sample.ndim:
+        return [*sample]
+    if isinstance(sample, (list, tuple)):
+        if any(item is None for item in sample):
+            hint = "items are never NULL; leave it out of the list"
+            raise dtype_mismatch(place, position, "a list with None", hint=hint)
+        return [*sample]
+    if isinstance(sample, str | bytes) or not hasattr(sample, "__iter__"):
+        hint = "put a single item into a list: [value]"
+        raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
+    return [*sample]
