@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorlake.dataset.words import human_nbytes, human_time, plural
-from tensorlake.format import StatisticsTable, TensorSpec
+from tensorlake.format import Extents, StatisticsTable, TensorSpec
 from tensorlake.reading import Snapshot
 from tensorlake.types import ClassLabel
 from tensorlake.versions import time_of
@@ -216,7 +217,7 @@ def _summary_of(
     return TensorSummary(
         name=spec.name,
         type=spec.type.describe(),
-        shape=_shape_range(spec, whole),
+        shape=_shape_range(spec, extents),
         stored_nbytes=int(extents.nbytes.sum()),
         codec=_codec(spec),
         nulls=0 if known.table is None else int(known.table.null_count.sum()),
@@ -224,15 +225,10 @@ def _summary_of(
     )
 
 
-def _shape_range(spec: TensorSpec, table: StatisticsTable | None) -> str:
+def _shape_range(spec: TensorSpec, extents: Extents) -> str:
     """Shapes of samples: a length where all agree, a range where they do not."""
     shape = spec.type.shape
-    lows = highs = None
-    if table is not None and table.shape_min is not None and table.shape_max is not None:
-        has_shapes = table.has_shapes
-        if bool(has_shapes.any()):
-            lows = table.shape_min[has_shapes].min(axis=0)
-            highs = table.shape_max[has_shapes].max(axis=0)
+    lows, highs = _shape_bounds(spec, extents)
     parts: list[str] = []
     for axis, length in enumerate(shape):
         if length is not None or lows is None or highs is None:
@@ -242,6 +238,28 @@ def _shape_range(spec: TensorSpec, table: StatisticsTable | None) -> str:
         else:
             parts.append(f"{lows[axis]}–{highs[axis]}")
     return " × ".join(parts) or ("()" if spec.type.dtype is not None else "")
+
+
+def _shape_bounds(
+    spec: TensorSpec, extents: Extents
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]:
+    """Least and greatest lengths; what was stored with one shape has the shape of its encoding."""
+    lows: list[npt.NDArray[np.int64]] = []
+    table = extents.statistics.table
+    known = np.zeros(len(extents), np.bool_)
+    highs = list(lows)
+    if table is not None and table.shape_min is not None and table.shape_max is not None:
+        known[extents.statistics.known] = table.has_shapes
+        if bool(table.has_shapes.any()):
+            lows.append(table.shape_min[table.has_shapes].min(axis=0))
+            highs.append(table.shape_max[table.has_shapes].max(axis=0))
+    for read_as in np.unique(extents.read_as[~known]).tolist():
+        stored = spec.encodings[read_as].shape
+        if None in stored:
+            return None, None
+        lows.append(np.array(stored, np.int64))
+        highs.append(np.array(stored, np.int64))
+    return (np.min(lows, axis=0), np.max(highs, axis=0)) if lows else (None, None)
 
 
 def _value_range(table: StatisticsTable) -> str:

@@ -16,7 +16,13 @@ from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.view import View
 from tensorlake.format import TensorSpec
 from tensorlake.reading import Selection, Snapshot
-from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import (
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    UniformColumn,
+    in_same_terms,
+)
 
 __all__ = ["diff_snapshots"]
 
@@ -82,7 +88,8 @@ def _changed(
             session.reader(snapshot).read(spec.name, physical[rows], decode=False)
             for (snapshot, spec), physical in ((before, old), (after, new))
         ]
-        changed.append(rows[_differs(*columns)])
+        same = in_same_terms(columns[0], before[1].type, columns[1], after[1].type)
+        changed.append(rows[_differs(*same)])
     return np.concatenate(changed) if changed else np.empty(0, dtype=np.int64)
 
 

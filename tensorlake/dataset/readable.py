@@ -25,6 +25,7 @@ from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
     from tensorlake.dataset.computed import Computed
+    from tensorlake.dataset.schema_changes import NamesChange
     from tensorlake.dataset.session import Session
     from tensorlake.dataset.view import View
     from tensorlake.loader import Loader
@@ -260,9 +261,9 @@ class Readable(ABC):
         del rows, values
         raise self._cannot_write(f"ds[{name!r}][rows] = values")
 
-    def change_names(self, name: str, names: Sequence[str]) -> None:
+    def change_names(self, name: str, how: NamesChange, names: Sequence[str]) -> None:
         """Refuse: only a Dataset has its class names changed."""
-        del names
+        del how, names
         raise self._cannot_write(f"ds[{name!r}].add_names(…)")
 
     def _cannot_write(self, instead: str) -> ReadOnlyError:

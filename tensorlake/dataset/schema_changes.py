@@ -1,17 +1,40 @@
-"""Staging changes of the schema: tensors added, dropped, renamed; class names."""
+"""Staging changes of the schema: tensors added, dropped, renamed, altered; class names.
+
+None rewrites a chunk. What is stored under an older type is brought to the newer one when it is
+read, so a change is allowed where every stored sample is one of the new type: because of the types
+(a wider dtype), or because every row was looked at (no NULL left, a class that no row has).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from tensorlake.dataset.schema_checks import count_rows_of_classes, find_null
 from tensorlake.dataset.session import Session
-from tensorlake.errors import SchemaError, UnsupportedFeatureError
-from tensorlake.format import TensorSpec
-from tensorlake.types import NO_DEFAULT, ClassLabel, as_type
+from tensorlake.dataset.words import plural
+from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.format import TensorSpec, canonical_bytes
+from tensorlake.reading import Reader
+from tensorlake.types import NO_DEFAULT, ClassLabel, as_type, unknown_class, widened
 
-__all__ = ["add_tensor", "alter_tensor", "change_names", "drop_tensor", "rename_tensor"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = [
+    "NamesChange",
+    "add_tensor",
+    "alter_tensor",
+    "change_names",
+    "drop_tensor",
+    "rename_tensor",
+]
+
+NamesChange = Literal["add", "rename", "drop"]
+
+METADATA_NBYTES_MAX = 16_384
+"""As an entry's own metadata (format.md): the schema is read with every version."""
 
 
 def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None:
@@ -50,31 +73,177 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
                 transaction.change_spec(replace(spec, type=declared), what="type")
 
 
-def alter_tensor(session: Session, name: str, *, nullable: bool) -> None:
-    """Stage that a tensor's samples may be NULL."""
-    if not nullable:
-        raise UnsupportedFeatureError(
-            f"alter_tensor({name!r}, nullable=False) is not supported yet: it must read every row"
+def alter_tensor(
+    session: Session,
+    name: str,
+    *,
+    nullable: bool | None = None,
+    dtype: DTypeLike | None = None,
+    shape: Iterable[int | None] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Stage another type, or other metadata, for a tensor; all of it or nothing."""
+    if nullable is None and dtype is None and shape is None and metadata is None:
+        raise InvalidInputError(
+            f"alter_tensor({name!r}) says nothing to change\n"
+            "give nullable=, dtype=, shape= or metadata=",
+            tensor=name,
         )
+    noted = None if metadata is None else _metadata(name, metadata)
     with session.lock:
         transaction = session.staging()
         spec = transaction.schema[name]
-        altered = replace(spec, type=replace(spec.type, nullable=True))
-        transaction.change_spec(altered, what="type")
+        declared = widened(spec.type, dtype=dtype, shape=shape, tensor=name)
+        must_check = nullable is False and spec.type.nullable
+        if nullable is not None and nullable is not spec.type.nullable:
+            declared = replace(declared, nullable=nullable)
+        if must_check:
+            _refuse_nulls(_reader(session), spec)
+        if declared != spec.type:
+            spec = spec.with_type(declared)
+            transaction.change_spec(spec, what="type", is_checked=must_check)
+        if noted is not None and noted != spec.attributes:
+            transaction.change_spec(replace(spec, attributes=noted), what="metadata")
 
 
-def change_names(session: Session, name: str, names: Sequence[str]) -> None:
-    """Stage class names, by code: names may be added or renamed, not taken away."""
+def change_names(session: Session, name: str, how: NamesChange, names: Sequence[str]) -> None:
+    """Stage a change of class names; "rename" takes the old and the new name."""
+    match how:
+        case "add":
+            _add_names(session, name, names)
+        case "rename":
+            _rename_class(session, name, *names)
+        case "drop":
+            _drop_names(session, name, names)
+
+
+def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
+    """Stage new classes, which get the next codes."""
+    added = _listed(names, "add_names")
     with session.lock:
         transaction = session.staging()
-        spec = transaction.schema[name]
-        label = spec.type
-        if not isinstance(label, ClassLabel):
-            message = f"{name!r} is {label.describe()} and has no class names"
-            raise SchemaError(message, tensor=name)
-        if len(names) < len(label.names):
-            raise UnsupportedFeatureError(
-                f"class names of {name!r} cannot be dropped yet; rename them instead"
+        spec, label = _class_label(transaction.schema[name], "add_names()")
+        for one in added:
+            if one in label.names or added.count(one) > 1:
+                raise SchemaError(
+                    f"{name!r} has a class {one!r} already, or was given it twice\n"
+                    "names must differ; give only new ones",
+                    tensor=name,
+                    actual=one,
+                )
+        if not all(isinstance(one, str) and one for one in added):
+            raise SchemaError(f"class names are non-empty texts; got {added!r}", tensor=name)
+        if added:
+            changed = label.with_names([*label.names, *added])
+            transaction.change_spec(replace(spec, type=changed), what="names")
+
+
+def _rename_class(session: Session, name: str, old: str, new: str) -> None:
+    """Stage another name for a class; its code and rows stay."""
+    with session.lock:
+        transaction = session.staging()
+        spec, label = _class_label(transaction.schema[name], "rename()")
+        code = _code(label, old, name)
+        if old == new:
+            return
+        if not isinstance(new, str) or not new or new in label.names:
+            raise SchemaError(
+                f"class {old!r} of {name!r} cannot be renamed to {new!r}: "
+                + ("that is another class" if new in label.names else "a name is a non-empty text")
+                + "\nto unite two classes assign: "
+                f"ds[{name!r}][ds[{name!r}] == {old!r}] = …, then drop_names",
+                tensor=name,
+                actual=new,
             )
-        changed = replace(spec, type=replace(label, names=tuple(names)))
-        transaction.change_spec(changed, what="names")
+        names = [*label.names]
+        names[code] = new
+        transaction.change_spec(replace(spec, type=label.with_names(names)), what="names")
+
+
+def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
+    """Stage that classes are gone, which no row may have; their codes are never used again."""
+    dropped = _listed(names, "drop_names")
+    with session.lock:
+        transaction = session.staging()
+        spec, label = _class_label(transaction.schema[name], "drop_names()")
+        codes = [_code(label, one, name) for one in dropped]
+        if not codes:
+            return
+        _refuse_used(_reader(session), spec, label, codes)
+        left = ["" if code in codes else one for code, one in enumerate(label.names)]
+        changed = replace(spec, type=label.with_names(left))
+        transaction.change_spec(changed, what="names", is_checked=True)
+
+
+def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    noted = dict(metadata)
+    nbytes = len(canonical_bytes(noted))
+    if nbytes > METADATA_NBYTES_MAX:
+        raise InvalidInputError(
+            f"metadata of {name!r} take {nbytes:,} bytes; a tensor has room for"
+            f" {METADATA_NBYTES_MAX:,}\nkeep them as a tensor, or beside the dataset",
+            tensor=name,
+            expected=METADATA_NBYTES_MAX,
+            actual=nbytes,
+        )
+    return noted
+
+
+def _reader(session: Session) -> Reader:
+    return session.reader(session.snapshot())
+
+
+def _refuse_nulls(reader: Reader, spec: TensorSpec) -> None:
+    row = find_null(reader, spec)
+    if row is not None:
+        raise SchemaError(
+            f"{spec.name!r} is NULL in row {row}, so it cannot get nullable=False\n"
+            f"assign values first: ds[{spec.name!r}][ds[{spec.name!r}].is_null()] = …",
+            tensor=spec.name,
+            row=row,
+        )
+
+
+def _refuse_used(reader: Reader, spec: TensorSpec, label: ClassLabel, codes: list[int]) -> None:
+    if label.has_default and label.default in codes:
+        raise SchemaError(
+            f"class {label.names[label.default]!r} is the default of {spec.name!r}, which rows"
+            " without a label get\nkeep it, or rename it",
+            tensor=spec.name,
+        )
+    counts = count_rows_of_classes(reader, spec, codes).tolist()
+    used = [
+        f"{label.names[code]!r} in {plural(rows, 'row')}"
+        for code, rows in zip(codes, counts, strict=True)
+        if rows
+    ]
+    if used:
+        first = next(label.names[code] for code, n in zip(codes, counts, strict=True) if n)
+        raise SchemaError(
+            f"classes of {spec.name!r} are in use and cannot be dropped: {', '.join(used)}\n"
+            f"assign another first: ds[{spec.name!r}][ds[{spec.name!r}] == {first!r}] = …",
+            tensor=spec.name,
+            actual={label.names[code]: n for code, n in zip(codes, counts, strict=True)},
+        )
+
+
+def _class_label(spec: TensorSpec, call: str) -> tuple[TensorSpec, ClassLabel]:
+    if not isinstance(spec.type, ClassLabel):
+        raise SchemaError(
+            f"{spec.name!r} is {spec.type.describe()} and has no class names"
+            f" ({call} needs a ClassLabel)\ndeclare it as tl.ClassLabel([…])",
+            tensor=spec.name,
+        )
+    return spec, spec.type
+
+
+def _code(label: ClassLabel, name: str, tensor: str) -> int:
+    if not name or name not in label.names:
+        raise unknown_class(name, label.names, tensor=tensor)
+    return label.names.index(name)
+
+
+def _listed(names: Sequence[str], call: str) -> list[str]:
+    if isinstance(names, str):
+        raise InvalidInputError(f"{call}({names!r}): give a list of names, [{names!r}]")
+    return list(names)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.predicate import Predicate, comparison, membership, nullness
 from tensorlake.dataset.rows import positions_of, row_position
-from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
@@ -193,12 +193,14 @@ class Tensor:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The class names, by code.
+        """The class names, by code; "" where a class between others was dropped.
 
         Raises:
             SchemaError: The tensor holds no class labels.
         """
-        return tuple(self._class_label("names").names)
+        names = self._class_label("names").names
+        known = max((code + 1 for code, name in enumerate(names) if name), default=0)
+        return tuple(names[:known])
 
     @property
     def names_or_none(self) -> tuple[str, ...] | None:
@@ -229,21 +231,41 @@ class Tensor:
         return codes
 
     def add_names(self, names: Sequence[str]) -> None:
-        """Add class names, with the next codes. Staged."""
-        self._rows.change_names(self.name, [*self._class_label("add_names()").names, *names])
+        """Add classes, which get the next codes. Staged.
+
+        Raises:
+            SchemaError: One of them is a class already.
+        """
+        self._rows.change_names(self.name, "add", names)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a class another name; its code and rows stay. Staged."""
-        code = int(self.codes([old])[0])
-        names = [*self.names]
-        names[code] = new
-        self._rows.change_names(self.name, names)
+        """Give a class another name; its code and rows stay. Staged.
+
+        Raises:
+            UnknownClassError: There is no class ``old``.
+            SchemaError: ``new`` is a class already.
+        """
+        self._rows.change_names(self.name, "rename", (old, new))
 
     def drop_names(self, names: Sequence[str]) -> None:
-        """Take class names away: not supported yet, since codes of others would change."""
-        raise UnsupportedFeatureError(
-            f"class names of {self.name!r} cannot be dropped yet, {[*names]!r} neither; rename them"
-        )
+        """Take classes away that no row has. Staged.
+
+        Codes of other classes stay, and a dropped class's code is never given to another.
+
+        Raises:
+            UnknownClassError: One of them is no class of this tensor.
+            SchemaError: Rows have one of them; the message counts them.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-drop-names", {"y": tl.ClassLabel(["a", "b", "c"])})
+            >>> ds.extend({"y": ["a", "a"]})
+            >>> ds["y"].drop_names(["c"])
+            >>> ds["y"].names
+            ('a', 'b')
+            >>> ds.discard()
+        """
+        self._rows.change_names(self.name, "drop", names)
 
     def _class_label(self, what: str) -> ClassLabel:
         sample_type = self.type

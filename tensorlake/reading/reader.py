@@ -146,6 +146,21 @@ class Reader:
                 shapes[rows[~header.valid[wanted]]] = -1
         return shapes
 
+    def is_null(self, tensor: str, physical: Int64Array) -> npt.NDArray[np.bool_]:
+        """Tell which samples are NULL, from chunk headers alone."""
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        found = np.zeros(len(physical), dtype=np.bool_)
+        located = self.locate(tensor, physical)
+        headers = self._headers(located.chunks)
+        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+            rows = np.flatnonzero(located.chunk == at)
+            if header is None:
+                found[rows] = key.is_fill and spec.fill is None
+            elif header.valid is not None:
+                found[rows] = ~header.valid[located.row_in_chunk[rows]]
+        return found
+
     def stored_nbytes(self, tensor: str, physical: Int64Array) -> int:
         """Bytes of the chunks that hold these rows."""
         if len(physical) == 0:
@@ -207,9 +222,9 @@ class Reader:
         return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
 
     async def _fetch_whole(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column:
-        whole = self.decode_chunk(spec.name, key, await self.fetch_chunk(key))
+        whole = _decoded(spec, key, await self.fetch_chunk(key))
         self._cache.keep(key, whole)
-        return take(whole, rows)
+        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
 
     async def _fetch_units(
         self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
@@ -228,7 +243,7 @@ class Reader:
         part = _rows_of_units(
             buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
         )
-        return part if key.read_as == spec.read_as else spec.type.adapt(part)
+        return spec.adapt(part, key.read_as, where=str(key))
 
     async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
         """The parts of a chunk that can be read alone, where the index does not record them."""

@@ -226,14 +226,24 @@ class Transaction:
             dropped=staged.dropped | {spec.id},
         )
 
-    def change_spec(self, spec: TensorSpec, *, what: str) -> None:
-        """Stage another spec for the tensor with its id; ``what`` is "rename" or "names"."""
+    def change_spec(self, spec: TensorSpec, *, what: str, is_checked: bool = False) -> None:
+        """Stage another spec for the tensor with its id.
+
+        Args:
+            spec: The new one.
+            what: "rename", "type", "names" or "metadata".
+            is_checked: Whether it stands only because every row was looked at: it then conflicts
+                with rows that others append, and with values that they give the tensor.
+        """
         working = self.working()
         staged = self._staged
         self._staged = replace(
             staged,
             working=replace(working, schema=working.schema.replace(spec)),
-            schema_changes=(*staged.schema_changes, _op(what, spec)),
+            schema_changes=(
+                *staged.schema_changes,
+                _op(what, spec) | ({"checked": True} if is_checked else {}),
+            ),
         )
 
     # What is staged

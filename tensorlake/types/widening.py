@@ -1,0 +1,128 @@
+"""What a tensor's type may become while its chunks stay: wider dtypes, and lengths left open.
+
+A dtype widens where every one of its values, unchanged, is one of the new dtype's. That is NumPy's
+``can_cast(…, "safe")`` without its two exceptions: int64 and uint64 round as float64, and a truth
+value is no number. A length of the shape may become None; stored samples keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base import SampleType
+from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
+from tensorlake.types.ndarray import Array
+from tensorlake.types.scalar import Scalar
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["is_widening", "widened"]
+
+
+def is_widening(old: np.dtype, new: np.dtype) -> bool:
+    """Whether every value of a dtype is a value of another, of the same kind of thing.
+
+    >>> is_widening(np.dtype("uint8"), np.dtype("int16"))
+    True
+    >>> is_widening(np.dtype("int32"), np.dtype("float64"))
+    True
+    >>> is_widening(np.dtype("int64"), np.dtype("float64"))
+    False
+    """
+    if (old.kind == "b") is not (new.kind == "b") or not np.can_cast(old, new, "safe"):
+        return False
+    if old.kind in "iu" and new.kind in "fc":
+        return np.iinfo(old).bits - (old.kind == "i") <= np.finfo(new).nmant + 1
+    return True
+
+
+def widened(
+    sample_type: SampleType,
+    *,
+    dtype: DTypeLike | None = None,
+    shape: Iterable[int | None] | None = None,
+    tensor: str,
+) -> SampleType:
+    """Return a type with a wider dtype, or open lengths.
+
+    Raises:
+        SchemaError: Stored samples would not be samples of it; the message says what would do.
+    """
+    wider = sample_type
+    if dtype is not None:
+        wider = _with_dtype(wider, parse_dtype(dtype), tensor)
+    if shape is not None:
+        wider = _with_shape(wider, tuple(shape), tensor)
+    return wider
+
+
+def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> SampleType:
+    old = sample_type.dtype
+    if old == dtype:
+        return sample_type
+    if not isinstance(sample_type, Array | Scalar) or old is None:
+        raise SchemaError(
+            f"{tensor!r} is {sample_type.describe()}, which has no other dtype than"
+            f" {'its own' if old is None else old.name}; got dtype={dtype.name!r}\n"
+            f"add a tensor of another type: ds.add_tensor(…)",
+            tensor=tensor,
+            expected=None if old is None else old.name,
+            actual=dtype.name,
+        )
+    if not is_widening(old, dtype):
+        able = [name for name in DTYPE_NAMES if is_widening(old, np.dtype(name))]
+        able = [name for name in able if name != old.name]
+        raise SchemaError(
+            f"{tensor!r} is {old.name} and cannot become {dtype.name}: {_why(old, dtype)}\n"
+            f"what is stored stays, so a dtype only widens: {', '.join(able) or 'none is wider'};"
+            " for another one add a tensor and assign to it",
+            tensor=tensor,
+            expected=able,
+            actual=dtype.name,
+        )
+    return replace(sample_type, dtype=dtype)
+
+
+def _why(old: np.dtype, new: np.dtype) -> str:
+    if "b" in (old.kind, new.kind):
+        return "a truth value is no number"
+    if old.kind in "iu" and new.kind in "fc":
+        return f"large {old.name} would be rounded"
+    if old.kind in "fc" and new.kind in "iu":
+        return "fractions would be lost"
+    if old.kind == "c" and new.kind != "c":
+        return "imaginary parts would be lost"
+    if old.kind == "i" and new.kind == "u":
+        return "negative numbers would not fit"
+    return "not every number would fit"
+
+
+def _with_shape(sample_type: SampleType, shape: tuple[int | None, ...], tensor: str) -> SampleType:
+    old = sample_type.shape
+    if shape == old:
+        return sample_type
+    reason = ""
+    if not isinstance(sample_type, Array):
+        reason = f"{sample_type.describe()} has one shape"
+    elif len(shape) != len(old):
+        reason = f"samples have {len(old)} axes, not {len(shape)}"
+    elif any(new is not None and new != was for was, new in zip(old, shape, strict=True)):
+        reason = "a length may only be left open, as None"
+    if reason:
+        raise SchemaError(
+            f"{tensor!r} has samples of shape {old} and cannot get {shape}: {reason}\n"
+            "what is stored stays: for another shape add a tensor and assign to it",
+            tensor=tensor,
+            expected=old,
+            actual=shape,
+        )
+    assert isinstance(sample_type, Array)
+    return Array(
+        sample_type.dtype, shape, nullable=sample_type.nullable, default=sample_type.default
+    )
