@@ -6,7 +6,9 @@ they decode only their own media, import their codecs when first used, and know 
 
 from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType
 from tensorlake.types.bbox import BBox
+from tensorlake.types.bbox3d import BBox3D
 from tensorlake.types.binary import Bytes
+from tensorlake.types.binary_mask import BinaryMask
 from tensorlake.types.class_label import ClassLabel
 from tensorlake.types.class_names import NamesConflict, UnitedNames, unite_class_names
 from tensorlake.types.column import (
@@ -28,13 +30,22 @@ from tensorlake.types.embedding import Embedding
 from tensorlake.types.file import File, OwnedBlock
 from tensorlake.types.image import Image
 from tensorlake.types.image_header import ImageHeader, parse_jpeg_header, parse_png_header
+from tensorlake.types.instance_mask import InstanceMask
 from tensorlake.types.json_value import Json
+from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.ndarray import Array
+from tensorlake.types.polygon import Polygon
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.registry import as_type, from_json, register
+from tensorlake.types.run_lengths import decode_run_lengths, encode_run_lengths
 from tensorlake.types.scalar import Bool, Scalar
+from tensorlake.types.segment_mask import SegmentMask
+from tensorlake.types.sequence import Sequence
+from tensorlake.types.tags import Tags
 from tensorlake.types.text import Text
+from tensorlake.types.timestamp import Timestamp
+from tensorlake.types.uuid_value import Uuid
 from tensorlake.types.widening import is_widening, widened
 
 __all__ = [
@@ -42,6 +53,8 @@ __all__ = [
     "NO_DEFAULT",
     "Array",
     "BBox",
+    "BBox3D",
+    "BinaryMask",
     "Bool",
     "Buffer",
     "Bytes",
@@ -52,23 +65,33 @@ __all__ = [
     "File",
     "Image",
     "ImageHeader",
+    "InstanceMask",
     "Json",
+    "Keypoints",
     "Label",
     "LabelArray",
     "Layout",
     "NamesConflict",
     "OwnedBlock",
+    "Polygon",
     "QueryKind",
     "Ragged",
     "RaggedColumn",
     "SampleType",
     "Scalar",
+    "SegmentMask",
+    "Sequence",
+    "Tags",
     "Text",
+    "Timestamp",
     "UniformColumn",
     "UnitedNames",
+    "Uuid",
     "as_ragged",
     "as_type",
     "concat",
+    "decode_run_lengths",
+    "encode_run_lengths",
     "from_json",
     "in_same_terms",
     "is_widening",
