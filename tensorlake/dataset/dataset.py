@@ -18,13 +18,16 @@ from tensorlake.dataset.describe import Summary, dataset_repr, summarize
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable
-from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
+from tensorlake.errors import (
+    UncommittedChangesError,
+    UnsupportedFeatureError,
+)
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import NO_DEFAULT, SampleType
-from tensorlake.versions import CommitRequest, OnConflict
+from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -220,61 +223,49 @@ class Dataset(Readable, Versioned, Maintained):
 
         Args:
             message: What changed and why, for the log.
-            reads: Columns that the changes are computed from: a commit that changed one of them
-                meanwhile, by a cell or by a row, is a conflict as well.
+            reads: Columns that the changes were computed from; not supported yet.
 
         Raises:
             UncommittedChangesError: The handle has staged changes already.
-            ConflictError: Another commit changed the same; your changes stay staged.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-transaction", {"x": "int64", "share": "float64"})
-            >>> ds.extend({"x": [1, 3], "share": [0, 0]})
-            >>> ds.commit("numbers").version
-            'main@1'
-            >>> with ds.transaction("shares", reads=["x"]):
-            ...     ds["share"][:] = ds["x"][:] / ds["x"][:].sum()
-            >>> ds["share"][:]
-            array([0.25, 0.75])
         """
-        with noting_reads(self.session, reads):
-            try:
-                yield self
-            except BaseException:
-                self.discard()
-                raise
+        if self.has_changes:
+            raise UncommittedChangesError(
+                f"a transaction of {self.url!r} was begun over staged changes\n"
+                "commit or discard them first"
+            )
+        if reads:
+            raise UnsupportedFeatureError(
+                f"transaction(reads={[*reads]!r}): conflicts on columns that were only read are not"
+                " supported yet"
+            )
+        try:
+            yield self
+        except BaseException:
+            self.discard()
+            raise
         self.commit(message)
 
-    def refresh(self, *, keep_staged: bool = False, on_conflict: OnConflict = "error") -> Self:
+    def refresh(self, *, keep_staged: bool = False, on_conflict: str = "error") -> Self:
         """Move this handle to its branch's newest commit.
 
         Args:
-            keep_staged: Take staged changes along: reads then see both, and they stay staged.
-            on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
-                "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
+            keep_staged: Move staged changes along; not supported yet, ``commit`` does it alone.
+            on_conflict: What to do with cells that both changed; only "error".
 
         Raises:
-            UncommittedChangesError: There are staged changes and they are not to be kept.
-            ConflictError: Both changed the same and nobody was to win; nothing moved.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> mine = tl.create("memory://doc-refresh", {"x": "int64"})
-            >>> mine.extend({"x": [1, 2]})
-            >>> mine.commit("two rows").version
-            'main@1'
-            >>> theirs = tl.open("memory://doc-refresh")
-            >>> mine["x"][0], theirs["x"][0] = 10, 20
-            >>> theirs.append({"x": 3})
-            >>> theirs.commit("twenty").version
-            'main@2'
-            >>> mine.refresh(keep_staged=True, on_conflict="ours")["x"][:]
-            array([10,  2,  3])
-            >>> mine.commit("ten").version
-            'main@3'
+            UncommittedChangesError: There are staged changes; commit rebases them by itself.
         """
-        refresh(self.session, keep_staged=keep_staged, on_conflict=on_conflict)
+        if keep_staged or on_conflict != "error":
+            raise UnsupportedFeatureError(
+                f"refresh(keep_staged={keep_staged}, on_conflict={on_conflict!r}) is not supported"
+                " yet; commit() moves staged changes to the newest version where nothing conflicts"
+            )
+        if self.has_changes:
+            raise UncommittedChangesError(
+                f"{self.url!r} has staged changes; refresh would move them to another base\n"
+                "ds.commit() publishes them on the newest version, ds.discard() forgets them"
+            )
+        self.session.refresh()
         return self
 
     # The handle
