@@ -7,6 +7,7 @@ from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
+from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of
@@ -19,6 +20,7 @@ from tensorlake.versions.references import (
     packs_of,
     packs_of_root,
 )
+from tensorlake.versions.recluster import Begun, recluster
 from tensorlake.versions.refs import (
     Resolved,
     Tag,
@@ -32,12 +34,14 @@ from tensorlake.versions.state import State, state_of, table_of
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [
+    "Begun",
     "BranchLog",
     "CommitKeys",
     "CommitRequest",
     "Conflict",
     "Edit",
     "LostRace",
+    "Optimized",
     "PackReader",
     "PageKey",
     "Pin",
@@ -48,6 +52,7 @@ __all__ = [
     "Savepoint",
     "State",
     "Tag",
+    "TensorOptimized",
     "Transaction",
     "Unreadable",
     "check_writable",
@@ -64,12 +69,14 @@ __all__ = [
     "list_branches",
     "list_tags",
     "loaded",
+    "optimize_branch",
     "packs_of",
     "packs_of_root",
     "pinned",
     "publish_transaction",
     "ranges_of",
     "read_descriptor",
+    "recluster",
     "resolve",
     "state_of",
     "table_of",
