@@ -18,20 +18,15 @@ from tensorlake.dataset.describe import Summary, dataset_repr, summarize
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
-from tensorlake.errors import (
-    UncommittedChangesError,
-    UnsupportedFeatureError,
-)
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import NO_DEFAULT, SampleType
-from tensorlake.versions import CommitRequest
+from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from tensorlake.dataset.ingest import IngestReport
 
 __all__ = ["Dataset"]
@@ -150,47 +145,17 @@ class Dataset(Readable, Versioned, Maintained):
         """Stage another name for a tensor; its data and identity stay."""
         schema_changes.rename_tensor(self.session, old, new)
 
-    def alter_tensor(
-        self,
-        name: str,
-        *,
-        nullable: bool | None = None,
-        dtype: DTypeLike | None = None,
-        shape: Sequence[int | None] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
-
-        Args:
-            name: The tensor.
-            nullable: Whether samples may be NULL. False needs that none is: rows are looked at
-                where statistics leave it open.
-            dtype: A wider one: each value that is stored must be one of its values.
-            shape: The same lengths, or None where samples may differ from now on.
-            metadata: JSON to note about the tensor, in the place of what was noted.
+    def alter_tensor(self, name: str, *, nullable: bool) -> None:
+        """Stage that a tensor's samples may be NULL; rows may then leave it out.
 
         Raises:
-            SchemaError: What is stored would not be of the new type; the message says why.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
-            >>> ds.extend({"x": [1, 255]})
-            >>> ds.alter_tensor("x", dtype="int32")
-            >>> ds.append({"x": 70_000})
-            >>> ds["x"][:]
-            array([    1,   255, 70000], dtype=int32)
-            >>> ds.discard()
+            UnsupportedFeatureError: ``nullable=False``, which needs every row to be checked.
         """
-        schema_changes.alter_tensor(
-            self.session, name, nullable=nullable, dtype=dtype, shape=shape, metadata=metadata
-        )
+        schema_changes.alter_tensor(self.session, name, nullable=nullable)
 
-    def change_names(
-        self, name: str, how: schema_changes.NamesChange, names: Sequence[str]
-    ) -> None:
-        """Stage a change of class names: what ``ds[name].add_names(names)`` and the like do."""
-        schema_changes.change_names(self.session, name, how, names)
+    def change_names(self, name: str, names: Sequence[str]) -> None:
+        """Stage the class names of a tensor, by code."""
+        schema_changes.change_names(self.session, name, names)
 
     # Publishing
 
@@ -223,49 +188,61 @@ class Dataset(Readable, Versioned, Maintained):
 
         Args:
             message: What changed and why, for the log.
-            reads: Columns that the changes were computed from; not supported yet.
+            reads: Columns that the changes are computed from: a commit that changed one of them
+                meanwhile, by a cell or by a row, is a conflict as well.
 
         Raises:
             UncommittedChangesError: The handle has staged changes already.
+            ConflictError: Another commit changed the same; your changes stay staged.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-transaction", {"x": "int64", "share": "float64"})
+            >>> ds.extend({"x": [1, 3], "share": [0, 0]})
+            >>> ds.commit("numbers").version
+            'main@1'
+            >>> with ds.transaction("shares", reads=["x"]):
+            ...     ds["share"][:] = ds["x"][:] / ds["x"][:].sum()
+            >>> ds["share"][:]
+            array([0.25, 0.75])
         """
-        if self.has_changes:
-            raise UncommittedChangesError(
-                f"a transaction of {self.url!r} was begun over staged changes\n"
-                "commit or discard them first"
-            )
-        if reads:
-            raise UnsupportedFeatureError(
-                f"transaction(reads={[*reads]!r}): conflicts on columns that were only read are not"
-                " supported yet"
-            )
-        try:
-            yield self
-        except BaseException:
-            self.discard()
-            raise
+        with noting_reads(self.session, reads):
+            try:
+                yield self
+            except BaseException:
+                self.discard()
+                raise
         self.commit(message)
 
-    def refresh(self, *, keep_staged: bool = False, on_conflict: str = "error") -> Self:
+    def refresh(self, *, keep_staged: bool = False, on_conflict: OnConflict = "error") -> Self:
         """Move this handle to its branch's newest commit.
 
         Args:
-            keep_staged: Move staged changes along; not supported yet, ``commit`` does it alone.
-            on_conflict: What to do with cells that both changed; only "error".
+            keep_staged: Take staged changes along: reads then see both, and they stay staged.
+            on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
+                "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
 
         Raises:
-            UncommittedChangesError: There are staged changes; commit rebases them by itself.
+            UncommittedChangesError: There are staged changes and they are not to be kept.
+            ConflictError: Both changed the same and nobody was to win; nothing moved.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> mine = tl.create("memory://doc-refresh", {"x": "int64"})
+            >>> mine.extend({"x": [1, 2]})
+            >>> mine.commit("two rows").version
+            'main@1'
+            >>> theirs = tl.open("memory://doc-refresh")
+            >>> mine["x"][0], theirs["x"][0] = 10, 20
+            >>> theirs.append({"x": 3})
+            >>> theirs.commit("twenty").version
+            'main@2'
+            >>> mine.refresh(keep_staged=True, on_conflict="ours")["x"][:]
+            array([10,  2,  3])
+            >>> mine.commit("ten").version
+            'main@3'
         """
-        if keep_staged or on_conflict != "error":
-            raise UnsupportedFeatureError(
-                f"refresh(keep_staged={keep_staged}, on_conflict={on_conflict!r}) is not supported"
-                " yet; commit() moves staged changes to the newest version where nothing conflicts"
-            )
-        if self.has_changes:
-            raise UncommittedChangesError(
-                f"{self.url!r} has staged changes; refresh would move them to another base\n"
-                "ds.commit() publishes them on the newest version, ds.discard() forgets them"
-            )
-        self.session.refresh()
+        refresh(self.session, keep_staged=keep_staged, on_conflict=on_conflict)
         return self
 
     # The handle

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.cells import places_of, samples_differ
 from tensorlake.dataset.history import Diff, Updated
 from tensorlake.dataset.identity import ids_of, physical_of
 from tensorlake.dataset.session import Session
@@ -16,13 +17,7 @@ from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.view import View
 from tensorlake.format import TensorSpec
 from tensorlake.reading import Selection, Snapshot
-from tensorlake.types import (
-    Column,
-    EncodedColumn,
-    RaggedColumn,
-    UniformColumn,
-    in_same_terms,
-)
+from tensorlake.types import in_same_terms
 
 __all__ = ["diff_snapshots"]
 
@@ -77,7 +72,7 @@ def _changed(
 ) -> Int64Array:
     """Positions among the kept rows whose value of one tensor differs."""
     places = [
-        _places(snapshot, spec.id, physical)
+        places_of(snapshot, spec.id, physical)
         for (snapshot, spec), physical in ((before, old), (after, new))
     ]
     candidates = np.flatnonzero(np.any(places[0] != places[1], axis=1))
@@ -89,53 +84,8 @@ def _changed(
             for (snapshot, spec), physical in ((before, old), (after, new))
         ]
         same = in_same_terms(columns[0], before[1].type, columns[1], after[1].type)
-        changed.append(rows[_differs(*same)])
+        changed.append(rows[samples_differ(*same)])
     return np.concatenate(changed) if changed else np.empty(0, dtype=np.int64)
-
-
-def _places(snapshot: Snapshot, tensor_id: str, physical: Int64Array) -> Int64Array:
-    """Where each row's sample lies: (transaction, pack number, offset, row in the chunk)."""
-    extents = snapshot.extents(tensor_id)
-    at = np.searchsorted(extents.stops, physical, side="right")
-    starts = extents.stops - extents.rows.astype(np.int64)
-    packs = np.array([hash(pack) for pack in extents.packs] + [0], dtype=np.int64)
-    pack = np.minimum(extents.pack[at], len(extents.packs))
-    return np.stack(
-        (
-            packs[pack],
-            extents.offset[at].astype(np.int64),
-            np.where(extents.nbytes[at] == 0, 0, physical - starts[at] + extents.skip[at]),
-            extents.read_as[at].astype(np.int64),
-        ),
-        axis=1,
-    )
-
-
-def _differs(a: Column, b: Column) -> npt.NDArray[np.bool_]:
-    """Compare two columns sample by sample, as stored."""
-    count = len(a)
-    valid_a = np.ones(count, np.bool_) if a.valid is None else a.valid
-    valid_b = np.ones(count, np.bool_) if b.valid is None else b.valid
-    differs = valid_a != valid_b
-    match a, b:
-        case UniformColumn(values=x), UniformColumn(values=y) if x.shape == y.shape:
-            bytes_x = np.ascontiguousarray(x).reshape(count, -1).view(np.uint8)
-            bytes_y = np.ascontiguousarray(y).reshape(count, -1).view(np.uint8)
-            if x.dtype == y.dtype and x.size:
-                differs |= np.any(bytes_x != bytes_y, axis=1)
-        case EncodedColumn(samples=x), EncodedColumn(samples=y):
-            pairs = zip(x, y, strict=True)
-            differs |= np.fromiter((bytes(p) != bytes(q) for p, q in pairs), np.bool_, count)
-        case RaggedColumn(), RaggedColumn():
-            differs |= np.any(a.shapes != b.shapes, axis=1)
-            starts_a, starts_b = a.offsets, b.offsets
-            for row in np.flatnonzero(~differs).tolist():
-                x = a.values[starts_a[row] : starts_a[row + 1]]
-                y = b.values[starts_b[row] : starts_b[row + 1]]
-                differs[row] = x.tobytes() != y.tobytes()
-        case _:
-            differs[:] = True
-    return differs & (valid_a | valid_b)
 
 
 def _schema_changes(before: Snapshot, after: Snapshot) -> list[str]:

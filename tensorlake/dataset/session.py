@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorlake.dataset.cells import CellComparison
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.format import Entry
 from tensorlake.reading import ChunkCache, Reader, Snapshot
@@ -20,13 +21,16 @@ from tensorlake.versions import (
     BranchLog,
     CommitKeys,
     CommitRequest,
+    OnConflict,
     PackReader,
+    Published,
     Resolved,
     State,
     Transaction,
     check_writable,
     commit_under,
     loaded,
+    move_transaction,
     publish_transaction,
 )
 
@@ -88,6 +92,8 @@ class Session:
         self._working: Snapshot | None = None
         self._changes_seen = 0
         self._is_committing = False
+        self.reads: tuple[str, ...] = ()
+        """Names of columns that what is staged now is computed from."""
         self.is_closed = False
 
     @property
@@ -176,6 +182,15 @@ class Session:
             self._transaction = Transaction(
                 self.store, self._head, self.packs, self._committed.state
             )
+            schema = self._committed.schema
+            self._transaction.reads = frozenset(schema[name].id for name in self.reads)
+        if self._transaction.doubted is not None:
+            raise InvalidStateError(
+                f"whether the last commit on this handle of {self.store.url!r} was published is"
+                " unknown; what is staged now could be lost\n"
+                "call ds.commit() again: it looks for the commit first; or ds.discard()",
+                txid=self._transaction.txid,
+            )
         return self._transaction
 
     def commit(self, request: CommitRequest) -> Entry:
@@ -189,17 +204,23 @@ class Session:
             if self._is_committing:
                 raise InvalidStateError("a commit of this handle is under way in another thread")
             transaction = self.transaction
-            if transaction is None:
-                return self._head
             if request.key is not None:
-                known = runtime.run(self._keys.find(self._head, request.key))
+                # With nothing staged the commit asked for may be newer than the handle.
+                newest = (
+                    self._head if transaction else runtime.run(self.log.newest_from(self._head))
+                )
+                known = runtime.run(self._keys.find(newest, request.key))
                 if known is not None:
                     self.discard()
                     return known
+            if transaction is None:
+                return self._head
             transaction.working()  # here: reads of other threads also seal what waits
             self._is_committing = True
         try:
-            published = publish_transaction(transaction, self.log, request)
+            published = publish_transaction(
+                transaction, self.log, request, differ=self._comparison()
+            )
         finally:
             self._is_committing = False
         with self.lock:
@@ -213,12 +234,52 @@ class Session:
                 self._working.retire()
             self._transaction, self._working = None, None
 
+    def stand_on(self, published: Published) -> None:
+        """Move to a commit of this branch that was just published."""
+        with self.lock:
+            self._stand_on(published.entry, published.state)
+
     def refresh(self) -> None:
         """Move to the branch's newest entry."""
         with self.lock:
             newest = runtime.run(self.log.newest_from(self._head))
             if newest.seq != self._head.seq:
                 self._stand_on(self._loaded(newest))
+
+    def rebase(self, on_conflict: OnConflict) -> None:
+        """Move to the branch's newest entry with all that is staged.
+
+        Raises:
+            ConflictError: A commit in between changed the same; nothing moved.
+        """
+        with self.lock:
+            self._check_open()
+            if self._is_committing:
+                raise InvalidStateError("a commit of this handle is under way in another thread")
+            transaction = self.transaction
+            if transaction is None:
+                self.refresh()
+                return
+            between = runtime.run(self.log.all_after(self._head.seq))
+            if not between:
+                return
+            if transaction.is_among(between):
+                self._stand_on(self._loaded(between[-1]))  # a commit in doubt was published
+                return
+            move_transaction(
+                transaction,
+                self.log,
+                between,
+                differ=self._comparison(),
+                on_conflict=on_conflict,
+            )
+            self._head, self._working = transaction.base, None
+            self._committed = self._snapshot_of(self._head)
+            if not transaction.has_changes:
+                self._transaction = None
+
+    def _comparison(self) -> CellComparison:
+        return CellComparison(self.packs, self.chunks)
 
     def close(self) -> None:
         """Give the handle back; warn when staged changes are lost by it."""

@@ -2,7 +2,14 @@
 
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.commit import CommitRequest, Published, loaded, publish_transaction
+from tensorlake.versions.commit import (
+    CommitRequest,
+    Published,
+    loaded,
+    move_transaction,
+    publish_transaction,
+)
+from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.keys import CommitKeys
@@ -30,17 +37,20 @@ from tensorlake.versions.refs import (
     list_tags,
     resolve,
 )
+from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.state import State, state_of, table_of
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [
     "Begun",
     "BranchLog",
+    "CellsDiffer",
     "CommitKeys",
     "CommitRequest",
     "Conflict",
     "Edit",
     "LostRace",
+    "OnConflict",
     "Optimized",
     "PackReader",
     "PageKey",
@@ -69,6 +79,7 @@ __all__ = [
     "list_branches",
     "list_tags",
     "loaded",
+    "move_transaction",
     "optimize_branch",
     "packs_of",
     "packs_of_root",

@@ -1,25 +1,33 @@
-"""Whether two sets of changes can both stand: a pure function, used when a commit lost its race.
+"""Whether two sets of changes can both stand: one pure function, for a rebase and for a merge.
 
-The rules (docs/reference/format.md, "Combine"), each conservative: what cannot be told apart is a
-conflict, never a lost update.
+The rules (docs/reference/format.md, "Combine"). Rows are physical rows of the axis both stand on:
 
-- appends and updates combine with anything but a drop of their tensor;
-- updates of different rows or tensors, and deletes with deletes, combine;
-- an update conflicts with an update or a delete of the same row;
-- two changes of the schema, and a reordering beside anything but appends, conflict.
+- appends combine with anything but a drop of a tensor they fill;
+- updates of different rows or tensors, and deletes with deletes, combine; an update conflicts with
+  an update or a delete of the same cell;
+- changes of the schema combine, but two of one tensor, or one name given to two tensors, conflict
+  (two drops, or two renames to the same name, are the same change and none);
+- one reordering combines with anything: rows are followed by row id. Two conflict;
+- columns that were only read (``reads``) conflict with anything that changed what was read.
+
+Where a commit recorded only "many" rows, the conflict has no rows: it is suspected. Whoever has
+the trees compares them (``versions/rebase.py``); whoever has not must take it as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from tensorlake.format import ChangedRows, Changes
 from tensorlake.versions.ranges import Ranges, intersect, rows_in, union
 
-__all__ = ["Conflict", "find_conflicts"]
+__all__ = ["Conflict", "ConflictKind", "find_conflicts"]
+
+ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +35,77 @@ class Conflict:
     """One reason why two sets of changes cannot both stand.
 
     Attributes:
-        what: "update", "delete", "drop", "schema" or "rewrite".
+        what: "update" (of one cell by both), "delete" (of what the other updated), "drop" (of a
+            tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
+            tensors), "rewrite" (two reorderings) or "read" (of what the other changed).
         tensor_id: The tensor both changed, where it is one.
-        physical: Physical rows both changed, in order; empty where they are not known.
+        physical: Physical rows both changed, in order; empty where they are not known, or where
+            the conflict is not about rows.
     """
 
-    what: str
+    what: ConflictKind
     tensor_id: str | None = None
     physical: tuple[int, ...] = ()
 
 
-def find_conflicts(mine: Changes, theirs: Sequence[Changes]) -> list[Conflict]:
-    """List what keeps ``mine`` from standing after ``theirs``; empty when they combine."""
+def find_conflicts(
+    mine: Changes, theirs: Sequence[Changes], *, reads: Collection[str] = ()
+) -> list[Conflict]:
+    """List what keeps ``mine`` from standing after ``theirs``; empty when they combine.
+
+    Args:
+        mine: Changes that are to be applied.
+        theirs: Changes made since, oldest first; each against the one before it.
+        reads: Ids of tensors that ``mine`` was computed from.
+
+    Example:
+        >>> mine = Changes(update={"a1": ((3, 5),)})
+        >>> find_conflicts(mine, [Changes(update={"a1": ((4, 9),)}), Changes(append=2)])
+        [Conflict(what='update', tensor_id='a1', physical=(4,))]
+    """
     found: list[Conflict] = []
     for other in theirs:
-        if mine.rewrite or other.rewrite:
-            if not mine.is_append_only:
-                found.append(Conflict("rewrite"))
-            continue
-        if mine.schema and other.schema:
-            found.append(Conflict("schema"))
+        if mine.rewrite and other.rewrite:
+            found.append(Conflict("rewrite"))
+        found += _schema_conflicts(mine, other)
         found += [*_drop_conflicts(mine, other), *_drop_conflicts(other, mine)]
         found += _cell_conflicts(mine, other)
+        found += _read_conflicts(reads, other)
     return found
+
+
+def _schema_conflicts(mine: Changes, other: Changes) -> Iterator[Conflict]:
+    ours, theirs = _by_tensor(mine), _by_tensor(other)
+    for tensor_id in ours.keys() & theirs.keys():
+        if ours[tensor_id] != theirs[tensor_id] or not _says_all(ours[tensor_id]):
+            yield Conflict("schema", tensor_id)
+    our_names, their_names = _names_given(ours), _names_given(theirs)
+    for name in our_names.keys() & their_names.keys():
+        if our_names[name] != their_names[name]:
+            yield Conflict("name", our_names[name])
+
+
+def _by_tensor(changes: Changes) -> dict[str, list[tuple[Any, Any]]]:
+    """What happened to each tensor, in order: (op, name) pairs."""
+    found: dict[str, list[tuple[Any, Any]]] = {}
+    for change in changes.schema:
+        found.setdefault(str(change["tensor"]), []).append((change["op"], change["name"]))
+    return found
+
+
+def _says_all(ops: list[tuple[Any, Any]]) -> bool:
+    """Whether equal records mean equal changes; of a type or its names only the fact is known."""
+    return all(op in ("drop", "rename") for op, _ in ops)
+
+
+def _names_given(by_tensor: dict[str, list[tuple[Any, Any]]]) -> dict[Any, str]:
+    """The names that tensors have at the end which they had not, or which did not exist."""
+    given: dict[Any, str] = {}
+    for tensor_id, ops in by_tensor.items():
+        last = next((op for op in reversed(ops) if op[0] in ("add", "rename", "drop")), None)
+        if last is not None and last[0] != "drop":
+            given[last[1]] = tensor_id
+    return given
 
 
 def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
@@ -64,7 +120,7 @@ def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
 def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
     found = [
         Conflict("update", tensor_id, both)
-        for tensor_id in mine.update.keys() & other.update.keys()
+        for tensor_id in sorted(mine.update.keys() & other.update.keys())
         if (both := _both(_known(mine.update[tensor_id]), _known(other.update[tensor_id])))
         is not None
     ]
@@ -77,6 +133,18 @@ def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
         if both is not None:
             found.append(Conflict("delete", None, both))
     return found
+
+
+def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict]:
+    """A column is other than it was read: cells, rows, its type, or the order."""
+    changed_schema = {change["tensor"] for change in other.schema}
+    rows_moved = bool(other.append or len(other.delete) or other.rewrite)
+    for tensor_id in sorted(reads):
+        if tensor_id in other.update:
+            known = _known(other.update[tensor_id])
+            yield Conflict("read", tensor_id, () if known is None else _listed(known))
+        elif rows_moved or tensor_id in changed_schema:
+            yield Conflict("read", tensor_id)
 
 
 def _all_updates(changes: Changes) -> Ranges | None:
@@ -98,4 +166,8 @@ def _both(a: Ranges | None, b: Ranges | None) -> tuple[int, ...] | None:
     if a is None or b is None:
         return ()
     common = intersect(a, b)
-    return tuple(rows_in(common).tolist()) if len(common) else None
+    return _listed(common) if len(common) else None
+
+
+def _listed(ranges: Ranges) -> tuple[int, ...]:
+    return tuple(rows_in(ranges).tolist())

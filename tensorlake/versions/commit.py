@@ -1,8 +1,11 @@
 """Publishing a transaction: build the entry, put it, and when another was faster, combine.
 
-A commit that loses a race reads what came between, checks it against its own changes
-(``combine.find_conflicts``), applies them to the new head and tries again: no chunk is encoded or
-sent twice. Staged data survive every failure.
+    build (pages, packs, entry) ──► publish ──► ours: done
+            ▲                          │ another's
+            └── rebase onto the head ◄─┘ ──► conflicts: ConflictError, all is staged as before
+
+A lost race costs the entries in between, a few comparisons and one more put: no chunk is encoded or
+sent twice. Whatever fails, what was staged stays staged on the entry it was staged on.
 """
 
 from __future__ import annotations
@@ -10,32 +13,41 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensorlake.errors import (
+    CommitOutcomeUnknownError,
     ConflictError,
     InvalidStateError,
+    StorageError,
     TransactionExpiredError,
 )
-from tensorlake.format import Changes, Entry, PackTotals
+from tensorlake.format import Entry, PackTotals
 from tensorlake.storage import runtime
-from tensorlake.versions.combine import Conflict, find_conflicts
+from tensorlake.versions.conflict_report import conflict_error
+from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.entries import check_writable, fence_of, following, microseconds
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.state import State, state_of
-from tensorlake.versions.transaction import Transaction
+from tensorlake.versions.transaction import Savepoint, Transaction
 
-__all__ = ["CommitRequest", "Published", "author", "loaded", "publish_transaction"]
+__all__ = [
+    "CommitRequest",
+    "Published",
+    "author",
+    "loaded",
+    "move_transaction",
+    "publish_transaction",
+]
 
 RACES_MAX = 64
 """Lost races after which a commit gives up; with jitter, 32 writers need far fewer."""
 
 RETRY_CEILING_S = 5.0
-
-SHOWN_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +69,59 @@ class Published:
 
 
 def publish_transaction(
-    transaction: Transaction, log: BranchLog, request: CommitRequest
+    transaction: Transaction, log: BranchLog, request: CommitRequest, *, differ: CellsDiffer
 ) -> Published:
     """Publish what is staged and return the commit that holds it.
+
+    Args:
+        transaction: The changes.
+        log: Of the branch they were staged on.
+        request: What the user says of them.
+        differ: Compares cells, where another commit may have changed the same.
 
     Raises:
         ConflictError: Another commit changed the same cells; everything stays staged.
         TransactionExpiredError: It was open for longer than the dataset's grace time.
+        CommitOutcomeUnknownError: Nobody said whether it was published: commit again to know.
     """
     transaction.working()
-    changes = transaction.changes()
-    head, head_state, theirs = transaction.base, transaction.base_state, list[Changes]()
+    before = transaction.savepoint()
+    try:
+        return _publish(transaction, before, log, request, differ)
+    except BaseException:
+        transaction.roll_back(before)
+        raise
+
+
+def _publish(
+    transaction: Transaction,
+    staged: Savepoint,
+    log: BranchLog,
+    request: CommitRequest,
+    differ: CellsDiffer,
+) -> Published:
+    came: list[Entry] = []
     races = 0
     while races < RACES_MAX:
         started = time.monotonic()
-        built = runtime.run(_build(transaction, log, head, head_state, theirs, request))
+        built = runtime.run(_build(transaction, log, request))
         if built is None:
             continue  # a pack was stored under another name: what cites it is built again
-        _check_age(transaction, head)
-        outcome = runtime.run(log.publish(built.entry, hint_later=True))
+        _check_age(transaction)
+        outcome = _put(transaction, log, built.entry)
         if isinstance(outcome, Entry):
             if outcome.roots is built.entry.roots:
                 return Published(outcome, built.state)
-            stored = runtime.run(loaded(outcome, transaction.packs))  # an earlier try had landed
-            return Published(stored, state_of(stored))
-        came_between = runtime.run(_entries_from(log, outcome))
-        for other in came_between:
-            # An earlier commit() that ended in doubt may have landed behind another's entry.
-            is_ours = other.txid == transaction.txid
-            if is_ours or (request.key is not None and request.key in other.keys):
-                known = runtime.run(loaded(other, transaction.packs))
-                return Published(known, state_of(known))
-        theirs += [other.changes for other in came_between if other.kind == "commit"]
-        head = runtime.run(loaded(came_between[-1], transaction.packs))
-        head_state = state_of(head)
-        _refuse_ended(log, head)
-        check_writable(head, url=log.store.url)
-        _refuse_conflicts(transaction, log, changes, theirs, came_between)
+            return _stored(outcome, transaction.packs)  # an earlier try had landed
+        between = runtime.run(_entries_from(log, outcome))
+        known = _answer(transaction, between, request.key)
+        if known is not None:
+            return _stored(known, transaction.packs)
+        came += between
+        transaction.roll_back(staged)  # so that a conflict is told in rows the user knows
+        move_transaction(transaction, log, came, differ=differ)
+        if not transaction.has_changes:
+            return _stored(transaction.base, transaction.packs)  # they had done the same
         if races:
             taken_s = time.monotonic() - started
             time.sleep(min(RETRY_CEILING_S, taken_s * random.uniform(1, 20)))  # noqa: S311 - jitter
@@ -105,31 +133,80 @@ def publish_transaction(
     raise ConflictError(message, branch=log.branch)
 
 
+def move_transaction(
+    transaction: Transaction,
+    log: BranchLog,
+    between: Sequence[Entry],
+    *,
+    differ: CellsDiffer,
+    on_conflict: OnConflict = "error",
+) -> None:
+    """Let what is staged stand on the last of the entries that follow its base.
+
+    Raises:
+        ConflictError: They changed the same; what is staged stands where it stood.
+        InvalidStateError: The branch has ended.
+    """
+    head = runtime.run(loaded(between[-1], transaction.packs))
+    _refuse_ended(log, head)
+    check_writable(head, url=log.store.url)
+    conflicts = transaction.rebase(
+        head, between, branch=log.branch, differ=differ, on_conflict=on_conflict
+    )
+    if conflicts:
+        raise conflict_error(
+            conflicts,
+            base=transaction.base,
+            state=transaction.base_state,
+            between=between,
+            changes=transaction.changes(),
+            reads=transaction.reads,
+            branch=log.branch,
+            url=log.store.url,
+            pages=transaction.packs.pages,
+            on_conflict=on_conflict,
+        )
+
+
+def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry | LostRace:
+    """Publish an entry, remembering where it may stand when nobody says so."""
+    doubted = transaction.doubted
+    transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
+    try:
+        outcome = runtime.run(log.publish(entry, hint_later=True))
+    except StorageError as error:
+        if not isinstance(error, CommitOutcomeUnknownError):
+            transaction.doubted = doubted  # the store said no: nothing new stands anywhere
+        raise
+    return outcome
+
+
+def _answer(transaction: Transaction, between: Sequence[Entry], key: str | None) -> Entry | None:
+    """The entry that is this transaction, landed behind another's, or that answers its key."""
+    if transaction.is_among(between):
+        return next(entry for entry in between if entry.txid == transaction.txid)
+    return next((entry for entry in between if key is not None and key in entry.keys), None)
+
+
+def _stored(entry: Entry, packs: PackReader) -> Published:
+    whole = runtime.run(loaded(entry, packs))
+    return Published(whole, state_of(whole))
+
+
 async def loaded(entry: Entry, packs: PackReader) -> Entry:
     """Read the parts of an entry that were too large for it."""
     return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry
 
 
 async def _build(
-    transaction: Transaction,
-    log: BranchLog,
-    head: Entry,
-    head_state: State,
-    theirs: list[Changes],
-    request: CommitRequest,
+    transaction: Transaction, log: BranchLog, request: CommitRequest
 ) -> Published | None:
-    """Apply the transaction to a head and store its packs; None when it must be done again."""
-    changes = transaction.changes()
-    stage = transaction.stage
+    """Make the entry and store its packs; None when it must be done again."""
+    stage, base = transaction.stage, transaction.base
     renames = stage.renames
-    state = await transaction.apply_to(
-        head_state,
-        schema=transaction.schema if changes.schema else head_state.schema,
-        by_row=frozenset(id_ for other in theirs for id_ in other.update),
-        sink=stage,
-    )
+    state = await transaction.final_state()
     entry = following(
-        head,
+        base,
         branch=log.branch,
         kind="commit",
         txid=transaction.txid,
@@ -142,27 +219,28 @@ async def _build(
         rows=state.rows,
         row_ids=state.row_ids,
         physical=state.physical,
-        changes=changes,
+        changes=transaction.changes(),
     ).spill(stage)
     stage.send_open()
     await stage.settled()
     if stage.renames != renames:
         return None
     totals = PackTotals(
-        count=head.packs.count + stage.pack_count, nbytes=head.packs.nbytes + stage.pack_nbytes
+        count=base.packs.count + stage.pack_count, nbytes=base.packs.nbytes + stage.pack_nbytes
     )
     return Published(entry.changed(packs=totals), state)
 
 
-def _check_age(transaction: Transaction, head: Entry) -> None:
+def _check_age(transaction: Transaction) -> None:
     """Rule 1: what was staged before the head's fence may be collected already."""
-    if fence_of(head).t <= fence_of(transaction.base).t:
+    fence = fence_of(transaction.base)
+    if fence.t <= transaction.began_at_fence:
         return
     first = transaction.stage.first_pack()
     if first is None:
         return
     meta = runtime.run(transaction.packs.store.head(first.path))
-    if meta is None or microseconds(meta.modified) <= fence_of(head).t:
+    if meta is None or microseconds(meta.modified) <= fence.t:
         message = (
             f"transaction {transaction.txid} was staged longer ago than the dataset's grace time;"
             " its chunks may be collected: stage the changes again on a fresh handle"
@@ -179,7 +257,7 @@ def author() -> str:
 
 
 async def _entries_from(log: BranchLog, lost: LostRace) -> list[Entry]:
-    return [lost.winner, *[entry async for entry in log.after(lost.winner.seq)]]
+    return [lost.winner, *await log.all_after(lost.winner.seq)]
 
 
 def _refuse_ended(log: BranchLog, head: Entry) -> None:
@@ -189,51 +267,3 @@ def _refuse_ended(log: BranchLog, head: Entry) -> None:
             " open; staged changes belong to one branch: ds.discard(), and stage them on another"
         )
         raise InvalidStateError(message, branch=log.branch)
-
-
-def _refuse_conflicts(
-    transaction: Transaction,
-    log: BranchLog,
-    changes: Changes,
-    theirs: list[Changes],
-    came_between: list[Entry],
-) -> None:
-    conflicts = find_conflicts(changes, theirs)
-    if not conflicts:
-        return
-    newest = next(
-        (entry for entry in reversed(came_between) if entry.kind == "commit"), came_between[-1]
-    )
-    base, head = transaction.base.seq, came_between[-1].seq
-    described = "; ".join(dict.fromkeys(_describe(transaction, one) for one in conflicts))
-    raise ConflictError(
-        f"{log.branch!r} moved from {log.branch}@{base} to {log.branch}@{head} while this"
-        f" transaction was open; {described} (by {newest.author!r}: {newest.message!r})\n"
-        "your changes are kept: ds.discard(), ds.refresh() and stage them again",
-        branch=log.branch,
-        base=f"{log.branch}@{base}",
-        head=f"{log.branch}@{head}",
-        conflicts=conflicts,
-    )
-
-
-def _describe(transaction: Transaction, conflict: Conflict) -> str:
-    match conflict.what:
-        case "update":
-            names = {spec.id: spec.name for spec in transaction.base_state.schema.tensors}
-            what = f"both changed {names.get(conflict.tensor_id or '', '?')!r}"
-        case "delete":
-            what = "one deleted what the other changed"
-        case "drop":
-            names = {spec.id: spec.name for spec in transaction.base_state.schema.tensors}
-            name = names.get(conflict.tensor_id or "", "?")
-            what = f"one dropped {name!r}, the other gave it new values"
-        case "schema":
-            what = "both changed the schema"
-        case _:
-            what = "one reordered rows"
-    if not conflict.physical:
-        return what
-    shown = ", ".join(map(str, conflict.physical[:SHOWN_ROWS]))
-    more = ", …" if len(conflict.physical) > SHOWN_ROWS else ""
-    return f"{what} of {len(conflict.physical)} rows (physical {shown}{more})"

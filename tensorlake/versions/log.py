@@ -39,6 +39,10 @@ PUBLISH_TRIES = 5
 """How often one entry is sent before its outcome is declared unknown."""
 
 
+READ_AT_ONCE = 32
+"""Entries read together on the way to a head that is far ahead."""
+
+
 @dataclass(frozen=True, slots=True)
 class LostRace:
     """Another writer's entry took the number."""
@@ -110,6 +114,19 @@ class BranchLog:
         while (entry := await self.entry(seq + 1)) is not None:
             yield entry
             seq = entry.seq
+
+    async def all_after(self, seq: int) -> list[Entry]:
+        """Read the entries that follow ``seq``, oldest first; ever more at once as there are."""
+        found: list[Entry] = []
+        at_once = 1
+        while True:
+            numbers = range(seq + 1 + len(found), seq + 1 + len(found) + at_once)
+            read = await asyncio.gather(*(self.entry(number) for number in numbers))
+            for entry in read:
+                if entry is None:
+                    return found
+                found.append(entry)
+            at_once = min(2 * at_once, READ_AT_ONCE)
 
     async def publish(self, entry: Entry, *, hint_later: bool = False) -> Entry | LostRace:
         """Put ``entry`` at its number, durably, exactly once.

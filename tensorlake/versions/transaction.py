@@ -3,11 +3,13 @@
 A transaction stands on one log entry, its *base*. Staging makes chunks (in the stage's packs) and
 a *working* state: the base's trees with the changes applied, over scratch pages that are never
 published. That is what the handle reads. Publishing applies the *net* changes once more, to the
-trees of the branch's head, this time with pages in the last pack:
+trees of the base, this time with pages in the last pack:
 
-    base ──stage──► working state ──net changes──► head's trees + last pack ──put-if-absent──► entry
+    base ──stage──► working state ──net changes──► base's trees + last pack ──put-if-absent──► entry
 
-So a lost race costs only the last step again: nothing staged is ever encoded twice.
+After a lost race the changes move to the newer entry (``rebase``), which is the base from then on:
+nothing staged is ever encoded or sent twice. All that is staged is one value (``Staged``), so any
+step that fails is undone by going back to the value before it.
 
 Not thread-safe: the handle that owns it holds one lock.
 """
@@ -15,7 +17,7 @@ Not thread-safe: the handle that owns it holds one lock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,59 +26,42 @@ import numpy.typing as npt
 from tensorlake.errors import SchemaError
 from tensorlake.format import (
     Changes,
-    ChunkKind,
     Entry,
     Extents,
     PageReader,
-    PageSink,
     Root,
     RowIdRuns,
     RowSegments,
     Schema,
-    StatisticsTable,
     TensorSpec,
-    changed_rows,
     delete_rows,
-    rows_of,
-    select_rows,
-    statistics_of,
     tree,
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.types import Column
+from tensorlake.versions.combine import Conflict
+from tensorlake.versions.contest import CellsDiffer, Rebasing
+from tensorlake.versions.entries import fence_of
+from tensorlake.versions.net import applied, net_of
 from tensorlake.versions.packs import PackReader, ScratchPages
 from tensorlake.versions.pending import PendingChunks, store_column
-from tensorlake.versions.ranges import Ranges, clip, distinct, no_ranges, ranges_of, rows_in, union
+from tensorlake.versions.ranges import ranges_of, union
+from tensorlake.versions.rebase import rebase
+from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
+from tensorlake.versions.staged import Edit, Staged, fill_extents, with_ranges
+from tensorlake.versions.state import ExtentRoot, State, state_of
 
-__all__ = ["Edit", "Transaction"]
+__all__ = ["Edit", "Savepoint", "Transaction"]
 
 Int64Array = npt.NDArray[np.int64]
-Edit = tuple[int, int, Extents]
-"""Physical rows [start, stop) of a tensor now have these extents."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    """All that is staged, as a value: remembering it is remembering this."""
-
-    working: State
-    pending_rows: int = 0
-    pending: Mapping[str, PendingChunks] = field(default_factory=dict[str, PendingChunks])
-    edited: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
-    updated: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
-    deleted: Ranges = field(default_factory=no_ranges)
-    schema_changes: tuple[Mapping[str, Any], ...] = ()
-    created: frozenset[str] = frozenset()
-    dropped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
     """What was staged at one moment."""
 
-    staged: _Staged
+    staged: Staged
 
 
 class Transaction:
@@ -85,14 +70,29 @@ class Transaction:
     def __init__(
         self, store: Store, base: Entry, packs: PackReader, base_state: State | None = None
     ) -> None:
-        self.base = base
-        self.base_state = state_of(base) if base_state is None else base_state
         self.stage = PackStage(store)
         self._scratch = ScratchPages(self.stage.txid)
         packs.attach(self.stage)
         packs.attach(self._scratch)
         self.packs = packs
-        self._staged = _Staged(self.base_state)
+        self.began_at_fence = fence_of(base).t
+        """The fence of the entry it began on: what was staged is younger than that."""
+        self.doubted: int | None = None
+        """The number at which an earlier commit may stand, although nobody said so."""
+        self.reads: frozenset[str] = frozenset()
+        """Ids of tensors that the changes were computed from."""
+        state = state_of(base) if base_state is None else base_state
+        self._staged = Staged(base, state, working=state)
+
+    @property
+    def base(self) -> Entry:
+        """The entry that the changes stand on."""
+        return self._staged.base
+
+    @property
+    def base_state(self) -> State:
+        """What that entry says."""
+        return self._staged.base_state
 
     @property
     def _pages(self) -> PageReader:
@@ -116,16 +116,12 @@ class Transaction:
     @property
     def appended_rows(self) -> int:
         """How many rows were appended, those deleted again included."""
-        staged = self._staged
-        return staged.working.physical - self.base_state.physical + staged.pending_rows
+        return self._staged.appended_rows
 
     @property
     def has_changes(self) -> bool:
         """Whether a commit would publish anything."""
-        staged = self._staged
-        return bool(
-            self.appended_rows or staged.updated or len(staged.deleted) or staged.schema_changes
-        )
+        return self._staged.has_changes
 
     def savepoint(self) -> Savepoint:
         """Remember what is staged now."""
@@ -169,8 +165,8 @@ class Transaction:
         self._staged = replace(
             staged,
             working=replace(working, roots={**working.roots, spec.id: root}),
-            edited=_with(staged.edited, spec.id, covered),
-            updated=_with(staged.updated, spec.id, ranges_of(rows)),
+            edited=with_ranges(staged.edited, spec.id, covered),
+            updated=with_ranges(staged.updated, spec.id, ranges_of(rows)),
         )
 
     def delete(self, rows: Int64Array, physical: Int64Array) -> None:
@@ -192,7 +188,7 @@ class Transaction:
     def add_tensor(self, spec: TensorSpec) -> None:
         """Stage a new tensor; every row has its fill."""
         working = self.working()
-        root: ExtentRoot = Root.of(_fill(spec, working.physical))
+        root: ExtentRoot = Root.of(fill_extents(spec, working.physical))
         staged = self._staged
         self._staged = replace(
             staged,
@@ -223,7 +219,6 @@ class Transaction:
             updated={id_: ranges for id_, ranges in staged.updated.items() if id_ != spec.id},
             schema_changes=(*staged.schema_changes, _op("drop", spec)),
             created=staged.created - {spec.id},
-            dropped=staged.dropped | {spec.id},
         )
 
     def change_spec(self, spec: TensorSpec, *, what: str, is_checked: bool = False) -> None:
@@ -280,101 +275,64 @@ class Transaction:
 
     def changes(self) -> Changes:
         """What a commit would record as changed, by physical rows of the base."""
-        staged, limit = self._staged, self.base_state.physical
-        return Changes(
-            append=self.appended_rows,
-            update={
-                id_: changed_rows(rows_in(below))
-                for id_, ranges in staged.updated.items()
-                if id_ not in staged.created and len(below := clip(ranges, limit))
-            },
-            delete=changed_rows(rows_in(clip(staged.deleted, limit))),
-            schema=staged.schema_changes,
+        return self._staged.changes()
+
+    # Publishing
+
+    def is_among(self, entries: Sequence[Entry]) -> bool:
+        """Whether one of the entries that follow the base is this transaction, or ends a doubt."""
+        if any(entry.txid == self.txid for entry in entries):
+            return True
+        if self.doubted is not None and entries and entries[-1].seq >= self.doubted:
+            self.doubted = None  # its number is another's
+        return False
+
+    async def final_state(self) -> State:
+        """The working state over pages that are published: what is new goes to the stage."""
+        staged = self._staged
+        if self._scratch.is_empty and not self.stage.renames:
+            return staged.working  # no page of its own, and packs have the names it cites
+        net = await net_of(staged, self._pages, self.stage)
+        return await applied(
+            net, staged.base_state, txid=self.txid, pages=self._pages, sink=self.stage
         )
 
-    async def apply_to(
-        self, head: State, *, schema: Schema, by_row: frozenset[str], sink: PageSink
-    ) -> State:
-        """Apply the net changes to the state of a branch's head; pages go to ``sink``.
+    def rebase(
+        self,
+        head: Entry,
+        between: Sequence[Entry],
+        *,
+        branch: str,
+        differ: CellsDiffer,
+        on_conflict: OnConflict = "error",
+    ) -> tuple[Conflict, ...]:
+        """Move what is staged to a newer entry of the branch; not on the storage loop.
 
         Args:
-            head: The state to build on; its axis begins with the base's.
-            schema: The schema of the result.
-            by_row: Tensors that others updated since the base: of these only the rows assigned
-                here are taken, not the whole chunks around them.
-            sink: Where index pages are placed.
+            head: The entry, its pages loaded; it is the base from now on.
+            between: The entries after the base, up to it.
+            branch: The branch.
+            differ: Compares cells.
+            on_conflict: Who wins where both changed one thing.
+
+        Returns:
+            What keeps the changes from standing there; they are where they were then.
         """
-        staged, base = self._staged, self.base_state.physical
-        if head is self.base_state and self._scratch.is_empty and not self.stage.renames:
-            return staged.working  # the same trees over the same base, and no scratch page in them
-        appended = staged.working.physical - base
-        roots: dict[str, ExtentRoot] = {}
-        for spec in schema.tensors:
-            mine = staged.working.roots.get(spec.id)
-            if mine is None:
-                new = _fill(spec, appended)
-                roots[spec.id] = await tree.append(head.roots[spec.id], new, self._pages, sink)
-                continue
-            if spec.id in staged.created:
-                root: ExtentRoot = Root.of(Extents.empty())
-                old = await self._extents(mine, 0, base)
-                old = Extents.concat([old, _fill(spec, head.physical - base)])
-                root = await tree.append(root, old, self._pages, sink)
-            else:
-                ranges = (staged.updated if spec.id in by_row else staged.edited).get(spec.id)
-                root = head.roots[spec.id]
-                edits = [
-                    (start, stop, await self._extents(mine, start, stop))
-                    for start, stop in ([] if ranges is None else clip(ranges, base).tolist())
-                ]
-                if edits:
-                    root = await tree.replace(root, edits, self._pages, sink)
-            new = await self._extents(mine, base, base + appended)
-            roots[spec.id] = await tree.append(root, new, self._pages, sink)
-        return State(
-            schema=schema,
-            roots=roots,
-            rows=await self._applied_rows(head, appended, sink),
-            row_ids=await tree.append(
-                head.row_ids,
-                RowIdRuns.run(appended, self.txid),
-                self._pages,
-                sink,
-            ),
-            physical=head.physical + appended,
+        self.working()
+        place = Rebasing(
+            txid=self.txid,
+            branch=branch,
+            pages=self._pages,
+            scratch=self._scratch,
+            stage=self.stage,
+            differ=differ,
+            on_conflict=on_conflict,
+            reads=self.reads,
         )
-
-    async def _extents(self, root: ExtentRoot, start: int, stop: int) -> Extents:
-        """Copy extents out of a working tree, citing packs by their final names."""
-        if start == stop:
-            return Extents.empty()
-        return self.stage.with_final_ids(await table_of(root, self._pages, start, stop))
-
-    async def _applied_rows(self, head: State, appended: int, sink: PageSink) -> Root[RowSegments]:
-        gone, base = rows_in(self._staged.deleted), self.base_state.physical
-        positions = await rows_of(head.rows, gone[gone < base], self._pages)
-        rows = await delete_rows(head.rows, distinct(positions[positions >= 0]), self._pages, sink)
-        new = np.setdiff1d(np.arange(base, base + appended), gone) if len(gone) else None
-        segments = (
-            RowSegments.range(head.physical, head.physical + appended)
-            if new is None
-            else select_rows(new - base + head.physical)
-        )
-        return await tree.append(rows, segments, self._pages, sink)
+        rebased = rebase(self._staged, head, between, place)
+        self._staged = rebased.staged
+        return rebased.conflicts
 
 
 def _op(what: str, spec: TensorSpec) -> dict[str, Any]:
     return {"op": what, "tensor": spec.id, "name": spec.name}
-
-
-def _fill(spec: TensorSpec, rows: int) -> Extents:
-    """Rows that have the tensor's fill, with statistics: queries prune them like any other."""
-    one = statistics_of(spec.type.fill_column(spec.fill, 1))
-    known = replace(one, null_count=rows if spec.fill is None else 0)
-    return Extents.without_bytes(
-        ChunkKind.FILL, rows, statistics=StatisticsTable.of([known]), read_as=spec.read_as
-    )
-
-
-def _with(by_tensor: Mapping[str, Ranges], tensor_id: str, ranges: Ranges) -> dict[str, Ranges]:
-    return {**by_tensor, tensor_id: union((by_tensor.get(tensor_id, no_ranges()), ranges))}

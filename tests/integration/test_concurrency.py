@@ -122,6 +122,10 @@ def update_x(ds: Dataset) -> None:
     ds["x"][2:4] = [200, 300]
 
 
+def update_x_otherwise(ds: Dataset) -> None:
+    ds["x"][[3, 4]] = [-3, -4]
+
+
 def update_x_below(ds: Dataset) -> None:
     ds["x"][[1, 4]] = [100, 400]
 
@@ -169,6 +173,7 @@ COMBINING = [
     (append, update_x),
     (update_x, append),
     (update_x, update_y),
+    (update_x, update_x),  # the same values
     (update_x, update_x_below),
     (delete_head, delete_tail),
     (delete_head, append),
@@ -189,6 +194,12 @@ COMBINING = [
     (update_label, add_name),
     (use_new_name, append_two),
     (append_two, use_new_name),
+    (add_tensor, rename),
+    (rename, add_tensor),
+    (add_name, rename),
+    (add_tensor, add_name),
+    (rename, rename),  # to the same name
+    (rename, use_new_name),
 ]
 
 
@@ -244,17 +255,18 @@ def one_after_the_other(*changes: Callable[[Dataset], None]) -> list[dict[str, o
 
 
 CONFLICTING = [
-    (update_x, update_x),
+    (update_x, update_x_otherwise),
     (update_x, lambda ds: ds["x"].__setitem__(slice(None), 1)),
     (update_x, lambda ds: ds.delete(2)),
     (lambda ds: ds.delete(3), update_x),
     (add_tensor, add_tensor),
+    (rename, lambda ds: ds.rename_tensor("y", "z")),
+    (rename, lambda ds: ds.rename_tensor("x", "why")),
     (rename, drop_y),
     (drop_y, append),
     (append, drop_y),
     (drop_y, update_y),
     (update_y, drop_y),
-    (add_name, rename),
 ]
 
 

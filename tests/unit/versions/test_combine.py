@@ -85,12 +85,61 @@ def test_rows_that_were_not_recorded_may_be_any(kind):
     assert find_conflicts(change("append", set(), "a"), [many]) == []
 
 
-def test_a_reordering_conflicts_with_all_but_appends():
+def test_one_reordering_combines_and_two_conflict():
+    """Rows are followed by row id, wherever the other put them."""
     rewrite = Changes(rewrite=True)
 
-    assert find_conflicts(change("append", set(), "a"), [rewrite]) == []
-    for kind in ("update", "delete", "schema"):
-        assert find_conflicts(change(kind, {1}, "a"), [rewrite])
+    for kind in ("append", "update", "delete", "schema"):
+        assert find_conflicts(change(kind, {1}, "a"), [rewrite]) == []
+        assert find_conflicts(rewrite, [change(kind, {1}, "a")]) == []
+    assert [one.what for one in find_conflicts(rewrite, [rewrite])] == ["rewrite"]
+
+
+def schema(*ops: tuple[str, str, str]) -> Changes:
+    return Changes(
+        schema=tuple({"op": op, "tensor": tensor, "name": name} for op, tensor, name in ops)
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "kinds"),
+    [
+        (schema(("add", "a", "x")), schema(("add", "b", "y")), []),
+        (schema(("add", "a", "x")), schema(("add", "b", "x")), ["name"]),
+        (schema(("rename", "a", "x")), schema(("type", "b", "b")), []),
+        (schema(("rename", "a", "x")), schema(("rename", "b", "x")), ["name"]),
+        (schema(("rename", "a", "x")), schema(("rename", "a", "x")), []),
+        (schema(("rename", "a", "x")), schema(("rename", "a", "y")), ["schema"]),
+        (schema(("names", "a", "a")), schema(("names", "a", "a")), ["schema"]),
+        (schema(("drop", "a", "x")), schema(("drop", "a", "x")), []),
+        (schema(("drop", "a", "x")), schema(("names", "a", "x")), ["schema"]),
+        (schema(("drop", "a", "x")), Changes(append=1), ["drop"]),
+        (schema(("drop", "a", "x")), Changes(update={"a": ((0, 1),)}), ["drop"]),
+        (schema(("drop", "a", "x")), Changes(update={"b": ((0, 1),)}), []),
+    ],
+)
+def test_two_changes_of_one_tensor_conflict_and_changes_of_two_combine(mine, theirs, kinds):
+    assert [one.what for one in find_conflicts(mine, [theirs])] == kinds
+    assert [one.what for one in find_conflicts(theirs, [mine])] == kinds
+
+
+@pytest.mark.parametrize(
+    ("theirs", "rows"),
+    [
+        (Changes(update={"y": ((2, 4),)}), [(2, 3)]),
+        (Changes(update={"y": "many"}), [()]),
+        (Changes(append=1), [()]),
+        (Changes(delete=((0, 1),)), [()]),
+        (schema(("type", "y", "y")), [()]),
+        (Changes(rewrite=True), [()]),
+        (Changes(update={"x": ((2, 4),)}), []),
+        (schema(("add", "z", "z")), []),
+    ],
+)
+def test_a_column_that_was_read_conflicts_with_any_change_of_it(theirs, rows):
+    found = find_conflicts(Changes(append=1), [theirs], reads=["y"])
+
+    assert [one.physical for one in found if one.what == "read"] == rows
 
 
 def test_conflicts_with_several_commits_are_all_named():

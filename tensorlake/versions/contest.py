@@ -1,0 +1,316 @@
+"""What staged changes and the commits since their base both changed, and what was only suspected.
+
+``find_conflicts`` decides by what log entries record; here its suspicions are confirmed by
+comparing trees and cells: rows recorded as "many", equal values, rows that got other places. Rows
+are those of the base unless they are called targets, which are the head's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    Changes,
+    ChunkKind,
+    Entry,
+    PageReader,
+    PageSink,
+    Schema,
+    find_rows,
+    row_ids,
+    rows_of,
+    tree,
+)
+from tensorlake.storage import runtime
+from tensorlake.versions.combine import Conflict, find_conflicts
+from tensorlake.versions.ranges import clip, distinct, rows_in, union
+from tensorlake.versions.schema_combine import (
+    CombinedSchema,
+    OnConflict,
+    combine_schemas,
+    is_narrower,
+)
+from tensorlake.versions.stage import PackStage
+from tensorlake.versions.staged import Staged
+from tensorlake.versions.state import ExtentRoot, State, state_of
+
+__all__ = ["CellsDiffer", "Contest", "Meeting", "Rebasing", "contest_of"]
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class CellsDiffer(Protocol):
+    """Compares cells of two states as stored; brought by the layer that reads chunks."""
+
+    def __call__(
+        self, tensor_id: str, a: State, a_rows: Int64Array, b: State, b_rows: Int64Array
+    ) -> BoolArray:
+        """Tell for each pair of physical rows whether its two values differ."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rebasing:
+    """What a rebase works with.
+
+    Attributes:
+        txid: The transaction whose changes are moved.
+        branch: Its branch.
+        pages: Reads index pages.
+        scratch: Takes pages of the working trees.
+        stage: Knows under which names packs were stored.
+        differ: Compares cells.
+        on_conflict: Who wins where both changed one thing.
+        reads: Ids of tensors the changes were computed from.
+    """
+
+    txid: str
+    branch: str
+    pages: PageReader
+    scratch: PageSink
+    stage: PackStage
+    differ: CellsDiffer
+    on_conflict: OnConflict = "error"
+    reads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Staged changes, and the entry they are to stand on.
+
+    Attributes:
+        mine: What the staged changes would record.
+        theirs: What the entries in between recorded.
+        is_rewritten: Whether rows of the base have other places in the head.
+    """
+
+    staged: Staged
+    head: Entry
+    state: State
+    place: Rebasing
+    mine: Changes
+    theirs: tuple[Changes, ...]
+    is_rewritten: bool
+
+    @classmethod
+    def of(cls, staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasing) -> Meeting:
+        """Bring the two sides together."""
+        state = state_of(head)
+        theirs = tuple(entry.changes for entry in between if entry.kind == "commit")
+        is_rewritten = any(changes.rewrite for changes in theirs)
+        if is_rewritten:
+            theirs = (_anything(staged.base_state.schema, state, theirs),)
+        mine = staged.changes()
+        return cls(staged, head, state, place, mine, theirs, is_rewritten)
+
+    @property
+    def base(self) -> State:
+        """What the staged changes stand on."""
+        return self.staged.base_state
+
+    def their_updates(self, tensor_id: str) -> bool:
+        """Whether they may have updated cells of a tensor."""
+        return any(tensor_id in changes.update for changes in self.theirs)
+
+    def targets(self, rows: Int64Array) -> Int64Array:
+        """Rows of the base as rows of the head; -1 where the head never had them."""
+        if not self.is_rewritten or not len(rows):
+            return rows
+        return runtime.run(self._by_row_id(rows))
+
+    async def _by_row_id(self, rows: Int64Array) -> Int64Array:
+        pages = self.place.pages
+        ids = await row_ids(self.base.row_ids, rows, pages)
+        return await find_rows(self.state.row_ids, ids, pages)
+
+    def is_shown(self, targets: Int64Array) -> BoolArray:
+        """Whether the head shows these of its rows; -1 is no row."""
+        shown = np.zeros(len(targets), dtype=np.bool_)
+        known = np.flatnonzero(targets >= 0)
+        if len(known):
+            rows = runtime.run(rows_of(self.state.rows, targets[known], self.place.pages))
+            shown[known] = rows >= 0
+        return shown
+
+    def differ(self, tensor_id: str, state: State, rows: Int64Array) -> BoolArray:
+        """Which rows of the base have another value in the head than in ``state``."""
+        return self.place.differ(tensor_id, state, rows, self.state, self.targets(rows))
+
+
+def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
+    """What may have changed where rows got other places: compare to know."""
+    dropped = [spec for spec in base.tensors if state.schema.by_id(spec.id) is None]
+    return Changes(
+        append=sum(changes.append for changes in theirs),
+        update={spec.id: "many" for spec in base.tensors if spec not in dropped},
+        delete="many",
+        schema=tuple({"op": "drop", "tensor": one.id, "name": one.name} for one in dropped),
+        rewrite=True,
+    )
+
+
+# Who changed what
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What both sides changed, confirmed; rows are the base's.
+
+    Attributes:
+        cells: By tensor id, rows that both updated, to different values.
+        vanished: Rows updated here that the head does not show.
+        lost: Of those, rows that cannot come back: nothing of them is left.
+        touched: Rows deleted here that they updated.
+        dropped: Tensors dropped here that they wrote.
+        undone: Tensors dropped there that were written here.
+        schema: The schema of both, by the policy.
+        others: Conflicts that no policy decides.
+        reads: Columns read here that they changed.
+    """
+
+    cells: Mapping[str, Int64Array]
+    vanished: Int64Array
+    lost: Int64Array
+    touched: Int64Array
+    dropped: frozenset[str]
+    undone: frozenset[str]
+    schema: CombinedSchema
+    others: tuple[Conflict, ...] = ()
+    reads: tuple[Conflict, ...] = ()
+
+    def unresolved(self, on_conflict: OnConflict) -> tuple[Conflict, ...]:
+        """The conflicts that stay under a policy."""
+        found = [*self.schema.conflicts, *self.others]
+        if on_conflict == "ours":
+            found += _delete_conflict(self.lost)
+            found += [Conflict("drop", tensor_id) for tensor_id in sorted(self.undone)]
+        elif on_conflict == "error":
+            found += [
+                Conflict("update", tensor_id, tuple(rows.tolist()))
+                for tensor_id, rows in self.cells.items()
+            ]
+            found += _delete_conflict(np.concatenate((self.vanished, self.touched)))
+            dropped = sorted(self.dropped | self.undone)
+            found += [Conflict("drop", tensor_id) for tensor_id in dropped]
+            found += self.reads
+        return tuple(dict.fromkeys(found))
+
+
+def _delete_conflict(rows: Int64Array) -> list[Conflict]:
+    return [Conflict("delete", None, tuple(distinct(rows).tolist()))] if len(rows) else []
+
+
+def contest_of(meeting: Meeting) -> Contest:
+    """Find what both sides changed; this reads pages and chunks where records do not tell."""
+    staged, place = meeting.staged, meeting.place
+    suspects = find_conflicts(meeting.mine, meeting.theirs, reads=place.reads)
+    is_about = {kind: [one for one in suspects if one.what == kind] for kind in _KINDS}
+    deleted = rows_in(clip(staged.deleted, staged.limit))
+    vanished, touched = _nothing(), _nothing()
+    if is_about["delete"]:
+        updated = union(clip(rows, staged.limit) for rows in staged.updated.values())
+        rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
+        vanished = rows[~meeting.is_shown(meeting.targets(rows))]
+        touched = _touched(meeting, deleted)
+    mine, theirs = staged.working.schema, meeting.state.schema
+    drops = {one.tensor_id or "" for one in is_about["drop"]}
+    dropped = frozenset(one for one in drops if theirs.by_id(one) and not mine.by_id(one))
+    return Contest(
+        cells=_cells(meeting, is_about["update"], deleted),
+        vanished=vanished,
+        lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
+        touched=touched,
+        dropped=dropped,
+        undone=frozenset(one for one in drops if mine.by_id(one) and not theirs.by_id(one)),
+        schema=combine_schemas(
+            meeting.base.schema,
+            mine,
+            theirs,
+            on_conflict=place.on_conflict,
+            branch=place.branch,
+            kept=dropped if place.on_conflict == "theirs" else frozenset(),
+        ),
+        others=tuple(_misfits(meeting, dropped)),
+        reads=tuple(is_about["read"]),
+    )
+
+
+_KINDS = ("update", "delete", "drop", "read", "schema", "name", "rewrite")
+
+
+def _nothing() -> Int64Array:
+    return np.empty(0, dtype=np.int64)
+
+
+def _cells(
+    meeting: Meeting, suspects: Sequence[Conflict], deleted: Int64Array
+) -> dict[str, Int64Array]:
+    """Cells that both gave a value, and not the same one."""
+    found: dict[str, Int64Array] = {}
+    staged = meeting.staged
+    for tensor_id in dict.fromkeys(one.tensor_id or "" for one in suspects):
+        if meeting.state.schema.by_id(tensor_id) is None:
+            continue  # dropped since: another conflict
+        listed = [one.physical for one in suspects if one.tensor_id == tensor_id]
+        rows = staged.updated_rows(tensor_id)
+        rows = np.setdiff1d(rows, deleted, assume_unique=True)
+        rows = rows[meeting.is_shown(meeting.targets(rows))]
+        is_theirs = np.isin(rows, np.array([row for one in listed for row in one], dtype=np.int64))
+        if not all(listed):  # "many": what has another value than in the base was changed
+            unknown = np.flatnonzero(~is_theirs)
+            is_theirs[unknown] = meeting.differ(tensor_id, meeting.base, rows[unknown])
+        rows = rows[is_theirs]
+        rows = rows[meeting.differ(tensor_id, staged.working, rows)]
+        if len(rows):
+            found[tensor_id] = rows
+    return found
+
+
+def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
+    """Rows deleted here that they updated, and still show."""
+    rows = deleted[meeting.is_shown(meeting.targets(deleted))]
+    is_touched = np.zeros(len(rows), dtype=np.bool_)
+    for changes in meeting.theirs:
+        for tensor_id, updated in changes.update.items():
+            if updated != "many":
+                is_touched |= np.isin(rows, rows_in(np.array(updated, np.int64).reshape(-1, 2)))
+            elif meeting.state.schema.by_id(tensor_id) is not None and len(rows):
+                is_touched |= meeting.differ(tensor_id, meeting.base, rows)
+    return rows[is_touched]
+
+
+def _lost(meeting: Meeting, vanished: Int64Array) -> Int64Array:
+    """Of rows that are not shown, those whose samples are gone as well."""
+    targets = meeting.targets(vanished)
+    is_lost = targets < 0
+    for root in meeting.state.roots.values():
+        known = np.flatnonzero(~is_lost)
+        order = known[np.argsort(targets[known], kind="stable")]
+        is_lost[order] = runtime.run(_is_hole(root, targets[order], meeting.place.pages))
+    return vanished[is_lost]
+
+
+async def _is_hole(root: ExtentRoot, rows: Int64Array, pages: PageReader) -> BoolArray:
+    located = await tree.locate(root, rows, pages)
+    return located.table.kind[located.entry] == ChunkKind.HOLE
+
+
+def _misfits(meeting: Meeting, dropped: frozenset[str]) -> Iterable[Conflict]:
+    """Values that one side wrote while the other took away what they need."""
+    staged, theirs = meeting.staged, meeting.state.schema
+    for spec in meeting.base.schema.tensors:
+        mine, other = staged.working.schema.by_id(spec.id), theirs.by_id(spec.id)
+        if other is not None and spec.id in dropped and meeting.place.on_conflict == "theirs":
+            if meeting.mine.append and other.fill is None and not other.type.nullable:
+                yield Conflict("drop", spec.id)  # it stays, and appended rows have no value for it
+        elif mine is not None and other is not None:
+            i_wrote = bool(meeting.mine.append or spec.id in staged.updated)
+            they_wrote = meeting.their_updates(spec.id) or any(c.append for c in meeting.theirs)
+            if (i_wrote and is_narrower(other, spec)) or (they_wrote and is_narrower(mine, spec)):
+                yield Conflict("schema", spec.id)

@@ -1,0 +1,380 @@
+"""Staged changes that move to a newer version: what is compared, who wins, where rows land."""
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.errors import ConflictError, InvalidInputError, UncommittedChangesError
+from tensorlake.storage import MemoryStore
+from tensorlake.testing import CountingStore
+from tests.handles import create_on, open_on, rows_of, wait_for_hints
+
+ROWS = 400
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    store = MemoryStore()
+    dataset = create_on(
+        store,
+        {
+            "x": "int64",
+            "y": "int64",
+            "text": "str",
+            "label": tl.ClassLabel(["cat", "dog"]),
+        },
+    )
+    n = np.arange(ROWS)
+    dataset.extend({"x": n, "y": n, "text": [f"row {i}" for i in n], "label": n % 2})
+    dataset.commit()
+    return store
+
+
+@pytest.fixture
+def pair(store: MemoryStore) -> tuple[Dataset, Dataset]:
+    """Two handles at main@1: the first will be late."""
+    return open_on(store), open_on(store)
+
+
+def test_refresh_takes_staged_changes_along_and_reads_see_both(pair):
+    mine, theirs = pair
+    mine["x"][3] = -3
+    mine.delete([5])
+    mine.append({"x": 900, "y": 900, "text": "mine", "label": "cat"})
+    theirs["y"][3] = -33
+    theirs.delete([0, 1])
+    theirs.append({"x": 800, "y": 800, "text": "theirs", "label": "dog"})
+    theirs.commit()
+
+    assert mine.refresh(keep_staged=True) is mine
+
+    assert mine.version == "main@2"
+    assert mine.has_changes
+    assert mine["x"][:4].tolist() == [2, -3, 4, 6]
+    assert mine["y"][1] == -33
+    assert mine["text"][-2:] == ["theirs", "mine"]
+    assert len(mine) == ROWS - 3 + 2
+    shown = rows_of(mine)
+    assert mine.commit().version == "main@3"
+    assert rows_of(mine) == shown == rows_of(open_on_same(mine))
+
+
+def open_on_same(dataset: Dataset) -> Dataset:
+    return open_on(dataset.session.store)
+
+
+def test_staging_goes_on_after_a_refresh(pair):
+    """Rows staged before and after are told apart from those of others."""
+    mine, theirs = pair
+    mine.append({"x": 900, "y": 0, "text": "a", "label": 0})
+    theirs.extend({"x": [1, 2], "y": [1, 2], "text": ["t", "t"], "label": [0, 0]})
+    theirs.commit()
+    mine.refresh(keep_staged=True)
+
+    mine.append({"x": 901, "y": 0, "text": "b", "label": 0})
+    mine["x"][-2] = 950
+    mine.delete([-1])
+    theirs.append({"x": 3, "y": 3, "text": "t", "label": 0})
+    theirs.commit()
+    mine.commit()
+
+    assert open_on_same(mine)["x"][ROWS:].tolist() == [1, 2, 3, 950]
+
+
+def test_a_discard_after_a_refresh_shows_the_newer_version(pair):
+    mine, theirs = pair
+    mine["x"][0] = 9
+    theirs["x"][1] = 8
+    theirs.commit()
+    mine.refresh(keep_staged=True)
+
+    mine.discard()
+
+    assert mine["x"][:2].tolist() == [0, 8]
+    assert mine.version == "main@2"
+
+
+def test_refresh_without_keeping_refuses_staged_changes_and_wrong_words(pair):
+    mine, _ = pair
+    mine["x"][0] = 9
+
+    with pytest.raises(UncommittedChangesError, match="keep_staged=True"):
+        mine.refresh()
+    with pytest.raises(InvalidInputError, match="'ours'"):
+        mine.refresh(keep_staged=True, on_conflict="mine")  # type: ignore[arg-type]
+
+
+def conflicting(pair: tuple[Dataset, Dataset]) -> Dataset:
+    """x[3] updated by both, 4 updated here and deleted there, 5 deleted here and updated there."""
+    mine, theirs = pair
+    mine["x"][[3, 4]] = [-30, -40]
+    mine["text"][4] = "kept"
+    mine.delete([5])
+    theirs["x"][[3, 5, 6]] = [-31, -51, -61]
+    theirs.delete([4])
+    theirs.commit("theirs")
+    return mine
+
+
+def test_a_conflict_names_rows_tensor_versions_and_who(pair):
+    mine = conflicting(pair)
+
+    with pytest.raises(ConflictError) as caught:
+        mine.refresh(keep_staged=True)
+
+    error = caught.value
+    assert (error.branch, error.base, error.head) == ("main", "main@1", "main@2")
+    assert error.rows == (3, 4, 5)
+    assert error.row_ids == tuple(open_on_same(mine).at("main@1")[[3, 4, 5]].row_ids)
+    assert error.tensor == "x"
+    assert {one.what for one in error.conflicts} == {"update", "delete"}
+    assert "both changed 'x' of 1 row (3)" in str(error)
+    assert "'theirs'" in str(error)
+    assert "ds.refresh(keep_staged=True, on_conflict='ours')" in str(error)
+    assert mine.version == "main@1"
+    assert mine["x"][3:5].tolist() == [-30, -40]
+
+
+def test_the_way_out_that_a_conflict_names_works(pair):
+    mine = conflicting(pair)
+    with pytest.raises(ConflictError):
+        mine.commit("mine")
+
+    mine.refresh(keep_staged=True, on_conflict="ours")
+    mine.commit("mine")
+
+    published = open_on_same(mine)
+    x = published["x"][:].tolist()
+    assert x[3] == -30
+    assert -51 not in x  # deleted here
+    assert -61 in x
+    assert x[-1] == -40  # came back, as the last row
+    assert published["text"][-1] == "kept"
+    assert len(published) == ROWS - 1
+
+
+def test_theirs_lets_the_published_changes_win_and_keeps_the_rest(pair):
+    mine = conflicting(pair)
+    mine["y"][3] = 333
+
+    mine.refresh(keep_staged=True, on_conflict="theirs")
+    mine.commit("mine")
+
+    published = open_on_same(mine)
+    assert published["x"][3:6].tolist() == [-31, -51, -61]
+    assert published["y"][3] == 333
+    assert len(published) == ROWS - 1
+    assert -40 not in published["x"][:].tolist()
+
+
+def test_equal_values_are_no_conflict(pair):
+    mine, theirs = pair
+    mine["x"][[3, 4]] = [30, 40]
+    mine["text"][3] = "same"
+    theirs["x"][3] = 30
+    theirs["text"][3:9] = "same"
+    theirs.commit()
+
+    assert mine.commit().version == "main@3"
+    assert open_on_same(mine)["x"][3:5].tolist() == [30, 40]
+    assert open_on_same(mine)["text"][3:9] == ["same"] * 6
+
+
+def test_changes_recorded_as_many_are_compared_row_by_row(pair):
+    """Above 64 ranges an entry says "many"; the trees and values tell what it was."""
+    mine, theirs = pair
+    even = np.arange(0, ROWS, 2)
+    mine["x"][even + 1] = 7
+    theirs["x"][even] = -1
+    assert list(theirs.commit().changes.update.values()) == ["many"]
+    theirs.delete(np.arange(2, ROWS, 4))
+    theirs.commit()
+
+    mine.commit()
+
+    x, y = open_on_same(mine)["x"][:], open_on_same(mine)["y"][:]
+    assert (x[y % 2 == 1] == 7).all()
+    assert (x[y % 2 == 0] == -1).all()
+    assert len(x) == ROWS - ROWS // 4
+
+
+def test_of_many_changes_the_conflicting_rows_are_named(pair):
+    mine, theirs = pair
+    mine["x"][[3, 8, 10]] = [30, 80, 100]
+    mine.delete([12])
+    theirs["x"][np.arange(0, ROWS, 2)] = -1
+    theirs.delete(np.arange(3, ROWS, 4))
+    theirs.commit()
+
+    with pytest.raises(ConflictError) as caught:
+        mine.commit()
+
+    assert {one.what: one.physical for one in caught.value.conflicts} == {
+        "update": (8, 10),
+        "delete": (3, 12),
+    }
+
+
+def test_an_update_of_a_cell_that_was_rewritten_around_is_kept(pair):
+    """Both rewrote the chunk; each gives only its own rows."""
+    mine, theirs = pair
+    mine["text"][[0, 10]] = ["m0", "m10"]
+    theirs["text"][[1, 11]] = ["t1", "t11"]
+    theirs.commit()
+
+    mine.commit()
+
+    text = open_on_same(mine)["text"][:]
+    assert [text[i] for i in (0, 1, 2, 10, 11)] == ["m0", "t1", "row 2", "m10", "t11"]
+
+
+def test_a_transaction_conflicts_on_the_columns_it_read(pair):
+    mine, theirs = pair
+    theirs["y"][0] = 5
+    theirs.commit("new y")
+
+    with (
+        pytest.raises(ConflictError, match="'y', which this transaction read") as caught,
+        mine.transaction("from y", reads=["y"]),
+    ):
+        mine["x"][:] = mine["y"][:] * 2
+
+    assert caught.value.rows == (0,)
+    assert mine.has_changes
+    mine.discard()
+    mine.refresh()
+    with mine.transaction("from y", reads=["y"]):
+        mine["x"][:] = mine["y"][:] * 2
+    assert open_on_same(mine)["x"][0] == 10
+
+
+def test_a_transaction_that_read_nothing_else_combines(pair):
+    mine, theirs = pair
+    theirs["y"][0] = 5
+    theirs.commit("new y")
+
+    with mine.transaction("from text", reads=["text"]):
+        mine["x"][0] = len(mine["text"][0])
+
+    assert open_on_same(mine)["x"][0] == 5
+
+
+def test_class_names_added_by_both_are_united_and_labels_keep_their_class(pair):
+    mine, theirs = pair
+    mine["label"].add_names(["bird", "fish"])
+    mine["label"][[0, 1]] = ["bird", "fish"]
+    mine.append({"x": 1, "y": 1, "text": "", "label": "fish"})
+    theirs["label"].add_names(["fish", "wolf"])
+    theirs["label"][[2, 3]] = ["fish", "wolf"]
+    theirs.commit()
+
+    mine.commit()
+
+    label = open_on_same(mine)["label"]
+    assert label.names == ("cat", "dog", "fish", "wolf", "bird")
+    named = [label.names[code] for code in label[[0, 1, 2, 3, 4, 5, ROWS]]]
+    assert named == ["bird", "fish", "fish", "wolf", "cat", "dog", "fish"]
+    again = open_on_same(mine)
+    again["label"][7] = "bird"
+    again.commit()
+    assert open_on_same(mine)["label"].names[open_on_same(mine)["label"][7]] == "bird"
+
+
+def test_class_names_that_were_renamed_differently_conflict(pair):
+    mine, theirs = pair
+    mine["label"].rename("cat", "kitten")
+    theirs["label"].rename("cat", "puss")
+    theirs.commit()
+
+    with pytest.raises(ConflictError, match="schema of 'label'"):
+        mine.commit()
+    mine.refresh(keep_staged=True, on_conflict="ours")
+    mine.commit()
+
+    assert open_on_same(mine)["label"].names == ("kitten", "dog")
+
+
+def test_a_class_renamed_here_and_one_added_there_combine(pair):
+    mine, theirs = pair
+    mine["label"].rename("cat", "kitten")
+    theirs["label"].add_names(["bird"])
+    theirs.commit()
+
+    mine.commit()
+
+    assert open_on_same(mine)["label"].names == ("kitten", "dog", "bird")
+
+
+@pytest.mark.parametrize(
+    ("winner", "names"), [("ours", ("z~main", "z")), ("theirs", ("z", "z~main"))]
+)
+def test_of_two_tensors_of_one_name_the_loser_gets_the_branch_behind_it(pair, winner, names):
+    mine, theirs = pair
+    mine.add_tensor("z", "int64", fill=1)
+    theirs.add_tensor("z", "float32", fill=0.5)
+    theirs.commit()
+    with pytest.raises(ConflictError, match="one name"):
+        mine.commit()
+
+    mine.refresh(keep_staged=True, on_conflict=winner)
+    mine.commit()
+
+    published = open_on_same(mine)
+    assert [published[name][0] for name in names] == [0.5, 1]
+
+
+def test_a_row_appended_against_a_tensor_added_has_its_fill_and_the_reverse(pair):
+    mine, theirs = pair
+    mine.append({"x": 1, "y": 1, "text": "", "label": 0})
+    mine.add_tensor("m", "int64", fill=5)
+    mine["m"][0] = 50
+    theirs.append({"x": 2, "y": 2, "text": "", "label": 0})
+    theirs.add_tensor("t", "int64", fill=6)
+    theirs["t"][-1] = 60
+    theirs.commit()
+
+    mine.commit()
+
+    published = open_on_same(mine)
+    assert published["m"][[0, 1, ROWS, ROWS + 1]].tolist() == [50, 5, 5, 5]
+    assert published["t"][[0, ROWS, ROWS + 1]].tolist() == [6, 60, 6]
+    assert published["x"][ROWS:].tolist() == [2, 1]
+
+
+def test_boxes_keep_speaking_of_the_image_that_another_renamed(store, pair):
+    mine, theirs = pair
+    theirs.add_tensor("image", tl.Image(nullable=True), fill=None)
+    theirs.commit()
+    mine.refresh()
+    mine.add_tensor("boxes", tl.BBox(of="image", nullable=True), fill=None)
+    theirs.rename_tensor("image", "photo")
+    theirs.commit()
+
+    mine.commit()
+
+    assert open_on(store).schema["boxes"].of == "photo"
+
+
+def test_a_rebased_append_reads_one_entry_and_writes_no_page(store):
+    """Test 12: one entry read, the next seen absent, one put; no chunk or page is touched."""
+    counting = CountingStore(store)
+    mine, theirs = open_on(counting), open_on(store)
+    mine.append({"x": 1, "y": 1, "text": "mine", "label": 0})
+    theirs.append({"x": 2, "y": 2, "text": "theirs", "label": 0})
+    theirs.commit()
+    before = len(counting.requests)
+
+    mine.commit()
+    wait_for_hints()
+
+    asked = [(one.call, one.path.split("/")[0]) for one in counting.requests[before:]]
+    assert asked == [
+        ("put_if_absent", "packs"),
+        ("put_if_absent", "branches"),  # lost
+        ("get", "branches"),  # who won
+        ("get", "branches"),  # nobody after it
+        ("put_if_absent", "branches"),
+        ("put", "branches"),  # the hint
+    ]
+    assert open_on(store)["text"][ROWS:] == ["theirs", "mine"]
