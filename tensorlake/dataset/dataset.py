@@ -27,6 +27,8 @@ from tensorlake.types import NO_DEFAULT, SampleType
 from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from tensorlake.dataset.ingest import IngestReport
 
 __all__ = ["Dataset"]
@@ -145,17 +147,47 @@ class Dataset(Readable, Versioned, Maintained):
         """Stage another name for a tensor; its data and identity stay."""
         schema_changes.rename_tensor(self.session, old, new)
 
-    def alter_tensor(self, name: str, *, nullable: bool) -> None:
-        """Stage that a tensor's samples may be NULL; rows may then leave it out.
+    def alter_tensor(
+        self,
+        name: str,
+        *,
+        nullable: bool | None = None,
+        dtype: DTypeLike | None = None,
+        shape: Sequence[int | None] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
+
+        Args:
+            name: The tensor.
+            nullable: Whether samples may be NULL. False needs that none is: rows are looked at
+                where statistics leave it open.
+            dtype: A wider one: each value that is stored must be one of its values.
+            shape: The same lengths, or None where samples may differ from now on.
+            metadata: JSON to note about the tensor, in the place of what was noted.
 
         Raises:
-            UnsupportedFeatureError: ``nullable=False``, which needs every row to be checked.
-        """
-        schema_changes.alter_tensor(self.session, name, nullable=nullable)
+            SchemaError: What is stored would not be of the new type; the message says why.
 
-    def change_names(self, name: str, names: Sequence[str]) -> None:
-        """Stage the class names of a tensor, by code."""
-        schema_changes.change_names(self.session, name, names)
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
+            >>> ds.extend({"x": [1, 255]})
+            >>> ds.alter_tensor("x", dtype="int32")
+            >>> ds.append({"x": 70_000})
+            >>> ds["x"][:]
+            array([    1,   255, 70000], dtype=int32)
+            >>> ds.discard()
+        """
+        schema_changes.alter_tensor(
+            self.session, name, nullable=nullable, dtype=dtype, shape=shape, metadata=metadata
+        )
+
+    def change_names(
+        self, name: str, how: schema_changes.NamesChange, names: Sequence[str]
+    ) -> None:
+        """Stage a change of class names: what ``ds[name].add_names(names)`` and the like do."""
+        schema_changes.change_names(self.session, name, how, names)
 
     # Publishing
 
