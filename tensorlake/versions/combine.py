@@ -8,6 +8,8 @@ The rules (docs/reference/format.md, "Combine"). Rows are physical rows of the a
 - changes of the schema combine, but two of one tensor, or one name given to two tensors, conflict
   (two drops, or two renames to the same name, are the same change and none);
 - one reordering combines with anything: rows are followed by row id. Two conflict;
+- a type that was checked against every row (NULL or a class taken away) conflicts with values
+  that the other side adds to the tensor;
 - columns that were only read (``reads``) conflict with anything that changed what was read.
 
 Where a commit recorded only "many" rows, the conflict has no rows: it is suspected. Whoever has
@@ -69,6 +71,7 @@ def find_conflicts(
             found.append(Conflict("rewrite"))
         found += _schema_conflicts(mine, other)
         found += [*_drop_conflicts(mine, other), *_drop_conflicts(other, mine)]
+        found += [*_checked_conflicts(mine, other), *_checked_conflicts(other, mine)]
         found += _cell_conflicts(mine, other)
         found += _read_conflicts(reads, other)
     return found
@@ -114,6 +117,15 @@ def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
         Conflict("drop", change["tensor"])
         for change in dropping.schema
         if change["op"] == "drop" and (other.append or change["tensor"] in other.update)
+    ]
+
+
+def _checked_conflicts(checking: Changes, other: Changes) -> list[Conflict]:
+    """A type that stands because every row was looked at, against rows that were not."""
+    return [
+        Conflict("schema", change["tensor"])
+        for change in checking.schema
+        if change.get("checked") and (other.append or change["tensor"] in other.update)
     ]
 
 

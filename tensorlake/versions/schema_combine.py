@@ -113,14 +113,12 @@ def combine_schemas(
 
 
 def is_narrower(after: TensorSpec, before: TensorSpec) -> bool:
-    """Whether values that fitted a tensor need not fit it any more, or mean something else."""
+    """Whether values that fitted a tensor need not fit it any more: NULL, or a class, is gone."""
     if before.type.nullable and not after.type.nullable:
         return True
     if not (isinstance(before.type, ClassLabel) and isinstance(after.type, ClassLabel)):
         return False
-    old, new = before.type.names, after.type.names
-    moved = (name for code, name in enumerate(new[: len(old)]) if name != old[code])
-    return len(new) < len(old) or any(name in old for name in moved)
+    return not set(after.type.dropped) <= set(before.type.dropped)
 
 
 def _of_one_tensor(
@@ -159,13 +157,13 @@ def _with_united_names(
         return None
     names = _united_names(before.names, ours.names, others.names)
     # What else differs, differs on one side only: the names and codes are all that is united.
-    bare = [replace(spec, type=replace(label, names=()), encodings=base.encodings)
+    bare = [replace(spec, type=label.with_names(()), encodings=base.encodings)
             for spec, label in ((base, before), (mine, ours), (theirs, others))]  # fmt: skip
     if names is None or any(one != bare[0] for one in bare[1:]):
         return None
     united, codes = names
     is_same = codes == tuple(range(len(codes)))
-    spec = replace(theirs, type=replace(others, names=united))
+    spec = replace(theirs, type=others.with_names(united))
     spec, numbers = spec.with_encodings_of(mine, codes=None if is_same else codes)
     return spec, ReadAs(numbers, None if is_same else codes)
 
@@ -192,8 +190,8 @@ def _united_names(
     names: list[str] = []
     for code, before in enumerate(base):
         changed = {side[code] for side in (mine, theirs)} - {before}
-        if len(changed) > 1 or not changed.isdisjoint(base):
-            return None  # renamed differently, or codes moved: a name was taken away
+        if len(changed) > 1:
+            return None  # renamed differently
         names += changed or {before}
     names += theirs[known:]
     codes = list(range(known))
@@ -201,7 +199,8 @@ def _united_names(
         if name not in theirs[known:]:
             names.append(name)
         codes.append(names.index(name))
-    return None if len(set(names)) < len(names) else (tuple(names), tuple(codes))
+    given = [name for name in names if name]  # a class that was dropped keeps its code
+    return None if len(set(given)) < len(given) else (tuple(names), tuple(codes))
 
 
 def _apart(

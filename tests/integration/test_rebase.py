@@ -378,3 +378,52 @@ def test_a_rebased_append_reads_one_entry_and_writes_no_page(store):
         ("put", "branches"),  # the hint
     ]
     assert open_on(store)["text"][ROWS:] == ["theirs", "mine"]
+
+
+def test_a_class_dropped_there_conflicts_with_labels_given_here_and_combines_with_names(pair):
+    mine, theirs = pair
+    theirs["label"].add_names(["emu"])
+    theirs.commit()
+    mine.refresh()
+    mine["label"].add_names(["bird"])
+    theirs["label"].drop_names(["emu"])
+    theirs.commit()
+
+    mine.commit()
+
+    assert open_on_same(mine).schema["label"].known_names == ("cat", "dog", "bird")
+    theirs.refresh()
+    mine.append({"x": 1, "y": 1, "text": "", "label": "bird"})
+    theirs["label"].drop_names(["bird"])
+    theirs.commit()
+    with pytest.raises(ConflictError, match="schema of 'label'"):
+        mine.commit()
+
+
+def test_null_taken_away_conflicts_with_rows_added(pair):
+    mine, theirs = pair
+    theirs.add_tensor("score", tl.Scalar("float32", nullable=True), fill=0.0)
+    theirs.commit()
+    mine.refresh()
+    mine.append({"x": 1, "y": 1, "text": "", "label": 0, "score": None})
+    theirs.alter_tensor("score", nullable=False)
+    theirs.commit()
+
+    with pytest.raises(ConflictError, match="'score'"):
+        mine.commit()
+
+
+def test_a_tensor_widened_there_reads_what_was_staged_here(pair):
+    mine, theirs = pair
+    theirs.add_tensor("small", "uint8", fill=1)
+    theirs.commit()
+    mine.refresh()
+    mine["small"][3] = 200
+    mine.append({"x": 1, "y": 1, "text": "", "label": 0, "small": 201})
+    theirs.alter_tensor("small", dtype="int32")
+    theirs["small"][4] = 70_000
+    theirs.commit()
+
+    mine.commit()
+
+    assert open_on_same(mine)["small"][[2, 3, 4, ROWS]].tolist() == [1, 200, 70_000, 201]

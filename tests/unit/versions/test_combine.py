@@ -123,6 +123,15 @@ def test_two_changes_of_one_tensor_conflict_and_changes_of_two_combine(mine, the
     assert [one.what for one in find_conflicts(theirs, [mine])] == kinds
 
 
+def test_a_type_that_was_checked_against_all_rows_conflicts_with_values_added():
+    checked = Changes(schema=({"op": "type", "tensor": "a", "name": "a", "checked": True},))
+
+    for other in (Changes(append=1), Changes(update={"a": ((0, 1),)})):
+        assert [one.what for one in find_conflicts(checked, [other])] == ["schema"]
+        assert [one.what for one in find_conflicts(other, [checked])] == ["schema"]
+    assert find_conflicts(checked, [Changes(update={"b": ((0, 1),)}, delete=((0, 1),))]) == []
+
+
 @pytest.mark.parametrize(
     ("theirs", "rows"),
     [
