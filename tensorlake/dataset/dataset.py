@@ -294,7 +294,9 @@ class Dataset(Readable, Versioned, Maintained):
 
         return reopen, (self.session.place(self.session.snapshot()),)
 
-    def _repin(self) -> Callable[[str], tuple[Selection, Reader]]:
+    def repin(self) -> Callable[[str], tuple[Selection, Reader]]:
+        """How a loader reaches the version that its state recorded."""
+
         def at(version: str) -> tuple[Selection, Reader]:
             then = Dataset(versioning.at(self.session, version))
             return then.selection(), then.reader()

@@ -225,24 +225,23 @@ class Readable(ABC):
 
     def torch(self, **arguments: Any) -> Loader:
         """Stream batches of torch tensors; arguments in docs/reference/loader.md."""
-        return self._loader("torch", arguments)
+        return self.stream("torch", arguments)
 
     def jax(self, **arguments: Any) -> Loader:
         """Stream batches of JAX arrays; arguments in docs/reference/loader.md."""
-        return self._loader("jax", arguments)
+        return self.stream("jax", arguments)
 
     def loader(self, **arguments: Any) -> Loader:
         """Stream batches of NumPy arrays; arguments in docs/reference/loader.md."""
-        return self._loader("numpy", arguments)
+        return self.stream("numpy", arguments)
 
-    def _loader(self, framework: Any, arguments: dict[str, Any]) -> Loader:
-        from tensorlake.loader import make_loader
+    def stream(self, framework: Any, arguments: dict[str, Any]) -> Loader:
+        """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""
+        from tensorlake.dataset.streaming import stream
 
-        selection = self.selection()
-        reader = self.session.reader(selection.snapshot)
-        return make_loader(selection, reader, framework=framework, repin=self._repin(), **arguments)
+        return stream(self, self.repin(), framework, arguments)
 
-    def _repin(self) -> Callable[[str], tuple[Selection, Reader]] | None:
+    def repin(self) -> Callable[[str], tuple[Selection, Reader]] | None:
         """How a loader reaches the version that its state recorded; None where only this one is."""
         return None
 

@@ -5,8 +5,12 @@ From it follow sharding, prefetch, caching and exact resume.
 """
 
 from tensorlake.loader import collate, decode
+from tensorlake.loader.arguments import Framework
 from tensorlake.loader.loader import Loader
 from tensorlake.loader.make import make_loader
+from tensorlake.loader.mix import MixRows, MixSource, check_columns, check_weights
+from tensorlake.loader.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
+from tensorlake.loader.ordered_rows import OrderedRows, SelectedRows
 from tensorlake.loader.plan import (
     PLAN_VERSION,
     AccessPlan,
@@ -19,21 +23,35 @@ from tensorlake.loader.plan import (
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning
 from tensorlake.loader.state import LoaderState, NewerVersionWarning
 from tensorlake.loader.stats import LoaderStats
+from tensorlake.loader.virtual import VirtualColumn, VirtualValues
 
 __all__ = [
+    "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "Framework",
     "Loader",
     "LoaderState",
     "LoaderStats",
+    "MixOrder",
+    "MixRows",
+    "MixSource",
+    "MixStop",
     "NewerVersionWarning",
     "Order",
+    "OrderedRows",
     "PlanKey",
+    "SelectedRows",
     "Sharding",
     "Share",
     "ShortBatchWarning",
     "Shuffle",
+    "VirtualColumn",
+    "VirtualValues",
+    "Weight",
     "build_access_plan",
+    "check_columns",
+    "check_weights",
     "choose_order",
     "collate",
     "decode",

@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, CorruptSampleError
-from tensorlake.loader.collate import collate_ragged, null_in_batch
+from tensorlake.loader.collate import collate_ragged, null_in_batch, split_ragged
 from tensorlake.loader.columns import VALID, ColumnPlan
 from tensorlake.loader.decode import Placement, Sample, move_boxes
 from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
 from tensorlake.loader.stacking import stack_rows
+from tensorlake.types import RaggedColumn
 
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
@@ -133,6 +134,8 @@ class Assembly:
         match column.kind:
             case "row":
                 self.values[name] = self.group.rows
+            case "virtual":
+                self.values[name] = self._virtual(column)
             case "uniform":
                 self._gather_uniform(column)
             case "ragged":
@@ -155,6 +158,21 @@ class Assembly:
                     assert column.dtype is not None
                     shape = (len(samples), *(length or 0 for length in column.shape))
                     self.values[name] = self.how.slabs.array(shape, column.dtype)
+
+    def _virtual(self, column: ColumnPlan) -> Any:
+        """Return an array where it is to be one, else a list of values."""
+        values = self.group.virtual[column.name]
+        if isinstance(values, list):
+            return values
+        if isinstance(values, RaggedColumn):
+            return split_ragged(values)
+        if values.valid is None:
+            whole = column.collate is None and self.how.transform is None
+            return values.values if whole else list(values.values)
+        if column.collate is None and not bool(values.valid.all()):
+            raise null_in_batch(column.name)
+        pairs = zip(values.values, values.valid, strict=True)
+        return [one if own else None for one, own in pairs]
 
     def _gather_uniform(self, column: ColumnPlan) -> None:
         rows = self.group.tensors[column.name]

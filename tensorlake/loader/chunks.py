@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ class ChunkCache:
         self._spare_nbytes = 0
         self._lock = threading.RLock()  # a collected iterator may close in any thread
 
-    def ordinals(self, tensor: str, chunk: NDArray[Any], keys: tuple[Any, ...]) -> Int64Array:
+    def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
         """Translate a reader's chunk indices to this cache's ordinals."""
         with self._lock:
             chunks = self.tensors[tensor]

@@ -2,6 +2,7 @@
 
     type of the tensor + decode spec + collate  ─►  ColumnPlan
         "row"       _row, the number of the row in the version
+        "virtual"   computed by a query, or _source of a mix: known by position
         "uniform"   one array, gathered at once (value steps applied to the whole batch)
         "picture"   decoded by threads, into one array where the spec gives one shape
         "ragged"    arrays of different shapes, collated
@@ -34,6 +35,7 @@ from tensorlake.types import BBox
 
 if TYPE_CHECKING:
     from tensorlake.loader.source import Snapshot
+    from tensorlake.loader.virtual import VirtualColumn
     from tensorlake.types import SampleType
 
 __all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "plan_columns"]
@@ -42,7 +44,7 @@ ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
-Kind = Literal["row", "uniform", "picture", "ragged", "encoded"]
+Kind = Literal["row", "virtual", "uniform", "picture", "ragged", "encoded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,14 @@ class ColumnPlan:
     @property
     def is_stacked(self) -> bool:
         """Whether the entry is one array of fixed shape."""
-        return self.kind in ("row", "uniform") or (self.kind == "picture" and self.collate is None)
+        if self.kind in ("picture", "virtual"):
+            return self.collate is None and self.dtype is not None
+        return self.kind in ("row", "uniform")
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is no tensor, but known by position."""
+        return self.kind == "virtual"
 
     @property
     def sample_nbytes(self) -> int:
@@ -96,6 +105,7 @@ def plan_columns(
     seed: int,
     framework: str,
     bounds: Bounds,
+    virtual: Mapping[str, VirtualColumn],
 ) -> tuple[ColumnPlan, ...]:
     """Decide what each column will be.
 
@@ -113,6 +123,8 @@ def plan_columns(
     planned = {
         name: _row_column()
         if name == ROW
+        else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), framework)
+        if name in virtual
         else _plan_column(
             snapshot, name, specs.get(name), collates.get(name), seed, framework, bounds
         )
@@ -138,6 +150,24 @@ def _row_column() -> ColumnPlan:
     return ColumnPlan(ROW, None, "row", (), np.dtype(np.int64))
 
 
+def _virtual_column(
+    name: str, column: VirtualColumn, spec: DecodeSpec | None, collate: Any, framework: str
+) -> ColumnPlan:
+    if spec is not None:
+        raise InvalidInputError(
+            f"decode names {name!r}, which is computed and not stored\nleave it out of decode",
+            tensor=name,
+        )
+    if column.dtype is None:
+        if collate not in (None, "list"):
+            raise InvalidInputError(
+                f"{name!r} comes as a list\nleave it out of collate=", tensor=name
+            )
+        return ColumnPlan(name, None, "virtual")
+    form = check_collate(name, column.shape, collate, is_picture=False, framework=framework)
+    return ColumnPlan(name, None, "virtual", column.shape, column.dtype, form)
+
+
 def _plan_column(
     snapshot: Snapshot,
     name: str,
@@ -149,8 +179,8 @@ def _plan_column(
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
-            f"no column {name!r} in a loader; the virtual ones are {ROW!r} and {VALID!r} (given"
-            " where rows are repeated)",
+            f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_source' (of a mix)"
+            f" and {VALID!r} (given where rows are repeated)",
             tensor=name,
         )
     sample_type = snapshot.spec(name).type

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
     from tensorlake.loader.columns import ColumnPlan
-    from tensorlake.loader.plan import Order
     from tensorlake.loader.sharding import Sharding
     from tensorlake.loader.source import Selection
 
@@ -17,7 +16,8 @@ __all__ = ["describe_plan"]
 def describe_plan(
     *,
     selection: Selection,
-    order: Order,
+    ordered: str,
+    num_places: int | None,
     sharding: Sharding,
     columns: tuple[ColumnPlan, ...],
     sparse: tuple[str, ...],
@@ -26,12 +26,7 @@ def describe_plan(
 ) -> str:
     """Describe a loader's plan in a few lines."""
     num_rows = selection.num_rows
-    batches = sharding.num_batches(num_rows)
-    ordered = {
-        "none": "as selected",
-        "full": "full shuffle",
-        "window": f"shuffled in windows of {order.window} blocks of {order.block} rows",
-    }[order.kind]
+    batches = "endless" if num_places is None else f"{sharding.num_batches(num_places):,}"
     stored = num_rows * row_nbytes
     lines = [
         (
@@ -39,7 +34,7 @@ def describe_plan(
             f" {ordered}"
         ),
         (
-            f"batches   {batches:,} of {sharding.global_batch_size:,} rows; rank {sharding.rank} of"
+            f"batches   {batches} of {sharding.global_batch_size:,} rows; rank {sharding.rank} of"
             f" {sharding.world_size}"
         ),
         f"fetch     about {stored / 1e6:,.1f} MB an epoch, {row_nbytes:,} bytes a row;"

@@ -24,13 +24,14 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
+from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.source import Packs, Reader
     from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
-    from tensorlake.types import Buffer
+    from tensorlake.types import Buffer, Column
 
 __all__ = ["ChunkFetcher"]
 
@@ -127,7 +128,7 @@ class ChunkFetcher:
 
     def _map(self, load: Load) -> None:
         if load.key.is_fill:
-            column = self._reader.fill_column(load.tensor, 1)
+            column = _fill_of(self._reader, load)
             self._publish(load, loaded_chunk(column, b"", is_constant=True))
             return
         blob = self._reader.map_chunk(load.key)
@@ -203,6 +204,13 @@ class ChunkFetcher:
             with self._lock:
                 self._loads.pop((load.tensor, load.number), None)
             load.done.set_exception(error)
+
+
+def _fill_of(reader: Reader, load: Load) -> Column:
+    """Return one stored sample of a chunk that is a fill; of a mix, that of the chunk's source."""
+    if isinstance(reader, MixReader):
+        return reader.fill_of(load.tensor, load.key)
+    return reader.fill_column(load.tensor, 1)
 
 
 def next_run(waiting: deque[Load]) -> list[Load]:

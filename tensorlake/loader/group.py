@@ -8,7 +8,7 @@ no step of Python is paid per row or even per batch. All the mapping is done her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from tensorlake.loader.chunks import ChunkCache, TensorChunks, loaded_chunk
 
 if TYPE_CHECKING:
-    from tensorlake.loader.plan import AccessPlan
+    from tensorlake.loader.ordered_rows import Plan
     from tensorlake.loader.sharding import Share
     from tensorlake.loader.source import Int64Array, Reader, Selection
+    from tensorlake.loader.virtual import VirtualColumn, VirtualValues
     from tensorlake.types import Column
 
 __all__ = ["Group", "GroupRows", "MakeBatch", "add_own", "plan_groups", "shares_by_segment"]
@@ -54,6 +55,7 @@ class Group:
     places: Int64Array
     rows: Int64Array  # of the version
     physical: Int64Array
+    virtual: dict[str, VirtualValues]
     tensors: dict[str, GroupRows]
     by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
@@ -108,11 +110,12 @@ def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[l
 def plan_groups(
     segment: list[list[Share]],
     *,
-    plan: AccessPlan,
+    plan: Plan,
     selection: Selection,
     reader: Reader,
     cache: ChunkCache,
     tensors: tuple[str, ...],
+    virtual: Mapping[str, VirtualColumn],
 ) -> list[Group]:
     """Find where every row of a segment's groups is."""
     shares = [share for group in segment for share in group]
@@ -136,7 +139,8 @@ def plan_groups(
             for tensor, (chunk, row) in located.items()
         }
         part = slice(start, stop)
-        groups.append(Group(members, places[part], rows[part], physical[part], where))
+        taken = {name: column.take(positions[part]) for name, column in virtual.items()}
+        groups.append(Group(members, places[part], rows[part], physical[part], taken, where))
         start = stop
     return groups
 

@@ -19,23 +19,23 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tensorlake.errors import InvalidInputError, InvalidStateError, StateMismatchError
+from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, plan_columns
 from tensorlake.loader.explain import describe_plan
 from tensorlake.loader.iteration import BatchIterator
+from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
-from tensorlake.loader.plan import Order, PlanKey, build_access_plan, choose_order
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
-from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.state import LoaderState
 from tensorlake.loader.stats import Counters, LoaderStats
 from tensorlake.loader.strategy import row_nbytes_of, shape_bounds, sparse_tensors
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
-    from tensorlake.loader.source import Reader, Selection
+    from tensorlake.loader.ordered_rows import OrderedRows
 
 __all__ = ["Converter", "Loader"]
 
@@ -73,16 +73,15 @@ class Loader:
 
     def __init__(
         self,
-        selection: Selection,
-        reader: Reader,
+        rows: OrderedRows,
         arguments: LoaderArguments,
         converter: Converter,
         *,
-        repin: Callable[[str], tuple[Selection, Reader]] | None = None,
+        remake: Callable[..., Loader] | None = None,
     ) -> None:
         self._arguments = arguments
         self._converter = converter
-        self._repin = repin
+        self._remake = remake
         rank, world_size = converter.rank_and_world()
         if arguments.world_size is not None or arguments.rank is not None:
             rank, world_size = arguments.rank or 0, arguments.world_size or 1
@@ -100,15 +99,15 @@ class Loader:
         self._skipped = 0
         self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
         self._live: weakref.ref[BatchIterator] | None = None
-        self._select(selection, reader)
-        self._order: Order | None = None
+        self._order: AnyOrder | None = None
+        self._read_from(rows)
 
     # ---- epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next epoch, or continue where a loaded state stands."""
+        """Start the next epoch, or continue where a loaded state stands; so does an endless mix."""
         self._refuse_while_live("a second iterator")
-        if not self._is_fresh:
+        if not self._is_fresh and not self._rows.is_endless:
             self._start_epoch(self._epoch + 1)
         self._is_fresh = False
         iterator = BatchIterator(
@@ -122,8 +121,12 @@ class Loader:
         return iterator
 
     def __len__(self) -> int:
-        """Return the number of batches of a whole epoch, the same on every rank."""
-        batches = self._sharding.num_batches(self._selection.num_rows)
+        """Return the number of batches of a whole epoch, the same on every rank.
+
+        Raises:
+            TypeError: It is a mix that never stops.
+        """
+        batches = self._sharding.num_batches(self._num_places("len()"))
         return len(range(*self._turns(batches)))
 
     @property
@@ -134,6 +137,11 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Let the next ``iter()`` start this epoch from its beginning."""
         self._refuse_while_live("set_epoch()")
+        if epoch and self._rows.is_endless:
+            raise InvalidInputError(
+                f"set_epoch({epoch}): a mix that never stops has one epoch, 0"
+                "\nuse skip(batches) to move on within it"
+            )
         if epoch < 0:
             raise InvalidInputError(f"epoch is a whole number from 0 on, got {epoch!r}")
         self._start_epoch(epoch)
@@ -141,7 +149,8 @@ class Loader:
     @property
     def remaining(self) -> int:
         """The number of batches left in the epoch under way."""
-        batches = self._sharding.num_batches(self._selection.num_rows, self._position)
+        places = self._num_places("remaining")
+        batches = self._sharding.num_batches(places, self._position)
         return len(range(*self._turns(batches)))
 
     def skip(self, batches: int) -> None:
@@ -151,7 +160,7 @@ class Loader:
             raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
         start = self._position
         rows = batches * self._sharding.global_batch_size
-        self._position = min(start + rows, self._selection.num_rows)
+        self._position = min(start + rows, self._rows.num_places)
         self._skipped += self._position - start
         self._is_fresh = True
 
@@ -169,21 +178,17 @@ class Loader:
         """
         self._refuse_while_live("load_state_dict()")
         recorded = LoaderState.from_json(state)
-        if recorded.selection != self._selection.digest and self._repin is not None:
-            self._return_to(recorded)
-        check_state(
-            recorded,
-            version=self._selection.snapshot.version,
-            selection=self._selection.digest,
-            num_rows=self._selection.num_rows,
-            seed=self._arguments.seed,
-            shuffle=self._arguments.shuffle,
-        )
+        arguments = self._arguments
+        rows = self._rows.returned_to(recorded, seed=arguments.seed, shuffle=arguments.shuffle)
         self._seed, self._order = recorded.seed, recorded.order
-        self._plan_columns()  # their random numbers follow the seed
+        if rows.selection.digest != self._rows.selection.digest:
+            self._read_from(rows)
+        else:
+            self._rows = rows
+            self._plan_columns()  # their random numbers follow the seed
         self._epoch, self._position = recorded.epoch, recorded.position
         self._skipped, self._is_fresh = recorded.skipped, True
-        if self.remaining == 0:
+        if not rows.is_endless and self.remaining == 0:
             self._start_epoch(recorded.epoch + 1)
 
     # ---- what it does
@@ -200,8 +205,9 @@ class Loader:
     def explain(self) -> str:
         """Describe the plan, before anything is run."""
         return describe_plan(
-            selection=self._selection,
-            order=self.order,
+            selection=self._rows.selection,
+            ordered=self._rows.describe(self.order),
+            num_places=None if self._rows.is_endless else self._rows.num_places,
             sharding=self._sharding,
             columns=self._columns,
             sparse=self._sparse(),
@@ -210,14 +216,10 @@ class Loader:
         )
 
     @property
-    def order(self) -> Order:
+    def order(self) -> AnyOrder:
         """How epochs are ordered; for ``shuffle=True`` the version's rows and bytes decide."""
         if self._order is None:
-            self._order = choose_order(
-                self._arguments.shuffle,
-                num_rows=self._selection.num_rows,
-                row_nbytes=self._row_nbytes(),
-            )
+            self._order = self._rows.choose(self._arguments.shuffle, tuple(self._cache.tensors))
         return self._order
 
     def close(self) -> None:
@@ -227,6 +229,18 @@ class Loader:
             live.close()
         self._cache.clear()
         self._slabs.clear()
+
+    def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
+        """Pickle what makes the same loader elsewhere, of the same rank, and where it stands."""
+        if self._remake is None:
+            raise InvalidStateError(
+                "this loader cannot be pickled: it was made by make_loader() without remake="
+                "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
+            )
+        own: dict[str, Any] = {}
+        if self._arguments.sharding is None:
+            own = {"rank": self._sharding.rank, "world_size": self._sharding.world_size}
+        return _made_again, (self._remake, own, self.state_dict())
 
     def __enter__(self) -> Self:
         return self
@@ -241,10 +255,11 @@ class Loader:
 
     # ---- inside
 
-    def _select(self, selection: Selection, reader: Reader) -> None:
-        self._selection, self._reader = selection, reader
+    def _read_from(self, rows: OrderedRows) -> None:
+        self._rows = rows
         self._plan_columns()
-        names = tuple(column.name for column in self._columns if column.name != ROW)
+        virtual = (ROW, *rows.virtual)
+        names = tuple(column.name for column in self._columns if column.name not in virtual)
         self._cache = ChunkCache(
             names,
             capacity=self._arguments.cache_nbytes,
@@ -253,35 +268,38 @@ class Loader:
 
     def _plan_columns(self) -> None:
         arguments = self._arguments
-        chosen = self._selection.columns if arguments.columns is None else arguments.columns
+        selection = self._rows.selection
+        chosen = arguments.columns
+        if chosen is None:
+            chosen = (*selection.columns, *self._rows.virtual)
         self._columns: tuple[ColumnPlan, ...] = plan_columns(
-            self._selection.snapshot,
+            selection.snapshot,
             chosen,
             decode=arguments.decode,
             collate=arguments.collate,
             seed=self._seed,
             framework=self._converter.name,
-            bounds=partial(shape_bounds, self._reader),
+            bounds=partial(shape_bounds, self._rows.reader),
+            virtual=self._rows.virtual,
         )
 
     def _row_nbytes(self) -> int:
-        return row_nbytes_of(self._reader, tuple(self._cache.tensors))
+        return row_nbytes_of(self._rows.reader, tuple(self._cache.tensors))
 
     def _sparse(self) -> tuple[str, ...]:
         return sparse_tensors(
-            self._reader,
+            self._rows.reader,
             tuple(self._cache.tensors),
             order=self.order,
-            num_rows=self._selection.num_rows,
+            num_rows=self._rows.selection.num_rows,
             cache_nbytes=self._arguments.cache_nbytes,
         )
 
     def _open_pass(self) -> Pipeline:
-        arguments, num_rows = self._arguments, self._selection.num_rows
-        plan = build_access_plan(
-            PlanKey(self._selection.digest, self.order, self._seed, self._epoch), num_rows
+        arguments, rows = self._arguments, self._rows
+        is_padded = not rows.is_endless and self._sharding.needs_padding(
+            rows.num_places, self._position
         )
-        is_padded = self._sharding.needs_padding(num_rows, self._position)
         if is_padded:
             warnings.warn(
                 f"the last batch has fewer rows than the {self._sharding.world_size} ranks: some"
@@ -291,13 +309,14 @@ class Loader:
             )
         sparse = self._sparse()
         setup = PipelineSetup(
-            selection=self._selection,
-            reader=self._reader,
-            plan=plan,
+            selection=rows.selection,
+            reader=rows.reader,
+            plan=rows.plan(self.order, seed=self._seed, epoch=self._epoch),
             cache=self._cache,
             counters=self._counters,
             dense=tuple(name for name in self._cache.tensors if name not in sparse),
             sparse=sparse,
+            virtual={one.name: rows.virtual[one.name] for one in self._columns if one.is_virtual},
             row_nbytes=max(1, sum(column.sample_nbytes for column in self._columns)),
             workers=arguments.worker_count,
             prefetch_nbytes=arguments.prefetch_nbytes,
@@ -325,51 +344,41 @@ class Loader:
     def _is_late(self) -> bool:
         rows = self._sharding.global_batch_size // self._sharding.world_size
         nbytes = rows * sum(column.sample_nbytes for column in self._columns)
-        is_plain = all(column.kind in ("row", "uniform") for column in self._columns)
+        is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self._columns)
         is_stacked = all(column.is_stacked and column.collate is None for column in self._columns)
         has_transform = self._arguments.transform is not None
         return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
 
     def _shares(self, start: int) -> Iterator[Share]:
-        sharding, num_rows = self._sharding, self._selection.num_rows
-        numbers = range(*self._turns(sharding.num_batches(num_rows, start)))
-        return (sharding.share(number, num_rows, start) for number in numbers)
+        sharding, places = self._sharding, self._rows.num_places
+        numbers = range(*self._turns(sharding.num_batches(places, start)))
+        return (sharding.share(number, places, start) for number in numbers)
+
+    def _num_places(self, what: str) -> int:
+        if self._rows.is_endless:
+            raise TypeError(
+                f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
+            )
+        return self._rows.num_places
 
     def _turns(self, batches: int) -> tuple[int, int, int]:
         turn, turns = self._converter.turn_and_turns()
         return turn, batches, turns
 
     def _state(self) -> LoaderState:
+        rows = self._rows
+        # a mix lists the version of each source in its order
+        version = "mix" if isinstance(self.order, MixOrder) else rows.selection.snapshot.version
         return LoaderState(
-            version=self._selection.snapshot.version,
-            selection=self._selection.digest,
-            num_rows=self._selection.num_rows,
-            order=self.order,
+            version=version,
+            selection=rows.selection.digest,
+            num_rows=None if rows.is_endless else rows.num_places,
+            order=rows.recorded(self.order, self._position),
             seed=self._seed,
             epoch=self._epoch,
             position=self._position,
             skipped=self._skipped,
         )
-
-    def _return_to(self, recorded: LoaderState) -> None:
-        """Read the version that a state recorded, though the branch moved on."""
-        assert self._repin is not None
-        given = self._selection.snapshot.version
-        selection, reader = self._repin(recorded.version)
-        if selection.digest != recorded.selection:
-            raise StateMismatchError(
-                f"the state belongs to another selection of {recorded.version}:"
-                f"\n   selection  recorded {recorded.selection!r}, given {selection.digest!r}"
-                "\nmake the loader from the same view, or start over without load_state_dict()",
-                expected=recorded.selection,
-                actual=selection.digest,
-            )
-        warnings.warn(
-            f"continuing on {recorded.version}, which the state recorded, though {given} was given",
-            NewerVersionWarning,
-            stacklevel=3,
-        )
-        self._select(selection, reader)
 
     def _handed_out(self, share: Share) -> None:
         self._position = share.next_place
@@ -393,3 +402,11 @@ class Loader:
         if self._arguments.batch_transform is None:
             return converted
         return self._arguments.batch_transform(converted)
+
+
+def _made_again(
+    remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]
+) -> Loader:
+    loader = remake(**own)
+    loader.load_state_dict(state)
+    return loader

@@ -16,26 +16,25 @@ from tensorlake.loader.loader import Loader
 from tensorlake.loader.plain import NumpyConverter
 
 if TYPE_CHECKING:
-    from tensorlake.loader.source import Reader, Selection
+    from tensorlake.loader.ordered_rows import OrderedRows
 
 __all__ = ["make_loader"]
 
 
 def make_loader(
-    selection: Selection,
-    reader: Reader,
+    rows: OrderedRows,
     *,
     framework: Framework,
-    repin: Callable[[str], tuple[Selection, Reader]] | None = None,
+    remake: Callable[..., Loader] | None = None,
     **arguments: Any,
 ) -> Loader:
-    """Make a loader of a selection.
+    """Make a loader of some rows.
 
     Args:
-        selection: Which rows, in which order, and the columns where ``columns=`` is not given.
-        reader: Reads the selection's version.
+        rows: Which rows, and how an order of them is chosen.
         framework: Whose arrays batches hold.
-        repin: Opens the same selection at another version, when a state asks for it.
+        remake: Makes the same loader in another process, where it is pickled to; takes arguments
+            that replace those given here.
         arguments: What the user gave, by name; see ``LoaderArguments``.
 
     Raises:
@@ -48,18 +47,15 @@ def make_loader(
     match framework:
         case "numpy":
             converter = NumpyConverter(channels_first=_channels_first(parsed))
-            return Loader(selection, reader, parsed, converter, repin=repin)
+            return Loader(rows, parsed, converter, remake=remake)
         case "torch":
-            return _torch_loader(selection, reader, parsed, repin)
+            return _torch_loader(rows, parsed, remake)
         case "jax":
-            return _jax_loader(selection, reader, parsed, repin)
+            return _jax_loader(rows, parsed, remake)
 
 
 def _torch_loader(
-    selection: Selection,
-    reader: Reader,
-    parsed: LoaderArguments,
-    repin: Callable[[str], tuple[Selection, Reader]] | None,
+    rows: OrderedRows, parsed: LoaderArguments, remake: Callable[..., Loader] | None
 ) -> Loader:
     if find_spec("torch") is None:
         raise missing_extra("ds.torch()", "torch")
@@ -73,14 +69,11 @@ def _torch_loader(
         channels_first=_channels_first(parsed),
         nested=frozenset(nested),
     )
-    return TorchLoader(selection, reader, parsed, converter, repin=repin)
+    return TorchLoader(rows, parsed, converter, remake=remake)
 
 
 def _jax_loader(
-    selection: Selection,
-    reader: Reader,
-    parsed: LoaderArguments,
-    repin: Callable[[str], tuple[Selection, Reader]] | None,
+    rows: OrderedRows, parsed: LoaderArguments, remake: Callable[..., Loader] | None
 ) -> Loader:
     if find_spec("jax") is None:
         raise missing_extra("ds.jax()", "jax")
@@ -94,7 +87,7 @@ def _jax_loader(
     converter = JaxConverter(
         sharding=parsed.sharding, device=parsed.device, channels_first=_channels_first(parsed)
     )
-    return Loader(selection, reader, parsed, converter, repin=repin)
+    return Loader(rows, parsed, converter, remake=remake)
 
 
 def _channels_first(parsed: LoaderArguments) -> frozenset[str]:

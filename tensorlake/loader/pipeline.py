@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import InvalidStateError as FinishedError
 from contextlib import suppress
@@ -33,10 +33,11 @@ from tensorlake.loader.threads import WorkerThreads
 if TYPE_CHECKING:
     from tensorlake.loader.assemble import Assembler
     from tensorlake.loader.chunks import ChunkCache
-    from tensorlake.loader.plan import AccessPlan
+    from tensorlake.loader.ordered_rows import Plan
     from tensorlake.loader.sharding import Share
     from tensorlake.loader.source import Reader, Selection
     from tensorlake.loader.stats import Counters
+    from tensorlake.loader.virtual import VirtualColumn
 
 __all__ = ["Pipeline", "PipelineSetup"]
 
@@ -55,11 +56,12 @@ class PipelineSetup:
 
     selection: Selection
     reader: Reader
-    plan: AccessPlan
+    plan: Plan
     cache: ChunkCache
     counters: Counters
     dense: tuple[str, ...]  # tensors read by whole chunks
     sparse: tuple[str, ...]  # tensors read by row
+    virtual: Mapping[str, VirtualColumn]
     row_nbytes: int  # of batch memory
     workers: int
     prefetch_nbytes: int
@@ -170,6 +172,7 @@ class Pipeline:
                         reader=setup.reader,
                         cache=setup.cache,
                         tensors=setup.dense,
+                        virtual=setup.virtual,
                     )
                 for group in groups:
                     if is_first and not self._is_local:

@@ -35,6 +35,7 @@ __all__ = [
     "PlanKey",
     "Shuffle",
     "build_access_plan",
+    "check_places",
     "choose_order",
 ]
 
@@ -55,6 +56,21 @@ class Order:
     kind: Literal["none", "full", "window"]
     block: int = 0
     window: int = 0
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether rows come in another order than the selection's."""
+        return self.kind != "none"
+
+    def describe(self) -> str:
+        """Say in a few words how rows are ordered."""
+        match self.kind:
+            case "none":
+                return "as selected"
+            case "full":
+                return "full shuffle"
+            case "window":
+                return f"shuffled in windows of {self.window} blocks of {self.block} rows"
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of this order as a state records them."""
@@ -108,13 +124,7 @@ class AccessPlan:
         """Return the selection's position at each of some ascending places of the epoch."""
         if not len(places):
             return places
-        first, last = int(places[0]), int(places[-1])
-        if not 0 <= first <= last < self.num_rows:
-            raise InvalidInputError(
-                f"places {first} to {last} are not within an epoch of {self.num_rows} rows",
-                expected=self.num_rows,
-                actual=(first, last),
-            )
+        check_places(places, self.num_rows)
         order = self.key.order
         match order.kind:
             case "none":
@@ -163,6 +173,17 @@ def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
             f"epoch is a whole number from 0 on, got {key.epoch!r}", actual=key.epoch
         )
     return AccessPlan(key, num_rows)
+
+
+def check_places(places: NDArray[np.int64], num_rows: int) -> None:
+    """Refuse ascending places that are not all within an epoch."""
+    first, last = int(places[0]), int(places[-1])
+    if not 0 <= first <= last < num_rows:
+        raise InvalidInputError(
+            f"places {first} to {last} are not within an epoch of {num_rows} rows",
+            expected=num_rows,
+            actual=(first, last),
+        )
 
 
 def choose_order(shuffle: Shuffle, *, num_rows: int, row_nbytes: int) -> Order:

@@ -37,7 +37,7 @@ FOLD_BITS = np.uint64(32)
 PERSON = b"tl-plan-1"  # blake2b's personalisation: the plan's version is part of every key
 BLOCK = 1 << 15  # elements worked on at once, so that the scratch stays in the second-level cache
 
-Purpose = Literal["order", "blocks", "window", "rotation"]
+Purpose = Literal["order", "blocks", "window", "rotation", "source"]
 
 
 @dataclass(frozen=True, slots=True)

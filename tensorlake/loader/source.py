@@ -6,6 +6,7 @@ small in-memory dataset behind the same protocols.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ChunkIndex",
     "ChunkKey",
-    "Extents",
     "Int64Array",
     "Located",
     "Packs",
@@ -25,7 +25,6 @@ __all__ = [
     "Selection",
     "ShapeTable",
     "Snapshot",
-    "Summaries",
     "TensorSpec",
 ]
 
@@ -134,27 +133,8 @@ class Located(Protocol):
         ...
 
     @property
-    def chunks(self) -> tuple[Any, ...]:
+    def chunks(self) -> Sequence[Any]:
         """ChunkKeys; Any, because the reader's own key class goes back to the reader."""
-        ...
-
-
-class Extents(Protocol):
-    """Where the chunks of a tensor are."""
-
-    @property
-    def nbytes(self) -> NDArray[np.unsignedinteger]:
-        """Stored bytes of each."""
-        ...
-
-    @property
-    def num_rows(self) -> int:
-        """Physical rows of all."""
-        ...
-
-    @property
-    def statistics(self) -> Summaries:
-        """What is known of the samples without reading them."""
         ...
 
 
@@ -177,21 +157,22 @@ class ShapeTable(Protocol):
         ...
 
 
-class Summaries(Protocol):
-    """What the index says of the values of chunks."""
+class ChunkIndex(Protocol):
+    """Where the chunks of one tensor are, as far as a loader asks without rows."""
 
     @property
-    def table(self) -> ShapeTable | None:
-        """Statistics, where there are any."""
+    def num_rows(self) -> int:
+        """Physical rows."""
         ...
 
-
-class ChunkIndex(Protocol):
-    """The extents of one tensor, loaded."""
+    @property
+    def row_nbytes(self) -> int:
+        """Stored bytes of a row in the mean, rounded down."""
+        ...
 
     @property
-    def extents(self) -> Extents:
-        """Them."""
+    def bounds(self) -> ShapeTable | None:
+        """What holds for the samples of all chunks, as one row; None where unknown."""
         ...
 
 
@@ -218,7 +199,7 @@ class Reader(Protocol):
         ...
 
     def index(self, tensor: str) -> ChunkIndex:
-        """Load where the chunks of a tensor are."""
+        """Find where the chunks of a tensor are."""
         ...
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:

@@ -2,7 +2,8 @@
 
 A state names the version and the selection, the order's parameters with seed and epoch, and the
 place in the epoch that follows the last global batch handed out. Batch size, world, workers,
-cache and decode are not in it: any number of ranks continues the same order.
+cache and decode are not in it: any number of ranks continues the same order. That of a mix names
+the version, order and weight of each source (some 60 bytes each).
 
     {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
      "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
-from tensorlake.loader.plan import PLAN_VERSION, Order, Shuffle
+from tensorlake.loader.mix_order import AnyOrder, MixOrder, parse_order
+from tensorlake.loader.plan import PLAN_VERSION, Shuffle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +37,8 @@ class LoaderState:
 
     version: str
     selection: str
-    num_rows: int
-    order: Order
+    num_rows: int | None  # places of an epoch; None where it never ends
+    order: AnyOrder
     seed: int
     epoch: int
     position: int
@@ -83,14 +85,14 @@ class LoaderState:
         state = cls(
             version=_text(value, "version"),
             selection=_text(value, "selection"),
-            num_rows=_count(value, "num_rows"),
-            order=Order.from_json(_members(value, "order")),
+            num_rows=None if value.get("num_rows") is None else _count(value, "num_rows"),
+            order=parse_order(_members(value, "order")),
             seed=_count(value, "seed"),
             epoch=_count(value, "epoch"),
             position=_count(value, "position"),
             skipped=_count(value, "skipped"),
         )
-        if state.position > state.num_rows:
+        if state.num_rows is not None and state.position > state.num_rows:
             raise InvalidInputError(
                 f"the state's position {state.position} is past its {state.num_rows} rows"
                 "\ngive what loader.state_dict() returned",
@@ -105,16 +107,17 @@ def check_state(
     *,
     version: str,
     selection: str,
-    num_rows: int,
+    num_rows: int | None,
     seed: int | None,
     shuffle: Shuffle,
+    others: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     """Refuse a state of another selection, seed or shuffle, listing recorded and given.
 
     ``shuffle=True`` accepts whichever shuffled order was recorded: the state's is used.
-    ``seed=None`` accepts any seed.
+    ``seed=None`` accepts any seed. ``others`` are differences that the caller found.
     """
-    given: dict[str, tuple[Any, Any]] = {}
+    given: dict[str, tuple[Any, Any]] = dict(others or {})
     if recorded.selection != selection:
         given["version"] = (recorded.version, version)
         given["selection"] = (recorded.selection, selection)
@@ -122,8 +125,12 @@ def check_state(
         given["num_rows"] = (recorded.num_rows, num_rows)
     if seed is not None and recorded.seed != seed:
         given["seed"] = (recorded.seed, seed)
-    if not _order_fits(recorded.order, shuffle):
-        given["shuffle"] = (recorded.order.kind, shuffle)
+    if isinstance(recorded.order, MixOrder):
+        own = [source.order.kind for source in recorded.order.sources]
+    else:
+        own = [recorded.order.kind]
+    if not all(_order_fits(kind, shuffle) for kind in own):
+        given["shuffle"] = (", ".join(dict.fromkeys(own)), shuffle)
     if not given:
         return
     width = max(len(name) for name in given)
@@ -138,10 +145,10 @@ def check_state(
     )
 
 
-def _order_fits(recorded: Order, shuffle: Shuffle) -> bool:
+def _order_fits(kind: str, shuffle: Shuffle) -> bool:
     if isinstance(shuffle, bool):
-        return shuffle is (recorded.kind != "none")
-    return recorded.kind == shuffle
+        return shuffle is (kind != "none")
+    return kind == shuffle
 
 
 def _count(value: Mapping[str, Any], name: str) -> int:

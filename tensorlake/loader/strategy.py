@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache
     from tensorlake.loader.group import Group
-    from tensorlake.loader.plan import Order
+    from tensorlake.loader.mix_order import AnyOrder
     from tensorlake.loader.source import Reader
 
 __all__ = ["early_by_row", "row_nbytes_of", "shape_bounds", "sparse_tensors"]
@@ -32,16 +32,12 @@ EARLY_RATIO = 4
 
 def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     """Return the stored bytes a row of the version has in some tensors, rounded down."""
-    total = 0
-    for tensor in tensors:
-        extents = reader.index(tensor).extents
-        total += int(extents.nbytes.sum()) // max(1, extents.num_rows)
-    return total
+    return sum(reader.index(tensor).row_nbytes for tensor in tensors)
 
 
 def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the smallest and largest extent of samples along each axis, from the index."""
-    table = reader.index(tensor).extents.statistics.table
+    table = reader.index(tensor).bounds
     if table is None or table.shape_min is None or table.shape_max is None:
         return None
     known = table.has_shapes
@@ -55,7 +51,7 @@ def sparse_tensors(
     reader: Reader,
     tensors: tuple[str, ...],
     *,
-    order: Order,
+    order: AnyOrder,
     num_rows: int,
     cache_nbytes: int,
 ) -> tuple[str, ...]:
@@ -65,11 +61,11 @@ def sparse_tensors(
     chosen: list[str] = []
     left = cache_nbytes
     for tensor in tensors:
-        extents = reader.index(tensor).extents
-        stored = int(extents.nbytes.sum())
-        row_nbytes = stored // max(1, extents.num_rows)
-        is_few = num_rows < SPARSE_SHARE * extents.num_rows
-        misses = order.kind != "none" and stored > left
+        index = reader.index(tensor)
+        row_nbytes = index.row_nbytes
+        stored = row_nbytes * index.num_rows
+        is_few = num_rows < SPARSE_SHARE * index.num_rows
+        misses = order.is_shuffled and stored > left
         if row_nbytes >= UNIT_NBYTES and (misses or is_few):
             chosen.append(tensor)
         else:

@@ -36,6 +36,6 @@ def test_the_errors_page_names_every_error_with_its_code():
 def test_the_sdk_page_names_every_method_of_a_dataset():
     public = {name for name in dir(tl.Dataset) if not name.startswith("_")}
     inner = {"assign", "change_names", "computed", "iter_column_batches", "positions_named"}
-    inner |= {"has_rows", "reader", "selection", "session"}
+    inner |= {"has_rows", "reader", "repin", "selection", "session", "stream"}
 
     assert public - inner - words_of("sdk.md") == set()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.errors import CorruptionError, SnapshotExpiredError
-from tensorlake.loader import make_loader
+from tensorlake.errors import CorruptionError
+from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, latency_server
 from tests.handles import create_on, open_on, wait_for_hints
@@ -182,11 +182,14 @@ def test_an_object_that_is_gone_is_an_error_that_names_it(store):
     dataset = open_on(store)
     key = dataset.reader().locate("tokens", np.arange(ROWS)).chunks[0]
     loader = make_loader(
-        dataset.selection(), dataset.reader(), framework="numpy", batch_size=8, columns=["tokens"]
+        SelectedRows(dataset.selection(), dataset.reader()),
+        framework="numpy",
+        batch_size=8,
+        columns=["tokens"],
     )
     runtime.run(store.delete(key.pack.path))
 
-    with pytest.raises(SnapshotExpiredError, match=key.pack.path):
+    with pytest.raises(CorruptionError, match=key.pack.path):
         list(loader)
 
 

@@ -11,7 +11,7 @@ only mutable state is a scratch buffer a thread.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.decode.placement import Area, Placement
-from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.resample import Resampler
@@ -34,6 +34,7 @@ Pixels: TypeAlias = NDArray[np.generic]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 JPEG_MAGIC = b"\xff\xd8\xff"
+PNG_MAGIC = b"\x89PNG"
 MAX_JPEG_REDUCTION = 8  # libjpeg scales by eighths; 1/2, 1/4 and 1/8 keep pixels aligned
 KEPT_SCRATCH_NBYTES = 64 << 20  # a thread forgets a larger one after use
 
@@ -135,7 +136,10 @@ class PictureDecoder:
     def _pixels_by_type(self, sample: Sample) -> Pixels:
         shapes = np.asarray([sample.shape], dtype=np.int64)
         column = EncodedColumn([sample.data], shapes)
-        decoded = self.type.decode(column, tensor=self.tensor, rows=[sample.row])
+        sample_type = self.type
+        if isinstance(sample_type, Image) and bytes(sample.data[:4]) == PNG_MAGIC:
+            sample_type = replace(sample_type, codec="png")  # of another source of a mix
+        decoded = sample_type.decode(column, tensor=self.tensor, rows=[sample.row])
         match decoded:
             case UniformColumn():
                 return decoded.values[0]

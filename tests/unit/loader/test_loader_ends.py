@@ -13,7 +13,7 @@ from tensorlake.errors import (
     CorruptSampleError,
     StorageTimeoutError,
 )
-from tensorlake.loader import make_loader
+from tensorlake.loader import SelectedRows, make_loader
 from tests.unit.loader.conftest import (
     PLAIN,
     RESIZE,
@@ -71,8 +71,7 @@ def test_a_store_that_does_not_answer_ends_the_wait():
             release.wait(30)
 
     loader = make_loader(
-        dataset.selection(),
-        StuckReader(),
+        SelectedRows(dataset.selection(), StuckReader()),
         framework="numpy",
         batch_size=4,
         columns=["tokens"],

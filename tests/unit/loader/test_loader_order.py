@@ -10,7 +10,7 @@ from tensorlake.errors import (
     InvalidStateError,
     StateMismatchError,
 )
-from tensorlake.loader import NewerVersionWarning, ShortBatchWarning, make_loader
+from tensorlake.loader import NewerVersionWarning, SelectedRows, ShortBatchWarning, make_loader
 from tests.unit.loader.conftest import PLAIN, ROWS, fill_pets, rows_of
 
 # ---- ranks
@@ -224,12 +224,14 @@ def test_a_state_re_pins_the_version_it_recorded_with_one_warning():
     dataset.delete([0])
     dataset.commit("one less")
     loader = make_loader(
-        dataset.selection(),
-        dataset.reader(),
+        SelectedRows(
+            dataset.selection(),
+            dataset.reader(),
+            repin=lambda _: (old.selection(), old.reader()),
+        ),
         framework="numpy",
         batch_size=10,
         columns=["_row"],
-        repin=lambda _: (old.selection(), old.reader()),
     )
 
     with pytest.warns(NewerVersionWarning, match="continuing"):

@@ -1,0 +1,100 @@
+"""Loaders of datasets and views: what ``ds.torch()``, ``ds.jax()`` and ``ds.loader()`` make.
+
+Stored columns are streamed by the loader; those that a query computed go along as virtual columns,
+known by position. A loader that is pickled, for worker processes that are spawned, takes the
+dataset or view with it and is made again there, of the same rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.computed import Computed
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader import Framework, Loader, SelectedRows, VirtualValues, make_loader
+from tensorlake.reading import Reader, Selection
+from tensorlake.types import RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.readable import Readable
+
+__all__ = ["stream"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def stream(
+    readable: Readable,
+    repin: Callable[[str], tuple[Selection, Reader]] | None,
+    framework: Framework,
+    arguments: dict[str, Any],
+) -> Loader:
+    """Make a loader of a dataset or view.
+
+    Raises:
+        InvalidInputError: It has no rows of a dataset: it is an aggregate.
+    """
+    if not readable.has_rows:
+        raise InvalidInputError(
+            "an aggregate has no rows of the dataset to stream"
+            "\nread its values: view['name'], or view.to_pandas()"
+        )
+    selection = readable.selection()
+    reader = readable.session.reader(selection.snapshot)
+    virtual = {name: ComputedColumn(computed) for name, computed in readable.computed.items()}
+    rows = SelectedRows(selection, reader, virtual, repin)
+    remake = partial(made_again, readable, framework, arguments)
+    return make_loader(rows, framework=framework, remake=remake, **arguments)
+
+
+def made_again(
+    readable: Readable, framework: Framework, arguments: dict[str, Any], **replaced: Any
+) -> Loader:
+    """Make the same loader in another process."""
+    return readable.stream(framework, arguments | replaced)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputedColumn:
+    """A computed column, as a loader takes it."""
+
+    computed: Computed
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """Of its numbers; None for texts and objects."""
+        import tensorlake_query as tql
+
+        batch = self.computed.batch
+        return None if isinstance(batch, tql.ObjectBatch) else batch.values.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Of one value; None where lengths differ."""
+        import tensorlake_query as tql
+
+        match self.computed.batch:
+            case tql.UniformBatch(values=values):
+                return tuple(values.shape[1:])
+            case tql.RaggedBatch(shapes=shapes):
+                return (None, *self.computed.type.shape[1:]) if shapes.shape[1] else ()
+            case tql.ObjectBatch():
+                return ()
+
+    def take(self, positions: Int64Array) -> VirtualValues:
+        """Return the values at some positions."""
+        import tensorlake_query as tql
+
+        match self.computed.take(positions).batch:
+            case tql.UniformBatch(values=values, valid=valid):
+                return UniformColumn(values, valid)
+            case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
+                return RaggedColumn(values, shapes, valid)
+            case tql.ObjectBatch(values=values):
+                return list(values)

@@ -1,0 +1,75 @@
+"""What a mix refuses before it reads: columns that do not fit together, impossible weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError
+from tensorlake.loader.mix.sources import MixSource
+from tensorlake.loader.mix_order import MixStop, Weight
+from tensorlake.types import SampleType
+
+__all__ = ["check_columns", "check_weights", "common_columns"]
+
+# What sources may have each in its own way: it is gone when a sample is decoded.
+STORED_ONLY = frozenset({"codec", "nullable", "default"})
+
+
+def common_columns(sources: Sequence[MixSource]) -> tuple[str, ...]:
+    """Return the columns that all sources have."""
+    first, *others = [source.selection.columns for source in sources]
+    return tuple(name for name in first if all(name in columns for columns in others))
+
+
+def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
+    """Refuse columns that not all sources have, or have differently.
+
+    Raises:
+        TensorNotFoundError: A source lacks one.
+        SchemaError: Two sources have it of different types.
+    """
+    for name in names:
+        first = sources[0]
+        for source in sources:
+            if name not in source.selection.columns:
+                raise TensorNotFoundError(
+                    f"source {source.name!r} of the mix has no tensor {name!r}"
+                    f"\ngive columns= that all have: {', '.join(common_columns(sources))}",
+                    tensor=name,
+                )
+            one, other = (s.selection.snapshot.spec(name).type for s in (first, source))
+            if batch_form(one) != batch_form(other):
+                raise SchemaError(
+                    f"{name!r} is {one.describe()} in {first.name!r} and {other.describe()} in"
+                    f" {source.name!r}: one batch cannot hold both\nleave it out of columns=, or"
+                    " give both sources the same type (of class labels: the same names)",
+                    tensor=name,
+                )
+
+
+def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop: MixStop) -> None:
+    """Refuse weights that no order could follow."""
+    for name, weight in weights.items():
+        if callable(weight):
+            if stop != "never":
+                raise InvalidInputError(
+                    f"the weight of {name!r} is a function of the place, so where an epoch ends is"
+                    " not known in advance\ngive stop='never', or a number",
+                    actual=stop,
+                )
+        elif isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+            raise InvalidInputError(
+                f"the weight of {name!r} is a number above 0, or a function of the place, got"
+                f" {weight!r}",
+                actual=weight,
+            )
+        if not counts[name]:
+            raise InvalidInputError(
+                f"source {name!r} of the mix has no rows\nleave it out", actual=name
+            )
+
+
+def batch_form(sample_type: SampleType) -> dict[str, Any]:
+    """Return what a type says of decoded samples."""
+    return {k: v for k, v in sample_type.to_json().items() if k not in STORED_ONLY}

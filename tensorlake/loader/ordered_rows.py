@@ -1,0 +1,166 @@
+"""Rows and their order: what a loader streams, be it one selection or a mix of several.
+
+    OrderedRows ─► choose an order once ─► a plan for each epoch ─► positions, read by the pipeline
+                └► what a state records of the order, and the way back from a state
+
+``SelectedRows`` is one selection; ``tensorlake.loader.mix`` has the other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+from tensorlake.errors import StateMismatchError
+from tensorlake.loader.mix_order import AnyOrder, MixOrder
+from tensorlake.loader.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
+from tensorlake.loader.source import Int64Array, Reader, Selection
+from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.strategy import row_nbytes_of
+from tensorlake.loader.virtual import VirtualColumn
+
+__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows"]
+
+Repin = Callable[[str], tuple[Selection, Reader]]
+
+
+class Plan(Protocol):
+    """The order of one epoch."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many places it has."""
+        ...
+
+    def at(self, places: Int64Array) -> Int64Array:
+        """Return the position at each of some ascending places."""
+        ...
+
+
+class OrderedRows(Protocol):
+    """Rows that can be put in order, and read."""
+
+    @property
+    def selection(self) -> Selection:
+        """The rows."""
+        ...
+
+    @property
+    def reader(self) -> Reader:
+        """Reads them."""
+        ...
+
+    @property
+    def virtual(self) -> Mapping[str, VirtualColumn]:
+        """Columns that are not tensors."""
+        ...
+
+    @property
+    def num_places(self) -> int:
+        """Places of an epoch."""
+        ...
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether an epoch never ends."""
+        ...
+
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> AnyOrder:
+        """Choose the order of all epochs from the versions and the schema alone."""
+        ...
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
+        """Order one epoch."""
+        ...
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order as a state at a position records it."""
+        ...
+
+    def describe(self, order: AnyOrder) -> str:
+        """Say in a few words how rows are ordered."""
+        ...
+
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> Self:
+        """Return the rows that a state stands on.
+
+        Raises:
+            StateMismatchError: It is of others.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRows:
+    """The rows of one selection."""
+
+    selection: Selection
+    reader: Reader
+    virtual: Mapping[str, VirtualColumn] = field(default_factory=dict[str, VirtualColumn])
+    repin: Repin | None = None
+    is_endless: bool = False
+
+    @property
+    def num_places(self) -> int:
+        """Every row once an epoch."""
+        return self.selection.num_rows
+
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> Order:
+        """Choose by the number of rows and their stored bytes."""
+        nbytes = row_nbytes_of(self.reader, tensors)
+        return choose_order(shuffle, num_rows=self.selection.num_rows, row_nbytes=nbytes)
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
+        """Order one epoch."""
+        assert isinstance(order, Order)
+        key = PlanKey(self.selection.digest, order, seed, epoch)
+        return build_access_plan(key, self.selection.num_rows)
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order: it is the same at every position."""
+        del position
+        return order
+
+    def describe(self, order: AnyOrder) -> str:
+        """Name the kind of shuffle."""
+        assert isinstance(order, Order)
+        return order.describe()
+
+    def returned_to(
+        self, state: LoaderState, *, seed: int | None, shuffle: Shuffle
+    ) -> SelectedRows:
+        """Read the version that the state recorded, even if the branch moved on."""
+        rows = self
+        if state.selection != self.selection.digest and self.repin is not None:
+            rows = self._returned(state, self.repin)
+        check_state(
+            state,
+            version=rows.selection.snapshot.version,
+            selection=rows.selection.digest,
+            num_rows=rows.num_places,
+            seed=seed,
+            shuffle=shuffle,
+        )
+        return rows
+
+    def _returned(self, state: LoaderState, repin: Repin) -> SelectedRows:
+        given = self.selection.snapshot.version
+        if isinstance(state.order, MixOrder):
+            return self  # check_state lists what differs
+        selection, reader = repin(state.version)
+        if selection.digest != state.selection:
+            raise StateMismatchError(
+                f"the state belongs to another selection of {state.version}:"
+                f"\n   selection  recorded {state.selection!r}, given {selection.digest!r}"
+                "\nmake the loader from the same view, or start over without load_state_dict()",
+                expected=state.selection,
+                actual=selection.digest,
+            )
+        warnings.warn(
+            f"continuing on {state.version}, which the state recorded, though {given} was given",
+            NewerVersionWarning,
+            stacklevel=4,
+        )
+        return replace(self, selection=selection, reader=reader)
