@@ -5,7 +5,8 @@ Nothing here changes a value that a version shows; what it costs and finds is a 
 
 from __future__ import annotations
 
-from tensorlake.dataset import optimizing
+from tensorlake.dataset import collecting, optimizing
+from tensorlake.dataset.collecting import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.optimizing import OptimizeReport
 from tensorlake.dataset.session import Session
 
@@ -45,3 +46,62 @@ class Maintained:
             array([0, 1, 2])
         """
         return optimizing.optimize(self.session, order_by, dry_run=dry_run)
+
+    def expire(
+        self,
+        *,
+        older_than: OlderThan | None = None,
+        keep_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiryReport:
+        """Give up old versions of every branch; the next ``gc`` removes what only they needed.
+
+        Each branch keeps its newest version, tags and saved views keep theirs, and the log keeps
+        telling of all. Versions given up can be tagged or branched from no more.
+
+        Args:
+            older_than: Give up versions that another had replaced by then: ``"90d"`` or a
+                timedelta ago, or an aware datetime.
+            keep_last: Give up all but so many commits of each branch. With both, what either keeps
+                is kept.
+            dry_run: Only say what would be given up.
+
+        Raises:
+            InvalidInputError: Neither is given, or one makes no sense.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-expire", {"x": "int64"})
+            >>> for number in range(3):
+            ...     ds.append({"x": number})
+            ...     _ = ds.commit()
+            >>> print(ds.expire(keep_last=1))
+            gave up main@0 … main@2; main@3 and later are kept
+        """
+        return collecting.expire(
+            self.session, older_than=older_than, keep_last=keep_last, dry_run=dry_run
+        )
+
+    def gc(self, *, dry_run: bool = False) -> CollectionReport:
+        """Remove what no version, tag or view needs, and no transaction can publish any more.
+
+        Others may read and commit meanwhile. What was staged but never committed is kept for the
+        dataset's grace time (``tl.create(…, grace="24h")``); history is never removed unless
+        ``expire`` or ``delete_branch`` gave it up. It may be stopped and run again at any point.
+
+        Args:
+            dry_run: Only say what would go; commits that come meanwhile make it an estimate.
+
+        Raises:
+            CorruptionError: Something that is needed is missing or damaged; nothing was removed.
+            AccessError: The credentials may not list, write or delete.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-gc", {"x": "int64"})
+            >>> ds.append({"x": 1})
+            >>> _ = ds.commit()
+            >>> ds.gc().deleted_packs
+            0
+        """
+        return collecting.gc(self.session, dry_run=dry_run)

@@ -1,6 +1,7 @@
 """Versions: branches as logs, transactions and how they are published, tags."""
 
 from tensorlake.versions.branching import create_branch
+from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.commit import (
     CommitRequest,
@@ -12,6 +13,7 @@ from tensorlake.versions.commit import (
 from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.entries import check_writable, fence_of, time_of
+from tensorlake.versions.expire import ExpiryReport, expire_versions
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
@@ -45,10 +47,12 @@ __all__ = [
     "Begun",
     "BranchLog",
     "CellsDiffer",
+    "CollectionReport",
     "CommitKeys",
     "CommitRequest",
     "Conflict",
     "Edit",
+    "ExpiryReport",
     "LostRace",
     "OnConflict",
     "Optimized",
@@ -66,12 +70,14 @@ __all__ = [
     "Transaction",
     "Unreadable",
     "check_writable",
+    "collect_garbage",
     "commit_under",
     "create_branch",
     "create_dataset",
     "create_tag",
     "delete_tag",
     "distinct",
+    "expire_versions",
     "fence_of",
     "find_conflicts",
     "iter_references",

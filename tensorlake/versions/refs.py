@@ -33,7 +33,7 @@ from tensorlake.format import (
     tag_path,
     unseal,
 )
-from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 
@@ -145,11 +145,14 @@ async def create_tag(
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
     try:
         await store.put_if_absent(tag_path(name), tag.to_bytes())
-    except ObjectExistsError:
+    except (ObjectExistsError, UnknownOutcomeError) as error:
         found = await read_tag(store, name)
+        if found is None and isinstance(error, UnknownOutcomeError):
+            raise
         if found is None or (found.branch, found.seq) != (tag.branch, tag.seq):
             raise _taken(store, name, found) from None
-        return found
+        if found.txid != tag.txid:
+            return found
     head = await BranchLog(store, branch).newest_from(entry)
     if head.kind == "end" or fence_of(head).expired_before > entry.seq:
         await _withdraw(store, tag)
@@ -207,14 +210,14 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
     branch, at, number = name.rpartition("@")
     if at and number.isascii() and number.isdigit():
         entry = await BranchLog(store, branch).entry(int(number))
-        if entry is None or entry.kind == "begin":
+        if entry is None or not entry.has_body:
             raise await _not_found(store, name)
         return Resolved(
             branch, await commit_under(store, branch, entry), is_writable=False, name=name
         )
     head = await BranchLog(store, name).head()
     if head is not None:
-        if head.kind == "begin":
+        if not head.has_body:
             message = f"branch {name!r} of {store.url!r} has no commit yet; create it again"
             raise VersionNotFoundError(message, version=name)
         return Resolved(name, head, is_writable=head.kind != "end", name=name)

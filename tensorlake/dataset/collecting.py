@@ -1,0 +1,70 @@
+"""Giving up old versions and removing what no version needs, as a user asks for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from tensorlake.dataset.durations import duration_of
+from tensorlake.dataset.session import Session
+from tensorlake.errors import InvalidInputError, ReadOnlyError
+from tensorlake.storage import runtime
+from tensorlake.versions import (
+    CollectionReport,
+    ExpiryReport,
+    collect_garbage,
+    expire_versions,
+)
+
+__all__ = ["CollectionReport", "ExpiryReport", "OlderThan", "expire", "gc"]
+
+OlderThan = str | dt.timedelta | dt.datetime
+
+
+def gc(session: Session, *, dry_run: bool) -> CollectionReport:
+    """Remove what no version needs."""
+    _check_may_write(session, "gc")
+    return runtime.run(collect_garbage(session.store, dry_run=dry_run))
+
+
+def expire(
+    session: Session, *, older_than: OlderThan | None, keep_last: int | None, dry_run: bool
+) -> ExpiryReport:
+    """Give up old versions of every branch."""
+    if older_than is None and keep_last is None:
+        raise InvalidInputError(
+            "expire() was not told which versions are old\n"
+            "give older_than='90d', or keep_last=10, or both: then what either keeps is kept"
+        )
+    if keep_last is not None and keep_last < 1:
+        raise InvalidInputError(
+            f"expire(keep_last={keep_last}) would give up every version of a branch\n"
+            "give 1 or more; a branch as a whole is given up by ds.delete_branch(name)",
+            keep_last=keep_last,
+        )
+    if not dry_run:
+        _check_may_write(session, "expire")
+    cut = None if older_than is None else _moment(older_than)
+    made = expire_versions(session.store, older_than=cut, keep_last=keep_last, dry_run=dry_run)
+    return runtime.run(made)
+
+
+def _moment(older_than: OlderThan) -> dt.datetime:
+    if isinstance(older_than, dt.datetime):
+        if older_than.tzinfo is None:
+            raise InvalidInputError(
+                f"older_than={older_than.isoformat()!r} has no time zone; give an aware datetime,"
+                " or a span of time such as '90d'"
+            )
+        return older_than
+    if isinstance(older_than, str):
+        older_than = duration_of(older_than, what="older_than")
+    return dt.datetime.now(dt.UTC) - older_than
+
+
+def _check_may_write(session: Session, what: str) -> None:
+    if session.why_read_only is not None:
+        raise ReadOnlyError(
+            f"{what}() writes to {session.store.url!r}, and this handle cannot:"
+            f" {session.why_read_only}\nopen the dataset without read_only",
+            dataset=session.store.url,
+        )
