@@ -36,10 +36,10 @@ if TYPE_CHECKING:
         delete,
         exists,
         ingest,
-        mix,
     )
     from tensorlake.dataset import list_datasets as list  # noqa: A004 - users look for tl.list
     from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
+    from tensorlake.dataset.mix import Mix, mix
     from tensorlake.loader import collate, decode
     from tensorlake.types import (
         Array,
@@ -75,7 +75,6 @@ _HOMES = {
         "Commit",
         "Dataset",
         "Diff",
-        "Mix",
         "Predicate",
         "Row",
         "Tensor",
@@ -84,8 +83,8 @@ _HOMES = {
         "create",
         "delete",
         "exists",
-        "mix",
     ),
+    "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
     "tensorlake.types": (
         "Array",
         "BBox",

@@ -3,7 +3,6 @@
 from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit, Diff, Updated
-from tensorlake.dataset.mix import Mix, mix
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
@@ -16,7 +15,6 @@ __all__ = [
     "Dataset",
     "Diff",
     "Log",
-    "Mix",
     "Predicate",
     "Row",
     "Tensor",
@@ -27,6 +25,5 @@ __all__ = [
     "delete",
     "exists",
     "list_datasets",
-    "mix",
     "open_dataset",
 ]
