@@ -12,7 +12,16 @@ was merged (``merges``): a spilled tail 0 times, and after two eightfold merges 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +62,7 @@ class TreeLimits:
 
     leaf_entries: int = 4096
     leaf_nbytes: int = 128 * 1024
-    leaf_units: int = 65536
+    leaf_units: int = 131_072  # 10⁹ rows then are 16 × 477 leaves: two pages above a chunk
     fan_out: int = 512
     root_children: int = 16
     tail_entries: int = 64
@@ -87,6 +96,15 @@ class PageSource(Protocol):
 
     async def read(self, ref: PageRef, /) -> Buffer:
         """Return the page's bytes."""
+        ...
+
+
+@runtime_checkable
+class PageStartSource(Protocol):
+    """A source that can read a page's first bytes alone; one that cannot reads pages whole."""
+
+    async def read_start(self, ref: PageRef, nbytes: int, /) -> Buffer:
+        """Return the first ``nbytes`` of a page."""
         ...
 
 

@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.format.damage import damaged
-from tensorlake.format.nodes import Inner, LeafTable, PageRef, PageSource, read_inner
-from tensorlake.format.pages import decode_json_page, decode_page, read_table
+from tensorlake.format.nodes import (
+    Inner,
+    LeafTable,
+    PageRef,
+    PageSource,
+    PageStartSource,
+    read_inner,
+)
+from tensorlake.format.pages import PageTable, decode_json_page, decode_page, read_table
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
 MAX_CACHED_NBYTES = 256 * 1024 * 1024
 # Reads in flight at once: enough to hide 25 ms of latency, few enough for any store.
 MAX_READS = 32
+# Locations and statistics of a leaf of 4096 extents take at most 128 KiB and a half of that.
+START_NBYTES = 192 * 1024
 
 
 class Parts(Flag):
@@ -89,20 +98,37 @@ class PageReader:
         async def leaf(ref: PageRef) -> T:
             cached = self._cached(ref, parts)
             if cached is None:
-                data = await self._verified(ref)
+                data = await self._start_of(ref, parts) or await self._verified(ref)
                 cached = _read_leaf(data, ref, table, parts)
                 self._keep(ref, parts, cached, data)
             return cast("T", cached)
 
         return await self._all(leaf, refs)
 
+    async def _start_of(self, ref: PageRef, parts: Parts) -> Buffer | None:
+        """Read a large leaf without its units, which come last and are most of it.
+
+        Header and sections have checksums of their own, so the whole need not be there.
+        """
+        source = self._source
+        if Parts.UNITS in parts or ref.nbytes <= START_NBYTES:
+            return None
+        if not isinstance(source, PageStartSource):
+            return None
+        data = await source.read_start(ref, START_NBYTES)
+        table = _checked_table(data, ref)
+        stops = [
+            section.offset + section.stored_nbytes
+            for section in table.sections
+            if not section.name.startswith(_unwanted(parts))
+        ]
+        return data if max(stops, default=0) <= START_NBYTES else None
+
     async def _verified(self, ref: PageRef) -> Buffer:
         data = await self._source.read(ref)
         if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
             raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
-        table = read_table(data, where=str(ref))
-        if (table.rows, table.entries) != (ref.rows, ref.entries):
-            raise _damaged_page(ref, f"it holds {table.rows} rows, its reference says {ref.rows}")
+        _checked_table(data, ref)
         return data
 
     async def _all(self, read: Callable[[A], Awaitable[B]], items: Sequence[A]) -> list[B]:
@@ -126,7 +152,12 @@ class PageReader:
 
     def _keep(self, ref: PageRef, parts: Parts, decoded: object, data: Buffer) -> None:
         table = read_table(data, where=str(ref))
-        nbytes = sum(section.raw_nbytes for section in table.sections)
+        unwanted = _unwanted(parts)
+        nbytes = sum(
+            section.raw_nbytes
+            for section in table.sections
+            if not section.name.startswith(unwanted)
+        )
         if nbytes > self._max_cached_nbytes:
             return
         with self._lock:
@@ -155,12 +186,20 @@ async def read_json_pages(refs: Sequence[PageRef], pages: PageSource) -> list[An
     return list(await asyncio.gather(*(read(ref) for ref in refs)))
 
 
+def _unwanted(parts: Parts) -> tuple[str, ...]:
+    prefixes = ((Parts.STATISTICS, "statistics."), (Parts.UNITS, "units."))
+    return tuple(prefix for part, prefix in prefixes if part not in parts)
+
+
+def _checked_table(data: Buffer, ref: PageRef) -> PageTable:
+    table = read_table(data, where=str(ref))
+    if (table.rows, table.entries) != (ref.rows, ref.entries):
+        raise _damaged_page(ref, f"it holds {table.rows} rows, its reference says {ref.rows}")
+    return table
+
+
 def _read_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T:
-    unwanted = tuple(
-        prefix
-        for part, prefix in ((Parts.STATISTICS, "statistics."), (Parts.UNITS, "units."))
-        if part not in parts
-    )
+    unwanted = _unwanted(parts)
     where = str(ref)
     names = [section.name for section in read_table(data, where=where).sections]
     wanted = [name for name in names if not name.startswith(unwanted)]

@@ -109,6 +109,10 @@ class PackReader:
         """Read an index page (the ``PageSource`` of ``tensorlake.format``)."""
         return await self.read_range(ref.pack, ref.offset, ref.nbytes)
 
+    async def read_start(self, ref: PageRef, nbytes: int, /) -> Buffer:
+        """Read the first bytes of an index page (a ``PageStartSource``)."""
+        return await self.read_range(ref.pack, ref.offset, nbytes)
+
     def _unsent(self, pack: PackId, offset: int, nbytes: int) -> tuple[Buffer | None, PackId]:
         for ref in self._overlays:
             overlay = ref()

@@ -117,7 +117,7 @@ def test_leaves_hold_no_more_units_than_allowed():
 
     root = wait(tree.append(Root.of(Extents.empty()), Extents.concat([table, table]), pages, pages))
 
-    assert all(child.entries * 5000 <= 65536 for child in root.children)
+    assert all(child.entries * 5000 <= 131_072 for child in root.children)
     assert all(child.merges == 2 for child in root.children)
 
 
