@@ -6,15 +6,19 @@ A handle never jumps: what opens another version gives a new handle.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
-from tensorlake.dataset import versioning
+from tensorlake.dataset import merging, restoring, versioning
 from tensorlake.dataset.commit_log import Log
-from tensorlake.dataset.history import Diff
+from tensorlake.dataset.history import Commit, Diff
+from tensorlake.dataset.merging import MergeReport, OnConflict
 from tensorlake.dataset.session import Session
 from tensorlake.errors import UncommittedChangesError
 from tensorlake.versions import Tag
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.saved_views import SavedViews
 
 __all__ = ["Versioned"]
 
@@ -76,8 +80,15 @@ class Versioned:
         """The tags, by name."""
         return versioning.tags(self.session)
 
+    @property
+    def views(self) -> SavedViews:
+        """The saved views, by name: ``ds.views["sharp"]`` opens one."""
+        from tensorlake.dataset.saved_views import SavedViews
+
+        return SavedViews(self.session)
+
     def delete_tag(self, name: str) -> None:
-        """Give up a tag; its name stays used."""
+        """Give up a tag, or a saved view; its name stays used."""
         versioning.delete_tag(self.session, name)
 
     def diff(self, a: str | None = None, b: str | None = None) -> Diff:
@@ -87,3 +98,80 @@ class Versioned:
         from the first to the second.
         """
         return versioning.diff(self.session, a, b)
+
+    def merge(
+        self,
+        name: str,
+        on_conflict: OnConflict = "error",
+        tensors: Sequence[str] | None = None,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - the contract's signature
+    ) -> MergeReport:
+        """Merge a branch into this handle's branch, three-way by row identity, and publish it.
+
+        Rows that theirs added come after ours; no chunk is copied. The handle moves to the result.
+
+        Args:
+            name: The branch, or any version.
+            on_conflict: Who decides where both changed the same: "error" nobody, "ours" this
+                branch, "theirs" the other, or a function that is given a ``MergeConflict`` and
+                returns the cell's value.
+            tensors: Take only updates of these of theirs' tensors: no rows, no other tensors. Such
+                a merge is not remembered; a later one of everything finds their cells equal.
+            dry_run: Only report what would happen, conflicts included.
+
+        Raises:
+            ConflictError: Both changed the same, and nobody was to decide; nothing was published.
+            UncommittedChangesError: There are staged changes.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-merge", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> fix = ds.branch("fix")
+            >>> fix["x"][0] = 10
+            >>> _ = fix.commit("ten")
+            >>> ds.append({"x": 4})
+            >>> _ = ds.commit("four")
+            >>> ds.merge("fix")
+            main@2 + fix@2 → main@3   (from main@1)
+             x  1 row updated
+            >>> ds["x"][:]
+            array([10,  2,  3,  4])
+        """
+        return merging.merge(
+            self.session, name, on_conflict=on_conflict, tensors=tensors, dry_run=dry_run
+        )
+
+    def restore(self, version: str) -> Commit:
+        """Publish a commit whose content is that of an older version; the handle moves to it.
+
+        Rows keep their identity, and the log its history.
+
+        Raises:
+            SnapshotExpiredError: The version was given up.
+            UncommittedChangesError: There are staged changes.
+        """
+        return restoring.restore(self.session, version)
+
+    def revert(self, version: str) -> None:
+        """Stage the inverse of one commit, by row identity; later changes stay.
+
+        Rows that it deleted come back as new rows at the end; class names that it added stay.
+
+        Raises:
+            ConflictError: Later commits changed the same cells or rows.
+            UncommittedChangesError: There are staged changes.
+        """
+        restoring.revert(self.session, version)
+
+    def delete_branch(self, name: str) -> None:
+        """End a branch: nothing is committed to it any more, and its name stays used.
+
+        What it refers to stays readable until a collection.
+
+        Raises:
+            InvalidInputError: It is main.
+            VersionNotFoundError: There is none of this name.
+        """
+        restoring.delete_branch(self.session, name)

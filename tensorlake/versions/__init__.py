@@ -1,5 +1,6 @@
 """Versions: branches as logs, transactions and how they are published, tags."""
 
+from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
@@ -12,14 +13,19 @@ from tensorlake.versions.commit import (
 )
 from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.creation import create_dataset, read_descriptor
+from tensorlake.versions.ending import end_branch
 from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.expire import ExpiryReport, expire_versions
 from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, list_branches
+from tensorlake.versions.merge import MergeOutcome, merge_branch
+from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
+from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest, plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pins import Pin, pinned
-from tensorlake.versions.ranges import Ranges, distinct, ranges_of
+from tensorlake.versions.ranges import Ranges, distinct, ranges_of, rows_in
+from tensorlake.versions.recluster import Begun, recluster
 from tensorlake.versions.references import (
     PageKey,
     Reference,
@@ -29,7 +35,6 @@ from tensorlake.versions.references import (
     packs_of,
     packs_of_root,
 )
-from tensorlake.versions.recluster import Begun, recluster
 from tensorlake.versions.refs import (
     Resolved,
     Tag,
@@ -39,7 +44,10 @@ from tensorlake.versions.refs import (
     list_tags,
     resolve,
 )
+from tensorlake.versions.restore import restore_version
+from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.schema_combine import OnConflict
+from tensorlake.versions.sides import Side
 from tensorlake.versions.state import State, state_of, table_of
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
@@ -51,9 +59,13 @@ __all__ = [
     "CommitKeys",
     "CommitRequest",
     "Conflict",
+    "DisputedCells",
     "Edit",
     "ExpiryReport",
     "LostRace",
+    "MergeOutcome",
+    "MergePlan",
+    "MergeRequest",
     "OnConflict",
     "Optimized",
     "PackReader",
@@ -63,12 +75,15 @@ __all__ = [
     "Ranges",
     "Reference",
     "Resolved",
+    "SavedView",
     "Savepoint",
+    "Side",
     "State",
     "Tag",
     "TensorOptimized",
     "Transaction",
     "Unreadable",
+    "Version",
     "check_writable",
     "collect_garbage",
     "commit_under",
@@ -76,7 +91,9 @@ __all__ = [
     "create_dataset",
     "create_tag",
     "delete_tag",
+    "describe_conflicts",
     "distinct",
+    "end_branch",
     "expire_versions",
     "fence_of",
     "find_conflicts",
@@ -84,18 +101,25 @@ __all__ = [
     "iter_root_references",
     "list_branches",
     "list_tags",
+    "list_views",
     "loaded",
+    "merge_branch",
+    "merge_conflict_error",
     "move_transaction",
     "optimize_branch",
     "packs_of",
     "packs_of_root",
     "pinned",
+    "plan_merge",
     "publish_transaction",
     "ranges_of",
     "read_descriptor",
     "recluster",
     "resolve",
+    "restore_version",
+    "rows_in",
     "state_of",
     "table_of",
     "time_of",
+    "version_at",
 ]

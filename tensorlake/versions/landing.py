@@ -1,0 +1,174 @@
+"""Publishing what cites a pinned version: a merge, or a restore.
+
+What is published is prepared against the branch's head; when another writer was faster, it is
+prepared again against the new one. Rule 1 holds for the pin as for pack 0: whichever is older
+than the fence stood on ends the attempt (``docs/reference/format.md``, "Garbage").
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
+from tensorlake.format import Entry, PackTotals, PageSink
+from tensorlake.storage import Store, runtime
+from tensorlake.versions.bases import Version
+from tensorlake.versions.commit import Published, author, loaded
+from tensorlake.versions.entries import check_writable, fence_of, following, microseconds
+from tensorlake.versions.log import BranchLog
+from tensorlake.versions.packs import PackReader
+from tensorlake.versions.pins import Pin, pinned
+from tensorlake.versions.stage import PackStage
+from tensorlake.versions.state import State, state_of
+
+__all__ = ["Draft", "holding", "publish_draft"]
+
+RACES_MAX = 64
+RETRY_CEILING_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an entry is to say.
+
+    Attributes:
+        build: Makes its content; index pages go to the sink.
+        members: Other members of the entry: message, parents, merged, changes, …
+    """
+
+    build: Callable[[PageSink], Awaitable[State]]
+    members: Mapping[str, Any]
+
+
+@contextmanager
+def holding(store: Store, version: Version, stage: PackStage) -> Generator[Pin]:
+    """Pin a version for the caller's thread, as ``pinned`` does on the storage loop."""
+    context = pinned(store, version.branch, version.entry, txid=stage.txid)
+    pin = runtime.run(context.__aenter__())
+    try:
+        yield pin
+    except BaseException as error:
+        runtime.run(context.__aexit__(type(error), error, error.__traceback__))
+        raise
+    runtime.run(context.__aexit__(None, None, None))
+
+
+def publish_draft(
+    log: BranchLog,
+    packs: PackReader,
+    stage: PackStage,
+    pin: Pin,
+    *,
+    head: Entry,
+    prepare: Callable[[Entry], Draft | None],
+) -> Published | None:
+    """Publish what ``prepare`` makes for the branch's head; None when it made nothing.
+
+    Args:
+        log: The branch.
+        packs: Reads it.
+        stage: The transaction.
+        pin: Holds what is cited.
+        head: The newest entry, read before the pin was put.
+        prepare: Makes the draft for a head; called again after each lost race.
+
+    Raises:
+        ConflictError: ``prepare`` found one, or the branch never stood still.
+        InvalidStateError: The branch has ended.
+        TransactionExpiredError: It took longer than the dataset's grace time.
+    """
+    begun_t = fence_of(head).t
+    for race in range(RACES_MAX):
+        started = time.monotonic()
+        _refuse_ended(log, head)
+        check_writable(head, url=log.store.url)
+        draft = prepare(head)
+        if draft is None:
+            return None
+        built: Published | None = None
+        while built is None:  # None: a pack was stored under another name, what cites it is old
+            built = runtime.run(_built(log, stage, head, draft))
+        if fence_of(head).t > begun_t:
+            runtime.run(_check_age(log.store, stage, pin, head))
+        outcome = runtime.run(log.publish(built.entry, hint_later=True))
+        if isinstance(outcome, Entry):
+            if outcome.roots is built.entry.roots:
+                return Published(outcome, built.state)
+            stored = runtime.run(loaded(outcome, packs))  # an earlier try had landed
+            return Published(stored, state_of(stored))
+        newest, landed = runtime.run(_after(log, outcome.winner, stage.txid))
+        if landed is not None:
+            stored = runtime.run(loaded(landed, packs))
+            return Published(stored, state_of(stored))
+        head = runtime.run(loaded(newest, packs))
+        if race:
+            taken_s = time.monotonic() - started
+            time.sleep(min(RETRY_CEILING_S, taken_s * random.uniform(1, 20)))  # noqa: S311 - jitter
+    raise ConflictError(
+        f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while this was being"
+        " published\ncall it again",
+        branch=log.branch,
+    )
+
+
+async def _built(log: BranchLog, stage: PackStage, head: Entry, draft: Draft) -> Published | None:
+    renames = stage.renames
+    state = await draft.build(stage)
+    entry = following(
+        head,
+        branch=log.branch,
+        **{
+            "kind": "commit",
+            "txid": stage.txid,
+            "author": author(),
+            "schema": state.schema.to_json(),
+            "roots": dict(state.roots),
+            "rows": state.rows,
+            "row_ids": state.row_ids,
+            "physical": state.physical,
+            **draft.members,
+        },
+    ).spill(stage)
+    stage.send_open()
+    await stage.settled()
+    if stage.renames != renames:
+        return None
+    totals = PackTotals(
+        count=entry.packs.count + stage.pack_count, nbytes=entry.packs.nbytes + stage.pack_nbytes
+    )
+    return Published(entry.changed(packs=totals), state)
+
+
+async def _check_age(store: Store, stage: PackStage, pin: Pin, head: Entry) -> None:
+    await pin.check_age(store, head)
+    first = stage.first_pack()
+    meta = None if first is None else await store.head(first.path)
+    if first is not None and (meta is None or microseconds(meta.modified) <= fence_of(head).t):
+        raise TransactionExpiredError(
+            f"transaction {stage.txid} was begun longer ago than the dataset's grace time, so its"
+            " packs may be collected; nothing was published\ncall it again",
+            txid=stage.txid,
+        )
+
+
+async def _after(log: BranchLog, winner: Entry, txid: str) -> tuple[Entry, Entry | None]:
+    """The newest entry, and ours, where an earlier try of unknown outcome had landed."""
+    entry = winner
+    landed = entry if entry.txid == txid else None
+    async for entry in log.after(winner.seq):
+        landed = entry if entry.txid == txid else landed
+    return entry, landed
+
+
+def _refuse_ended(log: BranchLog, head: Entry) -> None:
+    if head.kind == "end":
+        raise InvalidStateError(
+            f"branch {log.branch!r} of {log.store.url!r} was deleted; nothing is published on it"
+            " any more\nopen another branch: ds.at('main')",
+            branch=log.branch,
+        )

@@ -1,0 +1,273 @@
+"""One version, ready to be compared: its rows by identity, its indexes, and what it changed.
+
+``Comparison`` is a merge base with the two sides that went on from it. It says what each side did
+as ``Changes`` on the base's axis of physical rows, exactly: a cell counts as changed where its
+value differs, whatever was rewritten around it. Only cells whose chunk differs are read, and of
+ours only those that theirs changed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import Extents, PageReader, RowIdRuns, TensorSpec
+from tensorlake.storage import runtime
+from tensorlake.versions.axes import (
+    Matched,
+    SharedRows,
+    Shown,
+    differing_places,
+    match,
+    shared_rows,
+    subtract,
+)
+from tensorlake.versions.bases import Version
+from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
+from tensorlake.versions.state import table_of
+
+__all__ = ["CellReader", "Comparison", "Side", "TensorChanges", "compare_sides"]
+
+BoolArray = npt.NDArray[np.bool_]
+Int64Array = npt.NDArray[np.int64]
+
+COMPARED_AT_ONCE = 1 << 16
+"""Cells told one by one at a time: their row numbers take 1.5 MiB."""
+
+
+class CellReader(Protocol):
+    """Compares cells of two versions by value: the layer above can read, this one cannot."""
+
+    def differs(
+        self,
+        tensor_id: str,
+        one: tuple[Version, Int64Array],
+        other: tuple[Version, Int64Array],
+        *,
+        codes: Sequence[int] | None,
+    ) -> BoolArray:
+        """Tell for pairs of physical rows whether their stored values differ.
+
+        Args:
+            tensor_id: The tensor, which both versions have.
+            one: A version and some of its physical rows.
+            other: Another, and as many.
+            codes: What each class code of the other side is on the first; None: the same.
+        """
+        ...
+
+
+class Side:
+    """A version with its tables, each read once."""
+
+    def __init__(self, version: Version, pages: PageReader) -> None:
+        self.version = version
+        self.pages = pages
+        state = version.state
+        self.ids: RowIdRuns = runtime.run(table_of(state.row_ids, pages))
+        self.shown = Shown(runtime.run(table_of(state.rows, pages)))
+        self._extents: dict[str, Extents] = {}
+
+    @property
+    def physical(self) -> int:
+        """How many physical rows its axis has."""
+        return self.version.state.physical
+
+    def spec(self, tensor_id: str) -> TensorSpec | None:
+        """Look a tensor up by its id; None when the version has none such."""
+        return self.version.state.schema.by_id(tensor_id)
+
+    def extents(self, tensor_id: str) -> Extents:
+        """Read a tensor's index."""
+        if tensor_id not in self._extents:
+            root = self.version.state.roots[tensor_id]
+            self._extents[tensor_id] = runtime.run(table_of(root, self.pages))
+        return self._extents[tensor_id]
+
+    def shared_with(self, other: Side) -> SharedRows:
+        """Match the rows of two axes by row id."""
+        if self.version is other.version:
+            return SharedRows.identity(self.physical)
+        return shared_rows(self.ids, other.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorChanges:
+    """What two sides did to the cells of one tensor; rows are the base's.
+
+    Attributes:
+        ours: Rows whose value ours changed, of those that matter: that theirs changed or deleted,
+            or all, where theirs dropped the tensor.
+        theirs: Rows whose value theirs changed.
+        conflicts: Rows that both changed, to different values.
+        moved: Rows whose sample theirs has elsewhere and ours where the base has it: they can be
+            taken from theirs, changed or not, in whole chunks.
+    """
+
+    ours: Ranges = field(default_factory=no_ranges)
+    theirs: Ranges = field(default_factory=no_ranges)
+    conflicts: Ranges = field(default_factory=no_ranges)
+    moved: Ranges = field(default_factory=no_ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A base and what two sides made of it; ranges are physical rows of the base.
+
+    Attributes:
+        base: The version compared with.
+        to_ours: Where its rows that ours shows lie on ours' axis.
+        to_theirs: And those that theirs shows on theirs'.
+        domain: The rows of the base that this comparison is about.
+        deleted_by_ours: Rows of the domain that ours no longer shows.
+        deleted_by_theirs: And theirs.
+        tensors: What happened to cells, by tensor id.
+    """
+
+    base: Side
+    to_ours: SharedRows
+    to_theirs: SharedRows
+    domain: Ranges
+    deleted_by_ours: Ranges
+    deleted_by_theirs: Ranges
+    tensors: Mapping[str, TensorChanges]
+
+
+def compare_sides(
+    base: Side,
+    ours: Side,
+    theirs: Side,
+    *,
+    domain: Ranges,
+    tensor_ids: Sequence[str],
+    cells: CellReader,
+    codes: Mapping[str, Sequence[int]],
+    crossed: Sequence[Side] = (),
+    has_base: bool = True,
+) -> Comparison:
+    """Tell what both sides did to some rows of a base.
+
+    Args:
+        base: The version compared with.
+        ours: One side.
+        theirs: The other.
+        domain: Physical rows of the base.
+        tensor_ids: Tensors that the base and a side have, or both sides.
+        cells: Compares values.
+        codes: What each of theirs' class codes is in the result, where it changes; by tensor id.
+        crossed: Other bases: cells differing between them and this one were changed on both sides.
+        has_base: False when ``base`` is ours, for want of a base: what differs was changed by both.
+    """
+    to_ours = base.shared_with(ours).within(domain).within_other(ours.shown.ranges)
+    to_theirs = base.shared_with(theirs).within(domain).within_other(theirs.shown.ranges)
+    in_ours, in_theirs = to_ours.ranges, to_theirs.ranges
+    found = Comparison(
+        base,
+        to_ours,
+        to_theirs,
+        domain,
+        deleted_by_ours=subtract(domain, in_ours),
+        deleted_by_theirs=subtract(domain, in_theirs),
+        tensors={},
+    )
+    differing = _Differing(base, cells)
+    here = SharedRows.identity(base.physical)
+    tensors: dict[str, TensorChanges] = {}
+    for tensor_id in tensor_ids:
+        mapped = codes.get(tensor_id)
+        both = match(to_ours, to_theirs)
+        if not has_base or base.spec(tensor_id) is None:
+            apart = differing(tensor_id, ours, theirs, both, codes=mapped)
+            tensors[tensor_id] = TensorChanges(apart, apart, apart)
+            continue
+        moved = differing.places(tensor_id, base, theirs, match(here, to_theirs))
+        theirs_changed = differing.values(
+            tensor_id, base, theirs, match(here, to_theirs).within(moved), codes=mapped
+        )
+        at_ours = differing.places(tensor_id, base, ours, match(here, to_ours))
+        asked = at_ours
+        if theirs.spec(tensor_id) is not None:
+            asked = intersect(at_ours, union((theirs_changed, found.deleted_by_theirs)))
+        ours_changed = differing.values(tensor_id, base, ours, match(here, to_ours).within(asked))
+        disputed = intersect(theirs_changed, ours_changed)
+        for other in crossed:
+            shared = base.shared_with(other).within(domain).within_other(other.shown.ranges)
+            disputed = union((disputed, differing(tensor_id, base, other, match(here, shared))))
+        conflicts = differing(tensor_id, ours, theirs, both.within(disputed), codes=mapped)
+        tensors[tensor_id] = TensorChanges(
+            ours=union((ours_changed, conflicts)),
+            theirs=union((theirs_changed, conflicts)),
+            conflicts=conflicts,
+            moved=subtract(intersect(moved, in_ours), at_ours),
+        )
+    return Comparison(
+        base,
+        to_ours,
+        to_theirs,
+        domain,
+        found.deleted_by_ours,
+        found.deleted_by_theirs,
+        tensors,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Differing:
+    """Which cells of two versions differ, first by place, then by value."""
+
+    base: Side
+    cells: CellReader
+
+    def __call__(
+        self,
+        tensor_id: str,
+        one: Side,
+        other: Side,
+        matched: Matched,
+        *,
+        codes: Sequence[int] | None = None,
+    ) -> Ranges:
+        if codes is None:  # otherwise one place may hold another value
+            matched = matched.within(self.places(tensor_id, one, other, matched))
+        return self.values(tensor_id, one, other, matched, codes=codes)
+
+    def places(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
+        spec, other_spec = one.spec(tensor_id), other.spec(tensor_id)
+        if spec is None or other_spec is None or not len(matched.at):
+            return no_ranges()
+        _, numbers = other_spec.with_encodings_of(spec)
+        return differing_places(
+            matched,
+            one.extents(tensor_id),
+            other.extents(tensor_id),
+            numbers=np.array(numbers, dtype=np.int64),
+            same_fill=spec.fill == other_spec.fill,
+        )
+
+    def values(
+        self,
+        tensor_id: str,
+        one: Side,
+        other: Side,
+        matched: Matched,
+        *,
+        codes: Sequence[int] | None = None,
+    ) -> Ranges:
+        found: list[Ranges] = []
+        if one.spec(tensor_id) is None or other.spec(tensor_id) is None:
+            return no_ranges()
+        at, rows, other_rows = matched.rows()
+        for start in range(0, len(at), COMPARED_AT_ONCE):
+            part = slice(start, start + COMPARED_AT_ONCE)
+            differs = self.cells.differs(
+                tensor_id,
+                (one.version, rows[part]),
+                (other.version, other_rows[part]),
+                codes=codes,
+            )
+            found.append(ranges_of(at[part][differs]))
+        return union(found)
