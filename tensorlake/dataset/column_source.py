@@ -93,6 +93,8 @@ def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:
         case RaggedColumn():
             return tql.RaggedBatch(column.values, column.shapes, column.valid)
         case EncodedColumn():
+            valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+            pairs = zip(column.samples, valid.tolist(), strict=True)
             return tql.ObjectBatch(
-                [sample_type.present_one(column, at) for at in range(len(column))]
+                [sample_type.query_sample(bytes(one)) if known else None for one, known in pairs]
             )

@@ -29,12 +29,13 @@ from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
 from tensorlake.types.embedding import Embedding
 from tensorlake.types.file import File, OwnedBlock
 from tensorlake.types.image import Image
-from tensorlake.types.image_header import ImageHeader, parse_jpeg_header, parse_png_header
+from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
 from tensorlake.types.instance_mask import InstanceMask
 from tensorlake.types.json_value import Json
 from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.ndarray import Array
+from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.polygon import Polygon
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.registry import as_type, from_json, register

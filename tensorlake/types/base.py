@@ -301,6 +301,10 @@ class SampleType(ABC):
         """Return what a user sees of one stored sample of an encoded column."""
         return sample
 
+    def query_sample(self, sample: bytes) -> Any:
+        """Return what a query sees of one stored sample of an encoded column."""
+        return self.present_sample(sample)
+
     def _without_nulls(self, column: Column, tensor: str, null: Any) -> Column:
         assert column.valid is not None
         if null is NO_DEFAULT or null is None:

@@ -1,36 +1,37 @@
-"""Image: pictures kept as they came, JPEG or PNG, read as uint8 (height, width, channels).
+"""Image: pictures kept as they came, read as arrays (height, width, channels).
 
 A file or bytes whose format is the tensor's is stored unchanged; its header alone is read, for
-the shape. Pixels (arrays, PIL images) are encoded by the codec. Nothing is converted silently:
-another format, an alpha channel or another number of channels is refused with what to do.
+the shape. Pixels (arrays, PIL images) are encoded by the codec (`image_codecs.py`). Nothing is
+converted silently: another format, depth, an alpha channel or another number of channels is
+refused with what to do.
 
-    mode None or "RGB"   read as (H, W, 3); gray files expand to three equal channels
-    mode "L"             read as (H, W, 1); only gray files and arrays (H, W) or (H, W, 1)
-    mode "RGBA"          read as (H, W, 4); PNG only
+    mode None or "RGB"            read as (H, W, 3); gray files expand to three equal channels
+    mode "L"                      read as (H, W, 1); only gray files and arrays (H, W) or (H, W, 1)
+    mode "RGBA"                   read as (H, W, 4); not JPEG
+    mode "L16", "RGB16", "RGBA16" the same with 16 bits a channel, uint16: PNG, TIFF, JPEG 2000
 
-JPEG is coded by simplejpeg, strictly: a damaged file is an error, never half a picture. PNG is
-coded by Pillow. Both are imported when first needed.
+A camera's pictures may say by EXIF that they are shown turned. They are read as stored, unless
+the type says ``upright=True``: then `decode`, shapes, boxes and all that follows is of the turned
+picture; the stored bytes stay the same.
+
+A damaged file is an error, never half a picture.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, SchemaError, missing_extra
+from tensorlake.errors import CorruptSampleError, SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import cast_array, to_array
 from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.file import File, given_bytes
-from tensorlake.types.image_header import (
-    ImageHeader,
-    image_format,
-    parse_jpeg_header,
-    parse_png_header,
-)
+from tensorlake.types.image_codecs import CODECS, ImageCodec, PictureCodec, turn
+from tensorlake.types.image_header import image_format
+from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.rejection import (
     Place,
     describe_value,
@@ -44,43 +45,63 @@ if TYPE_CHECKING:
 
 __all__ = ["Image", "ImageCodec", "ImageMode"]
 
-ImageCodec = Literal["jpeg", "png"]
-ImageMode = Literal["RGB", "L", "RGBA"]
+ImageMode = Literal["RGB", "L", "RGBA", "RGB16", "L16", "RGBA16"]
 
-_UINT8 = np.dtype(np.uint8)
-_CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4}
-_JPEG_QUALITY = 95  # of arrays given as pixels: near enough to lossless for training
-_JPEG_MAX_SIDE = 65_535  # two bytes in the frame header
-_GRAY, _CMYK = 1, 4
-_DEPTH_READ = 8
+_CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
+_GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
+_EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
 _PLANE_NDIM, _PICTURE_NDIM = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Image(SampleType):
-    """Pictures, stored as JPEG or PNG.
+    """Pictures, stored as they came.
 
-    >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape
-    ('Image(jpeg)', (None, None, 1))
+    >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape, Image("tiff", "L16").dtype
+    ('Image(jpeg)', (None, None, 1), dtype('uint16'))
+
+    Attributes:
+        codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff".
+        mode: Channels and depth of the pixels, see above.
+        upright: Whether pictures are turned as their EXIF orientation says when they are read.
     """
 
     kind: ClassVar[str] = "image"
 
     codec: ImageCodec = "jpeg"
     mode: ImageMode | None = None
+    upright: bool = False
 
     def __post_init__(self) -> None:
-        if self.codec not in ("jpeg", "png"):
+        if self.codec not in CODECS:
+            known = ", ".join(map(repr, CODECS))
             raise SchemaError(
-                f"{self.codec!r} is not a codec of images\nuse 'jpeg' or 'png'", actual=self.codec
+                f"{self.codec!r} is not a codec of images\nuse one of {known}", actual=self.codec
             )
-        if self.mode not in _CHANNELS or (self.mode == "RGBA" and self.codec != "png"):
-            known = "None, 'RGB', 'L'" + (", 'RGBA'" if self.codec == "png" else "")
+        possible = [mode for mode in _CHANNELS if self._can_be(mode)]
+        if self.mode not in possible:
             raise SchemaError(
-                f"{self.mode!r} is not a mode of {self.codec} images\nuse one of {known}",
+                f"{self.mode!r} is not a mode of {self.codec} images"
+                f"\nuse one of {', '.join(map(repr, possible))}",
                 actual=self.mode,
             )
         check_default(self)
+
+    def _can_be(self, mode: str | None) -> bool:
+        codec, channels = self._codec, _CHANNELS[mode]
+        return (
+            _depth_of(mode) in codec.depths
+            and (codec.has_alpha or channels != _COLOUR_ALPHA)
+            and (codec.has_gray or channels != _GRAY)
+        )
+
+    @property
+    def _codec(self) -> PictureCodec:
+        return CODECS[self.codec]
+
+    @property
+    def _channels(self) -> int:
+        return _CHANNELS[self.mode]
 
     @property
     def layout(self) -> Layout:
@@ -89,13 +110,13 @@ class Image(SampleType):
 
     @property
     def dtype(self) -> np.dtype:
-        """Decoded pixels are uint8."""
-        return _UINT8
+        """Decoded pixels are uint8, or uint16 in a mode of 16 bits."""
+        return np.dtype(f"uint{_depth_of(self.mode)}")
 
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Height, width, channels."""
-        return (None, None, _CHANNELS[self.mode])
+        return (None, None, self._channels)
 
     @property
     def query_kind(self) -> QueryKind:
@@ -110,11 +131,12 @@ class Image(SampleType):
     @property
     def media_type(self) -> str:
         """The codec's MIME type."""
-        return f"image/{self.codec}"
+        return self._codec.media_type
 
     def describe(self) -> str:
         """Name the codec, and the mode if given: ``Image(jpeg)``."""
-        return f"Image({self.codec}{', ' + self.mode if self.mode else ''})"
+        mode = f", {self.mode}" if self.mode else ""
+        return f"Image({self.codec}{mode}{', upright' if self.upright else ''})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take paths, bytes, files, PIL images, and arrays of pixels."""
@@ -124,18 +146,25 @@ class Image(SampleType):
             content = given_bytes(sample, place, position)
             if content is None:
                 pixels = self._pixels(sample, place, position)
-                encoded.append(self._encode(pixels))
+                encoded.append(self._codec.encode(pixels))
                 shapes[position] = pixels.shape
             else:
                 header = self._check(content, sample, place, position)
                 encoded.append(content)
-                shapes[position] = header.height, header.width, _CHANNELS[self.mode]
+                shapes[position] = self.shape_of(header)
         return EncodedColumn(encoded, shapes)
+
+    def shape_of(self, header: ImageHeader) -> tuple[int, int, int]:
+        """Return the shape that a picture with this header is read with."""
+        height, width = header.height, header.width
+        if self.upright and header.orientation >= _EXCHANGED:
+            height, width = width, height
+        return height, width, self._channels
 
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
     ) -> Column:
-        """Return the pixels, uint8 ragged (height, width, channels); NULL has no pixel.
+        """Return the pixels, ragged (height, width, channels); NULL has no pixel.
 
         Raises:
             CorruptSampleError: A sample is not a whole picture.
@@ -147,35 +176,44 @@ class Image(SampleType):
         if shapes is None:
             shapes = self._parse_shapes(column, tensor, numbers)
         ends = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64)).tolist()
-        values = np.empty(ends[-1], dtype=np.uint8)
-        decode_one = self._decode_jpeg if self.codec == "jpeg" else self._decode_png
+        values = np.empty(ends[-1], dtype=self.dtype)
         for position, sample in enumerate(column.samples):
             if column.valid is not None and not column.valid[position]:
                 continue
             shape = tuple(shapes[position].tolist())
             pixels = values[ends[position] : ends[position + 1]]
             try:
-                decode_one(sample, pixels.reshape(shape))
-            except (ValueError, OSError, SyntaxError) as error:  # Pillow raises all three
+                self._decode_one(sample, pixels.reshape(shape))
+            except ValueError as error:
                 row = int(numbers[position])
                 raise self._corrupt(sample, str(error), tensor, row) from error
         return RaggedColumn(values, shapes, column.valid)
 
+    def _decode_one(self, sample: Buffer, pixels: np.ndarray) -> None:
+        orientation = self._codec.parse_header(sample).orientation if self.upright else 1
+        if orientation == 1:
+            self._codec.decode(sample, pixels)
+            return
+        height, width, channels = pixels.shape
+        if orientation >= _EXCHANGED:
+            height, width = width, height
+        stored = np.empty((height, width, channels), dtype=pixels.dtype)
+        self._codec.decode(sample, stored)
+        pixels[:] = turn(stored, orientation)
+
     def _parse_shapes(
         self, column: EncodedColumn, tensor: str, rows: Sequence[int] | np.ndarray
     ) -> np.ndarray:
-        parse = parse_jpeg_header if self.codec == "jpeg" else parse_png_header
-        channels = _CHANNELS[self.mode]
         shapes = np.zeros((len(column), 3), dtype=np.int64)
-        shapes[:, 2] = channels
+        shapes[:, 2] = self._channels
         for position, sample in enumerate(column.samples):
             if column.valid is None or column.valid[position]:
                 try:
-                    header = parse(sample)
+                    header = self._codec.parse_header(sample)
                 except ValueError as error:
                     row = int(rows[position])
                     raise self._corrupt(sample, str(error), tensor, row) from error
-                shapes[position, :2] = header.height, header.width
+                shapes[position] = self.shape_of(header)
         return shapes
 
     def _check(self, content: Buffer, sample: Any, place: Place, position: int) -> ImageHeader:
@@ -184,12 +222,10 @@ class Image(SampleType):
             if (not isinstance(sample, (bytes, bytearray, memoryview)))
             else ""
         )
-        actual = image_format(content)
-        wanted = self.codec.upper()
+        actual, wanted = image_format(content), self._codec.format
         if actual is not None and actual != wanted:
-            advice = (
-                f'use Image(codec="{actual.lower()}"), or ' if actual in ("JPEG", "PNG") else ""
-            )
+            known = next((name for name, codec in CODECS.items() if codec.format == actual), None)
+            advice = f'use Image(codec="{known}"), or ' if known else ""
             hint = f"{advice}give its pixels as an array to have them encoded as {wanted}"
             raise unreadable(
                 place,
@@ -198,7 +234,7 @@ class Image(SampleType):
                 hint=hint,
             )
         try:
-            header = (parse_jpeg_header if wanted == "JPEG" else parse_png_header)(content)
+            header = self._codec.parse_header(content)
         except ValueError as error:
             size = f"{name or 'a sample '}({len(content):,} bytes)"
             reason = f"cannot take {size}, not a whole {wanted}: {error}"
@@ -211,15 +247,23 @@ class Image(SampleType):
 
     def _refuse(self, header: ImageHeader) -> tuple[str, str] | None:
         """Say why a file of this kind would have to be converted, and what to do."""
-        if header.depth > _DEPTH_READ:
-            advice = 'reduce it to 8 bits, or store pixels: Array("uint16", (None, None, 3))'
-            return f"{header.depth} bits a channel", advice
+        depth = _depth_of(self.mode)
+        if max(header.depth, 8) != depth:  # fewer than 8 bits are read as 8, losing nothing
+            other = f"{(self.mode or 'RGB').removesuffix('16')}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
+            is_possible = header.depth in self._codec.depths
+            advice = (
+                f'use Image(codec="{self.codec}", mode="{other}")'
+                if is_possible
+                else "reduce it to 8 bits"
+            )
+            return f"{header.depth} bits a channel", f"{advice}, or store its pixels as tl.Array"
         if header.channels == _CMYK:
             return "four channels (CMYK)", 'convert it: PIL.Image.open(path).convert("RGB")'
-        if header.has_alpha and self.mode != "RGBA":
-            advice = 'use Image(codec="png", mode="RGBA"), or convert it to "RGB"'
+        if header.has_alpha and self._channels != _COLOUR_ALPHA:
+            mode = "RGBA16" if depth == 16 else "RGBA"  # noqa: PLR2004 - bits
+            advice = f'use Image(codec="{self.codec}", mode="{mode}"), or convert it to "RGB"'
             return "an alpha channel", advice
-        if header.channels != _GRAY and self.mode == "L":
+        if header.channels != _GRAY and self._channels == _GRAY:
             return (
                 "three channels",
                 "use mode=None, or convert it: PIL.Image.open(path).convert('L')",
@@ -231,53 +275,23 @@ class Image(SampleType):
             array = to_array(sample)
         except ValueError as error:
             raise shape_mismatch(place, position, describe_value(sample)) from error
-        channels = _CHANNELS[self.mode]
-        if array.ndim == _PLANE_NDIM and channels == 1:
+        channels = self._channels
+        if array.ndim == _PLANE_NDIM and channels == _GRAY:
             array = array[:, :, None]
         if array.ndim != _PICTURE_NDIM or array.shape[2] != channels:
             hint = 'for gray pictures use mode="L"' if array.ndim == _PLANE_NDIM else ""
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
-        if 0 in array.shape or (self.codec == "jpeg" and max(array.shape) > _JPEG_MAX_SIDE):
-            sides = f"1 … {_JPEG_MAX_SIDE:,}" if self.codec == "jpeg" else "1 and more"
+        limit = self._codec.max_side
+        if 0 in array.shape or (limit is not None and max(array.shape) > limit):
+            sides = "1 and more" if limit is None else f"1 … {limit:,}"
             hint = f"the sides of a {self.codec} are {sides}"
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
-        return cast_array(array, _UINT8, place, lambda _: position)
-
-    def _encode(self, pixels: np.ndarray) -> bytes:
-        if self.codec == "jpeg":
-            import simplejpeg
-
-            gray = pixels.shape[2] == _GRAY
-            return simplejpeg.encode_jpeg(
-                pixels,
-                quality=_JPEG_QUALITY,
-                colorspace="GRAY" if gray else "RGB",
-                colorsubsampling="Gray" if gray else "444",
-            )
-        buffer = BytesIO()
-        plain = pixels[:, :, 0] if pixels.shape[2] == _GRAY else pixels
-        _pillow("writing").fromarray(plain).save(buffer, "PNG")
-        return buffer.getvalue()
-
-    def _decode_jpeg(self, sample: Buffer, pixels: np.ndarray) -> None:
-        import simplejpeg
-
-        colorspace = "GRAY" if self.mode == "L" else "RGB"
-        decoded = simplejpeg.decode_jpeg(sample, colorspace=colorspace, buffer=pixels)
-        if decoded.shape != pixels.shape:
-            raise ValueError(f"it is {decoded.shape}, recorded as {pixels.shape}")
-
-    def _decode_png(self, sample: Buffer, pixels: np.ndarray) -> None:
-        with _pillow("reading").open(BytesIO(sample), formats=["PNG"]) as picture:
-            if picture.size != (pixels.shape[1], pixels.shape[0]):
-                raise ValueError(f"it is {picture.size}, recorded as {pixels.shape}")
-            decoded = np.asarray(picture.convert(self.mode or "RGB"))
-        pixels[:] = decoded.reshape(pixels.shape)
+        return cast_array(array, self.dtype, place, lambda _: position)
 
     def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:
         return CorruptSampleError(
             f"row {row} of {tensor!r} ({len(sample):,} bytes) is not a whole "
-            f"{self.codec.upper()}: {reason}"
+            f"{self._codec.format}: {reason}"
             "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
             "on_error='skip'; to find all: ds.check(full=False, decode=True)",
             tensor=tensor,
@@ -287,9 +301,5 @@ class Image(SampleType):
         )
 
 
-def _pillow(doing: str) -> Any:
-    try:
-        import PIL.Image
-    except ImportError as error:
-        raise missing_extra(f"{doing} PNG images", "media") from error
-    return PIL.Image
+def _depth_of(mode: str | None) -> int:
+    return 16 if mode is not None and mode.endswith("16") else 8

@@ -14,13 +14,16 @@ Numbers are big-endian. Damage that these bytes show raises ValueError with the 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tensorlake.types.picture_header import ImageHeader
+from tensorlake.types.tiff_header import exif_orientation
 
 if TYPE_CHECKING:
     from tensorlake.types.column import Buffer
 
-__all__ = ["ImageHeader", "image_format", "parse_jpeg_header", "parse_png_header"]
+__all__ = ["image_format", "parse_jpeg_header", "parse_png_header"]
 
 _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),
@@ -31,7 +34,9 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"II*\x00", 0, "TIFF"),
     (b"MM\x00*", 0, "TIFF"),
     (b"\x00\x00\x00\x0cjP  ", 0, "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", 0, "JPEG 2000"),
     (b"ftypavif", 4, "AVIF"),
+    (b"ftypavis", 4, "AVIF"),
     (b"ftypheic", 4, "HEIC"),
     (b"DICM", 128, "DICOM"),
     (b"%PDF", 0, "PDF"),
@@ -39,7 +44,8 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
 
 # Markers that stand alone, without a length: TEM, RST0–7.
 _STANDALONE = frozenset((0x01, *range(0xD0, 0xD8)))
-_MARKER, _SOS, _EOI = 0xFF, 0xDA, 0xD9
+_MARKER, _SOS, _EOI, _APP1 = 0xFF, 0xDA, 0xD9, 0xE1
+_EXIF = b"Exif\x00\x00"
 _LENGTH_NBYTES = 2  # a segment's length counts itself
 _FRAME_NBYTES = 6  # and three for each component
 _JPEG_DEPTH = 8
@@ -54,23 +60,6 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by colour type; 3 is a palette
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PNG_GRAY_ALPHA, _PNG_RGBA = 4, 6
 _IHDR_END = 8 + 8 + 13 + 4
-
-
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
-    """Size and channels of an encoded picture.
-
-    Attributes:
-        channels: Stored colour channels, alpha not counted: 1 gray, 3 colour, 4 CMYK.
-        depth: Bits of one channel of one pixel.
-    """
-
-    format: Literal["JPEG", "PNG"]
-    height: int
-    width: int
-    channels: int
-    depth: int
-    has_alpha: bool = False
 
 
 def image_format(data: Buffer) -> str | None:
@@ -96,6 +85,7 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
     if bytes(data[:2]) != b"\xff\xd8":
         raise ValueError("it does not begin with a JPEG's FF D8")
     header: ImageHeader | None = None
+    orientation = 1
     position, end = 2, len(data)
     while True:
         while (
@@ -123,10 +113,12 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
             if header is not None:
                 raise ValueError("it has two frame headers")
             header = _parse_frame(data[position + 2 : position + length])
+        if marker == _APP1 and bytes(data[position + 2 : position + 8]) == _EXIF:
+            orientation = exif_orientation(data[position + 8 : position + length])
         if marker == _SOS:
             if header is None:
                 raise ValueError("it has no frame header")
-            return header
+            return header if orientation == 1 else replace(header, orientation=orientation)
         position += length
 
 
@@ -151,8 +143,9 @@ def parse_png_header(data: Buffer) -> ImageHeader:
     ):
         raise ValueError(f"IHDR says {width}×{height}, depth {depth}, colour type {colour}")
     channels = {_PNG_GRAY_ALPHA: 1, _PNG_RGBA: 3}.get(colour, _PNG_CHANNELS[colour])
-    has_alpha = colour in (_PNG_GRAY_ALPHA, _PNG_RGBA) or _has_transparency(data)
-    return ImageHeader("PNG", height, width, channels, depth, has_alpha)
+    is_transparent, orientation = _parse_png_chunks(data)
+    has_alpha = colour in (_PNG_GRAY_ALPHA, _PNG_RGBA) or is_transparent
+    return ImageHeader("PNG", height, width, channels, depth, has_alpha, orientation)
 
 
 def _parse_frame(frame: Buffer) -> ImageHeader:
@@ -167,13 +160,16 @@ def _parse_frame(frame: Buffer) -> ImageHeader:
     return ImageHeader("JPEG", height, width, channels, depth)
 
 
-def _has_transparency(data: Buffer) -> bool:
-    """Whether a tRNS chunk stands before the pixels."""
-    position = _IHDR_END
+def _parse_png_chunks(data: Buffer) -> tuple[bool, int]:
+    """Whether a tRNS chunk stands before the pixels, and what an eXIf chunk there says."""
+    position, is_transparent, orientation = _IHDR_END, False, 1
     while position + 8 <= len(data):
         length = int.from_bytes(data[position : position + 4], "big")
         chunk = bytes(data[position + 4 : position + 8])
-        if chunk in (b"tRNS", b"IDAT"):
-            return chunk == b"tRNS"
+        if chunk == b"IDAT":
+            return is_transparent, orientation
+        if chunk == b"eXIf":
+            orientation = exif_orientation(data[position + 8 : position + 8 + length])
+        is_transparent = is_transparent or chunk == b"tRNS"
         position += 12 + length
     raise ValueError("data end before the picture begins")

@@ -80,6 +80,10 @@ class Uuid(SampleType):
         """Return the `uuid.UUID`."""
         return uuid.UUID(sample.decode())
 
+    def query_sample(self, sample: bytes) -> Any:
+        """Return the identifier's text."""
+        return sample.decode()
+
     def json_value(self, value: Any) -> Any:
         """Return the identifier's text."""
         shown = SampleType.json_value(self, value)
