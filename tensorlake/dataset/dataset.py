@@ -20,6 +20,7 @@ from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
+from tensorlake.dataset.steps import ColumnsStep
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
 from tensorlake.reading import Reader, Selection
@@ -59,7 +60,7 @@ class Dataset(Readable, Versioned, Maintained):
 
     def frozen(self) -> View:
         """What is shown now, as a View."""
-        return View(self.session, self.selection())
+        return View(self.session, self.selection(), steps=())
 
     def __getitem__(self, key: Any) -> Any:
         """Read as of now: a column follows the handle, rows and views stay at their version."""
@@ -309,4 +310,6 @@ class Dataset(Readable, Versioned, Maintained):
     def _with_columns(self, names: Sequence[str]) -> View:
         for name in names:
             self._column(name)
-        return View(self.session, self.selection().with_columns(tuple(names)))
+        chosen = tuple(names)
+        steps = (ColumnsStep(chosen),)
+        return View(self.session, self.selection().with_columns(chosen), steps=steps)

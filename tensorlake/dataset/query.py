@@ -18,6 +18,7 @@ from tensorlake import errors
 from tensorlake.dataset.column_source import SelectionSource
 from tensorlake.dataset.computed import Computed, take_all
 from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.view import View
 from tensorlake.errors import InvalidInputError
 
@@ -37,7 +38,8 @@ def run_query(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
     rows = rows.frozen()
     with engine_errors(rows):
         source = _source(rows)
-        return _view(rows, source, tql.compile_query(text, source.schema, params=params))
+        query = tql.compile_query(text, source.schema, params=params)
+        return _view(rows, source, query, params)
 
 
 def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
@@ -49,7 +51,7 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
         )
         source = _source(rows)
         query = tql.compile_query(tql.ast.Query(where=expr), source.schema, params=params)
-        return _view(rows, source, query)
+        return _view(rows, source, query, params)
 
 
 def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
@@ -73,9 +75,12 @@ def _source(rows: Readable) -> SelectionSource:
     return SelectionSource(selection, rows.session.reader(selection.snapshot))
 
 
-def _view(rows: Readable, source: SelectionSource, query: tql.CompiledQuery) -> View:
+def _view(
+    rows: View, source: SelectionSource, query: tql.CompiledQuery, params: Mapping[str, Any]
+) -> View:
     result = query.run(source)
     selection = rows.selection()
+    steps = None if rows.steps is None else (*rows.steps, QueryStep(query.text, dict(params)))
     computed = {
         name: Computed(query.columns[name], batch) for name, batch in result.columns.items()
     }
@@ -87,6 +92,7 @@ def _view(rows: Readable, source: SelectionSource, query: tql.CompiledQuery) -> 
             tql=query.text,
             explanation=query.explain(),
             has_rows=False,
+            steps=steps,
         )
     renamed = {new: old for new, old in result.passthrough.items() if new != old}
     if renamed:
@@ -104,6 +110,7 @@ def _view(rows: Readable, source: SelectionSource, query: tql.CompiledQuery) -> 
         computed={**take_all(inherited, result.rows), **computed},
         tql=query.text,
         explanation=query.explain(),
+        steps=steps,
     )
 
 

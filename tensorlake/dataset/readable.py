@@ -310,7 +310,6 @@ NEIGHBOURS_WORDS = {
             "split",
             "tensorflow",
             "upsert",
-            "views",
             "windows",
         ),
         "it comes in a later version",

@@ -7,7 +7,7 @@ a query computed. A view holds row numbers and computed values, never the data o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,11 @@ from tensorlake.dataset.computed import Computed, take_all
 from tensorlake.dataset.describe import view_repr
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
+from tensorlake.dataset.steps import ColumnsStep, Steps
 from tensorlake.reading import Selection
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.dataset import Dataset
 
 __all__ = ["View"]
 
@@ -29,6 +33,8 @@ class View(Readable):
 
     Attributes:
         tql: The query it came from, in canonical form; None when it was not a query.
+        steps: What led to it, to be done again; None where rows were chosen by hand.
+        name: The name it was saved under, if it was.
     """
 
     def __init__(
@@ -40,6 +46,8 @@ class View(Readable):
         tql: str | None = None,
         explanation: str | None = None,
         has_rows: bool = True,
+        steps: Steps | None = None,
+        name: str | None = None,
     ) -> None:
         self.session = session
         self._selection = selection
@@ -47,19 +55,15 @@ class View(Readable):
         self.tql = tql
         self._explanation = explanation
         self.has_rows = has_rows
+        self.steps = steps
+        self.name = name
 
     def __reduce__(self) -> tuple[Callable[..., View], tuple[Any, ...]]:
         from tensorlake.dataset.open import reopen_view
 
         selection = self._selection
-        made = {
-            "computed": self._computed,
-            "tql": self.tql,
-            "explanation": self._explanation,
-            "has_rows": self.has_rows,
-        }
         place = self.session.place(selection.snapshot)
-        return reopen_view, (place, selection.columns, selection.rows, made)
+        return reopen_view, (place, selection.columns, selection.rows, self._made())
 
     def selection(self) -> Selection:
         """The rows and columns; the same for ever."""
@@ -108,6 +112,81 @@ class View(Readable):
         """How the query was, or would be, evaluated."""
         return self._explanation or f"rows given directly: {len(self):,} of {self.version}"
 
+    def save(self, name: str, message: str = "") -> View:
+        """Name the rows, for good and for everyone: ``ds.views[name]`` opens the same view.
+
+        The name is of the tags': it is never used twice, and ``ds.delete_tag(name)`` gives the
+        view up. What it holds is kept from being collected.
+
+        Args:
+            name: The view's name.
+            message: What it is for.
+
+        Raises:
+            InvalidInputError: The name is taken, or the view has no rows of the dataset.
+            UncommittedChangesError: It shows staged changes.
+            SnapshotExpiredError: Its version was given up.
+        """
+        from tensorlake.dataset.saved_views import save
+
+        return save(self, name, message)
+
+    def rerun(self) -> View:
+        """Run what led to the view again, over the newest version of its branch.
+
+        Raises:
+            InvalidStateError: Rows were chosen by hand.
+            QueryError: The newest version lacks what the query names.
+        """
+        from tensorlake.dataset.saved_views import rerun
+
+        return rerun(self)
+
+    def materialize(
+        self,
+        url: str,
+        *,
+        message: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """Write a new dataset with these rows and columns, and open it.
+
+        Samples are taken as they are stored: no picture is encoded again. Rows get new ids.
+
+        Args:
+            url: Where the new dataset goes. Cut short, the same call begins again.
+            message: Of its first commit.
+            storage_options: Credentials and endpoint of the new one.
+
+        Raises:
+            InvalidInputError: There is a dataset with rows already.
+        """
+        from tensorlake.dataset.materializing import materialize
+
+        return materialize(self, url, message=message, storage_options=storage_options)
+
+    def with_name(self, name: str) -> View:
+        """Return the view as saved under a name."""
+        return self._with(name=name)
+
+    def with_computed(self, computed: Mapping[str, Computed]) -> View:
+        """Return the view with these computed columns."""
+        return self._with(computed=computed)
+
+    def _with(self, **changed: Any) -> View:
+        return View(self.session, self._selection, **(self._made() | changed))
+
+    def _made(self) -> dict[str, Any]:
+        """All but the rows: what else a view is made with."""
+        return {
+            "computed": self._computed,
+            "tql": self.tql,
+            "explanation": self._explanation,
+            "has_rows": self.has_rows,
+            "steps": self.steps,
+            "name": self.name,
+        }
+
     def _row(self, position: int) -> Any:
         if self.has_rows:
             return super()._row(position)
@@ -140,4 +219,5 @@ class View(Readable):
             computed={n: self._computed[n] for n in names if n in self._computed},
             tql=self.tql,
             has_rows=self.has_rows,
+            steps=None if self.steps is None else (*self.steps, ColumnsStep(tuple(names))),
         )

@@ -26,6 +26,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import (
+    PIN_PREFIX,
     Entry,
     decode_name,
     new_txid,
@@ -41,6 +42,7 @@ __all__ = [
     "Resolved",
     "Tag",
     "check_name",
+    "check_new_name",
     "commit_under",
     "create_tag",
     "delete_tag",
@@ -62,6 +64,7 @@ class Tag:
     digest: str
     txid: str
     expires: dt.datetime | None = None
+    is_view: bool = False  # it also has rows: see saved_views.py
 
     @property
     def version(self) -> str:
@@ -110,18 +113,22 @@ def _parse_tag(name: str, data: bytes, path: str) -> Tag | None:
         digest=str(body["digest_of"]),
         txid=str(body["txid"]),
         expires=None if expires is None else dt.datetime.fromisoformat(str(expires)),
+        is_view=body.get("rows") is not None,
     )
 
 
 async def list_tags(store: Store) -> dict[str, Tag]:
-    """Read every tag that was not deleted, by name. Pins are not tags of the user's."""
+    """Read every tag that was not deleted, by name, but those with rows: those are views.
+
+    Pins are not tags of the user's.
+    """
     tags: dict[str, Tag] = {}
     async for meta in store.list("tags/"):
         name = decode_name(meta.path.removeprefix("tags/").removesuffix(".json"))
         if name.startswith("pin-"):
             continue
         tag = await read_tag(store, name)
-        if tag is not None:
+        if tag is not None and not tag.is_view:
             tags[name] = tag
     return tags
 
@@ -135,13 +142,7 @@ async def create_tag(
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
         SnapshotExpiredError: The version was given up while the tag was made.
     """
-    name = check_name(name)
-    if name.startswith("pin-"):
-        message = f"tag {name!r}: names that start with 'pin-' are reserved; choose another"
-        raise InvalidInputError(message, tag=name)
-    if await BranchLog(store, name).entry(0) is not None:
-        message = f"{name!r} is a branch of {store.url!r}; choose another name for the tag"
-        raise InvalidInputError(message, tag=name)
+    name = await check_new_name(store, name)
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
     try:
         await store.put_if_absent(tag_path(name), tag.to_bytes())
@@ -149,7 +150,8 @@ async def create_tag(
         found = await read_tag(store, name)
         if found is None and isinstance(error, UnknownOutcomeError):
             raise
-        if found is None or (found.branch, found.seq) != (tag.branch, tag.seq):
+        same = (tag.branch, tag.seq, False)
+        if found is None or (found.branch, found.seq, found.is_view) != same:
             raise _taken(store, name, found) from None
         if found.txid != tag.txid:
             return found
@@ -177,8 +179,25 @@ def check_name(name: str) -> str:
     return normal_name(name)
 
 
+async def check_new_name(store: Store, name: str) -> str:
+    """Return the name of a new tag or saved view; refuse one that cannot be, or is a branch's.
+
+    Raises:
+        InvalidInputError: With the reason.
+    """
+    name = check_name(name)
+    if name.startswith(PIN_PREFIX):
+        message = f"tag {name!r}: names that start with {PIN_PREFIX!r} are reserved; choose another"
+        raise InvalidInputError(message, tag=name)
+    if await BranchLog(store, name).entry(0) is not None:
+        message = f"{name!r} is a branch of {store.url!r}; choose another name for the tag"
+        raise InvalidInputError(message, tag=name)
+    return name
+
+
 def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
     what = "was used and deleted" if found is None else f"is {found.version} already"
+    what = f"is a saved view of {found.version}" if found is not None and found.is_view else what
     return InvalidInputError(
         f"tag {name!r} of {store.url!r} {what}; tags do not move: choose another name",
         tag=name,
@@ -186,7 +205,10 @@ def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
 
 
 async def delete_tag(store: Store, name: str) -> None:
-    """Give up a tag. Its name stays used; the version stays readable while its branch has it."""
+    """Give up a tag, or a saved view.
+
+    Its name stays used; the version stays readable while its branch has it.
+    """
     tag = await read_tag(store, name)
     if tag is None:
         raise await _not_found(store, name)
@@ -224,6 +246,12 @@ async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
     tag = await read_tag(store, name)
     if tag is None:
         raise await _not_found(store, name)
+    if tag.is_view:
+        raise InvalidInputError(
+            f"{name!r} of {store.url!r} is a saved view, some rows of {tag.version}\n"
+            f"open it by tl.open(url).views[{name!r}], or all rows by version={tag.version!r}",
+            version=name,
+        )
     entry = await BranchLog(store, tag.branch).existing(tag.seq)
     if entry.digest != tag.digest:
         message = f"tag {name!r} cites {tag.version} with another digest; run tensorlake check"

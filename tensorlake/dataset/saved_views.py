@@ -1,0 +1,245 @@
+"""Saved views as users handle them: ``view.save(name)``, ``ds.views[name]``, ``view.rerun()``.
+
+A saved view is a name for rows of one version, in an order; opened, it is the same View, with the
+same rows, the same digest (so loaders resume over it) and, where a query led to it, the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake.dataset import versioning
+from tensorlake.dataset.column_source import SelectionSource
+from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.query import engine_errors, run_query
+from tensorlake.dataset.steps import ColumnsStep, QueryStep, steps_from_json, steps_to_json
+from tensorlake.dataset.view import View
+from tensorlake.dataset.words import plural
+from tensorlake.errors import (
+    InvalidInputError,
+    InvalidStateError,
+    ReadOnlyError,
+    UncommittedChangesError,
+)
+from tensorlake.format import Root, RowSegments, select_rows
+from tensorlake.reading import Selection, Snapshot
+from tensorlake.storage import runtime
+from tensorlake.versions import (
+    BranchLog,
+    SavedView,
+    list_views,
+    read_descriptor,
+    read_view,
+    save_view,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.readable import Readable
+    from tensorlake.dataset.session import Session
+
+__all__ = ["SavedViews", "rerun", "save"]
+
+Int64Array = npt.NDArray[np.int64]
+
+QUERY_SHOWN = 60
+
+
+def save(view: View, name: str, message: str) -> View:
+    """Give a view's rows a name; the view as it is opened by that name."""
+    selection = view.selection()
+    snapshot = selection.snapshot
+    snapshot.check_alive()
+    url = view.url
+    if snapshot.is_staged:
+        raise UncommittedChangesError(
+            f"the view {name!r} shows staged changes of {url!r}, which nobody else can read\n"
+            "commit them, then make the view again and save it"
+        )
+    if not view.has_rows:
+        raise InvalidInputError(
+            f"{name!r} would be of aggregates, which have no rows of {url!r} to save\n"
+            "save the rows that they are of, and query that view"
+        )
+    if view.computed and view.steps is None:
+        raise InvalidInputError(
+            f"{', '.join(map(repr, view.computed))} of the view {name!r} was computed by a query,"
+            " and rows were then chosen by hand; only both by queries can be saved\n"
+            "choose rows in the query (WHERE, LIMIT), or leave the column out: view[[…]].save(name)"
+        )
+    if view.session.why_read_only is not None:
+        raise ReadOnlyError(
+            f"the view {name!r} is of a handle of {url!r} that cannot write:"
+            f" {view.session.why_read_only}\nopen it without, and save the view there"
+        )
+    store = view.session.store
+    branch, _, number = snapshot.version.rpartition("@")
+    entry = runtime.run(BranchLog(store, branch).existing(int(number)))
+    descriptor = runtime.run(read_descriptor(store))
+    assert descriptor is not None  # the dataset is open
+    saved = save_view(
+        store,
+        snapshot.packs,
+        SavedView(
+            name=name,
+            branch=branch,
+            seq=entry.seq,
+            digest=entry.digest,
+            rows=Root.of(RowSegments.empty()),
+            columns=(*selection.columns, *view.computed),
+            selection=selection.digest,
+            query=None if view.steps is None else tuple(steps_to_json(view.steps)),
+            message=message,
+        ),
+        _segments(selection),
+        entry=entry,
+        grace_s=descriptor.grace_s,
+    )
+    return view.with_name(saved.name)
+
+
+class SavedViews(Mapping[str, View]):
+    """The saved views of a dataset, by name; opening one costs nothing of the others.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-views", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> _ = ds.query("WHERE x > 1").save("large")
+        >>> ds.views["large"]["x"][:]
+        array([2, 3])
+        >>> ds.views
+        1 view of 'memory://doc-views'
+          large  2 rows  main@1  WHERE x > 1
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getitem__(self, name: str) -> View:
+        saved = runtime.run(read_view(self._session.store, name))
+        return _opened(self._session, saved)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        found = sorted(self._all().items())
+        cells = [
+            (name, plural(one.rows.rows, "row"), one.version, _shown(one)) for name, one in found
+        ]
+        widths = [max((len(row[at]) for row in cells), default=0) for at in range(3)]
+        lines = [
+            "  ".join(
+                [*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]
+            )
+            for row in cells
+        ]
+        head = f"{plural(len(found), 'view')} of {self._session.store.url!r}"
+        return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
+
+    def _all(self) -> dict[str, SavedView]:
+        return runtime.run(list_views(self._session.store))
+
+
+def rerun(view: View) -> View:
+    """Do again over the newest version of the view's branch what led to the view."""
+    if view.steps is None:
+        raise InvalidStateError(
+            f"rows of this view of {view.url!r} {view.version} were chosen by hand, which means"
+            " nothing in another version\nonly a view that queries led to can be run again"
+        )
+    session = versioning.at(view.session, view.session.branch)
+    here: Readable = View(session, _everything(session.committed), steps=())
+    for step in view.steps:
+        match step:
+            case QueryStep(tql=text, params=params):
+                here = run_query(here, text, params)
+            case ColumnsStep(names=names):
+                here = here[list(names)]
+    return here.frozen()
+
+
+def _segments(selection: Selection) -> RowSegments:
+    snapshot = selection.snapshot
+    if selection.rows is None:
+        return runtime.run(table_of(snapshot.state.rows, snapshot.packs.pages))
+    return select_rows(selection.physical(selection.all_positions()))
+
+
+def _opened(session: Session, saved: SavedView) -> View:
+    there = versioning.at(session, saved.version)
+    snapshot = there.committed
+    if snapshot.digest != saved.digest:
+        raise InvalidStateError(
+            f"the view {saved.name!r} of {session.store.url!r} cites {saved.version} with another"
+            " digest\nrun tensorlake check",
+            view=saved.name,
+        )
+    columns = tuple(name for name in saved.columns if name in snapshot.schema)
+    selection = Selection(snapshot, columns)
+    if (selection.digest, selection.num_rows) != (saved.selection, saved.rows.rows):
+        segments = runtime.run(table_of(saved.rows, snapshot.packs.pages))
+        parts = [segments.expand(entry) for entry in range(len(segments))]
+        physical = np.concatenate([*parts, np.empty(0, np.int64)])
+        selection = Selection(snapshot, columns, snapshot.rows_of(physical))
+    steps = None
+    if saved.query is not None:
+        steps = steps_from_json(saved.query, where=f"the view {saved.name!r}")
+    last = next((s for s in reversed(steps or ()) if isinstance(s, QueryStep)), None)
+    computed = [name for name in saved.columns if name not in snapshot.schema]
+    view = View(
+        there,
+        selection,
+        tql=None if last is None else last.tql,
+        explanation=_explanation(saved),
+        steps=steps,
+        name=saved.name,
+    )
+    if computed and last is not None:
+        view = view.with_computed(_computed(view, last, computed))
+    return view
+
+
+def _computed(view: View, step: QueryStep, names: list[str]) -> dict[str, Computed]:
+    """Compute a query's columns again, for the rows that were saved."""
+    snapshot = view.selection().snapshot
+    with engine_errors(view):
+        whole = SelectionSource(_everything(snapshot), view.reader())
+        query = tql.compile_query(step.tql, whole.schema, params=step.params)
+        return {
+            name: Computed(query.columns[name], query.evaluate(whole, name, view.rows))
+            for name in names
+        }
+
+
+def _everything(snapshot: Snapshot) -> Selection:
+    return Selection(snapshot, tuple(spec.name for spec in snapshot.schema.tensors))
+
+
+def _explanation(saved: SavedView) -> str:
+    lines = [
+        f"saved view {saved.name!r}: {plural(saved.rows.rows, 'row')} of {saved.version}, kept",
+        f"saved by {saved.author}" + (f": {saved.message}" if saved.message else ""),
+    ]
+    if saved.query is None:
+        lines.append("rows were chosen by hand")
+    lines += [str(step.get("tql", step.get("columns"))) for step in saved.query or ()]
+    return "\n".join(lines)
+
+
+def _shown(saved: SavedView) -> str:
+    if saved.message:
+        return saved.message
+    texts = [str(step["tql"]) for step in saved.query or () if "tql" in step]
+    text = " → ".join(texts).replace("\n", " ") if texts else "rows chosen by hand"
+    return text if len(text) <= QUERY_SHOWN else f"{text[:QUERY_SHOWN]}…"
