@@ -31,7 +31,6 @@ from tensorlake.format import (
     Root,
     RowIdRuns,
     RowSegments,
-    TensorSpec,
     delete_rows,
     rows_of,
     select_ranges,
@@ -39,7 +38,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import runtime
 from tensorlake.types import take
-from tensorlake.versions.axes import Matched, windows
+from tensorlake.versions.axes import windows
 from tensorlake.versions.bases import Version, contains, merge_bases, version_at
 from tensorlake.versions.commit import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
@@ -161,7 +160,7 @@ class _Merging:
         if refuse:
             self._refuse_conflicts(plan)
         own = {} if not refuse else _decided_cells(plan, self.request, stage)
-        building = _Building(plan, own, stage, pages)
+        building = _Building(plan, own, _cut(plan), stage, pages)
         return outcome, self._draft(ours, building.build, plan.changes)
 
     def _taking_over(self, ours: Version) -> Any:
@@ -231,11 +230,58 @@ def _decided_cells(
 
 
 @dataclass(frozen=True, slots=True)
+class _Cut:
+    """What one tensor takes over: edits of ours' rows, and the extents of the new ones."""
+
+    edits: tuple[Edit, ...]
+    new: Extents
+
+
+def _cut(plan: MergePlan) -> dict[str, _Cut]:
+    """Cut what is taken over out of theirs' indexes."""
+    return {
+        id_: _Cut(tuple(_taken(plan, tensor)), _new(plan, tensor))
+        for id_, tensor in plan.merged.tensors.items()
+    }
+
+
+def _taken(plan: MergePlan, tensor: MergedTensor) -> list[Edit]:
+    """Cells of ours that become theirs', stretches side by side as one edit."""
+    cells = plan.taken.get(tensor.spec.id)
+    if cells is None or not len(cells.one):
+        return []
+    starts, stops = cells.one, cells.one + cells.count
+    first = np.flatnonzero(np.concatenate(([True], starts[1:] != stops[:-1])))
+    borders = [*first.tolist(), len(starts)]
+    edits: list[Edit] = []
+    for begin, end in pairwise(borders):
+        source = cells.other[begin:end]
+        table = _of_theirs(plan, tensor, source, source + cells.count[begin:end])
+        edits.append((int(starts[begin]), int(stops[end - 1]), table))
+    return edits
+
+
+def _new(plan: MergePlan, tensor: MergedTensor) -> Extents:
+    if tensor.source == "ours":
+        return fill_extents(tensor.spec, plan.added_rows)
+    return _of_theirs(plan, tensor, *plan.added)
+
+
+def _of_theirs(
+    plan: MergePlan, tensor: MergedTensor, starts: Int64Array, stops: Int64Array
+) -> Extents:
+    """Theirs' extents of some of its rows, as the result reads them."""
+    cut = windows(plan.theirs.extents(tensor.spec.id), starts, stops)
+    return cut.with_read_as(tensor.numbers, codes=tensor.codes)
+
+
+@dataclass(frozen=True, slots=True)
 class _Building:
     """Applies a plan to ours' trees."""
 
     plan: MergePlan
     own: Mapping[str, list[Edit]]
+    cut: Mapping[str, _Cut]
     stage: PackStage
     pages: PageReader
 
@@ -278,43 +324,12 @@ class _Building:
             root = await tree.append(root, filled, self.pages, sink)
         else:
             root = plan.ours.version.state.roots[spec.id]
-        edits = [*self._taken(tensor), *self.own.get(spec.id, ())]
+        cut = self.cut[spec.id]
+        edits = [*cut.edits, *self.own.get(spec.id, ())]
         if edits:
             final = [
                 (start, stop, self.stage.with_final_ids(table))
                 for start, stop, table in sorted(edits, key=lambda edit: edit[0])
             ]
             root = await tree.replace(root, final, self.pages, sink)
-        return await tree.append(root, self._new(tensor, spec), self.pages, sink)
-
-    def _taken(self, tensor: MergedTensor) -> list[Edit]:
-        """Cells of ours that become theirs', stretches side by side as one edit."""
-        cells = self.plan.taken.get(tensor.spec.id)
-        if cells is None or not len(cells.one):
-            return []
-        starts, stops = cells.one, cells.one + cells.count
-        first = np.flatnonzero(np.concatenate(([True], starts[1:] != stops[:-1])))
-        borders = [*first.tolist(), len(starts)]
-        return [
-            (
-                int(starts[begin]),
-                int(stops[end - 1]),
-                self._of_theirs(tensor, *_part(cells, begin, end)),
-            )
-            for begin, end in pairwise(borders)
-        ]
-
-    def _new(self, tensor: MergedTensor, spec: TensorSpec) -> Extents:
-        if tensor.source == "ours":
-            return fill_extents(spec, self.plan.added_rows)
-        return self._of_theirs(tensor, *self.plan.added)
-
-    def _of_theirs(self, tensor: MergedTensor, starts: Int64Array, stops: Int64Array) -> Extents:
-        """Theirs' extents of some of its rows, as the result reads them."""
-        cut = windows(self.plan.theirs.extents(tensor.spec.id), starts, stops)
-        return cut.with_read_as(tensor.numbers, codes=tensor.codes)
-
-
-def _part(cells: Matched, begin: int, end: int) -> tuple[Int64Array, Int64Array]:
-    starts = cells.other[begin:end]
-    return starts, starts + cells.count[begin:end]
+        return await tree.append(root, cut.new, self.pages, sink)
