@@ -30,6 +30,9 @@ class JaxConverter:
         """Ask jax which process this is."""
         return jax.process_index(), jax.process_count()
 
+    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
+        """Compare nothing: jax has no store of its own for it."""
+
     def turn_and_turns(self) -> tuple[int, int]:
         """Return that this process makes every batch."""
         return 0, 1

@@ -59,6 +59,14 @@ class Converter(Protocol):
         """Return the rank and world size of this process, where nobody said them."""
         ...
 
+    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
+        """Compare with the other ranks what is about to be streamed.
+
+        Raises:
+            StateMismatchError: They would stream another order.
+        """
+        ...
+
     def turn_and_turns(self) -> tuple[int, int]:
         """Return which batches a worker process makes: turn, turn + turns, …; (0, 1) for all."""
         ...
@@ -83,8 +91,11 @@ class Loader:
         self._converter = converter
         self._remake = remake
         rank, world_size = converter.rank_and_world()
+        self._agrees = True  # with the other ranks, or there is nobody to ask
         if arguments.world_size is not None or arguments.rank is not None:
             rank, world_size = arguments.rank or 0, arguments.world_size or 1
+        else:
+            self._agrees = world_size == 1
         self._sharding = Sharding(
             rank,
             world_size,
@@ -109,6 +120,7 @@ class Loader:
         self._refuse_while_live("a second iterator")
         if not self._is_fresh and not self._rows.is_endless:
             self._start_epoch(self._epoch + 1)
+        self._agree()
         self._is_fresh = False
         iterator = BatchIterator(
             self._open_pass(),
@@ -353,6 +365,18 @@ class Loader:
         sharding, places = self._sharding, self._rows.num_places
         numbers = range(*self._turns(sharding.num_batches(places, start)))
         return (sharding.share(number, places, start) for number in numbers)
+
+    def _agree(self) -> None:
+        if self._agrees:
+            return
+        plan = self.state_dict() | {
+            "world_size": self._sharding.world_size,
+            "global_batch_size": self._sharding.global_batch_size,
+            "drop_last": self._sharding.drop_last,
+        }
+        what = f"{self._rows.selection.snapshot.url} {','.join(one.name for one in self._columns)}"
+        self._converter.agree(what, plan, timeout_s=self._arguments.timeout)
+        self._agrees = True
 
     def _num_places(self, what: str) -> int:
         if self._rows.is_endless:

@@ -20,6 +20,9 @@ class NumpyConverter:
         """Return the only rank there is."""
         return 0, 1
 
+    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
+        """Compare nothing: no ranks are known to this framework that could disagree."""
+
     def turn_and_turns(self) -> tuple[int, int]:
         """Return that this process makes every batch."""
         return 0, 1

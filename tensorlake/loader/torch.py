@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tensorlake.loader.agreement import compare_with_rank_0
 from tensorlake.loader.loader import Loader
 
 __all__ = ["TorchConverter", "TorchLoader"]
@@ -40,6 +41,16 @@ class TorchConverter:
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
         return 0, 1
+
+    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
+        """Compare what is about to be streamed with rank 0, where torch.distributed is in use."""
+        distributed = torch.distributed
+        is_in_use = distributed.is_available() and distributed.is_initialized()
+        if is_in_use and get_worker_info() is None:  # a forked worker must not use the store
+            # the store that the process group was made with has no public name
+            store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            rank = distributed.get_rank()
+            compare_with_rank_0(store, what=what, rank=rank, plan=plan, timeout_s=timeout_s)
 
     def turn_and_turns(self) -> tuple[int, int]:
         """Ask the DataLoader which of its workers this is."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 
 import numpy as np
 import pytest
 
 import tensorlake as tl
-from tests.unit.loader.conftest import ROWS, fill_pets
+from tests.unit.loader.conftest import fill_pets
 
 torch = pytest.importorskip("torch")
 
@@ -98,36 +97,6 @@ def test_dataloader_workers_divide_the_batches_among_them(pets, workers):
     assert len(stock) == len(expected)
     assert sorted(seen) == sorted(expected)
     assert seen == expected  # worker i makes batches i, i + k, …, and they are asked in turn
-
-
-def _one_rank(url, rank, world, address, results):
-    torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
-    with tl.open(url) as dataset:
-        loader = dataset.torch(batch_size=10, shuffle=True, seed=1, columns=["_row"])
-        rows = [batch["_row"].tolist() for batch in loader]
-    results.put((rank, rows, loader.state_dict()))
-    torch.distributed.destroy_process_group()
-
-
-def test_rank_and_world_come_from_torch_distributed(pets, tmp_path):
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    address = f"file://{tmp_path / 'rendezvous'}"
-    processes = [
-        context.Process(target=_one_rank, args=(pets.url, rank, 2, address, results))
-        for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
-    answers = sorted(results.get(timeout=120) for _ in processes)
-    for process in processes:
-        process.join(60)
-
-    (_, first, state), (_, second, same_state) = answers
-    assert len(first) == len(second) == 3
-    rows = [row for batch in first + second for row in batch]
-    assert sorted(rows) == list(range(ROWS))
-    assert state == same_state
 
 
 def test_resize_agrees_with_torchvisions_definition(pets):

@@ -1,0 +1,124 @@
+"""Ranks of torch.distributed: real processes over gloo, a model in DDP, then another world."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+import warnings
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import StateMismatchError, StorageTimeoutError
+from tests.unit.loader.conftest import ROWS, fill_pets
+
+torch = pytest.importorskip("torch")
+
+SEED = 5
+JOIN_S = 120
+READ = {"shuffle": True, "seed": SEED, "columns": ["tokens", "_row"]}
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    with fill_pets(str(tmp_path_factory.mktemp("pets") / "pets.tl")) as dataset:
+        yield dataset
+
+
+def run_world(size, work, tmp_path, *arguments):
+    """Run a function in so many ranks; return their answers, by rank."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    address = f"file://{tmp_path / f'rendezvous-{size}'}"
+    ranks = [
+        context.Process(target=_rank, args=(work, rank, size, address, results, arguments))
+        for rank in range(size)
+    ]
+    for process in ranks:
+        process.start()
+    answers = dict(results.get(timeout=JOIN_S) for _ in ranks)
+    for process in ranks:
+        process.join(JOIN_S)
+    failures = [answer for answer in answers.values() if isinstance(answer, str)]
+    assert not failures, failures[0]
+    return [answers[rank] for rank in range(size)]
+
+
+def _rank(work, rank, size, address, results, arguments):
+    warnings.simplefilter("ignore")  # torch's own, about its own
+    torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=size)
+    try:
+        results.put((rank, work(rank, *arguments)))
+    except BaseException:  # noqa: BLE001 - the parent shows it
+        results.put((rank, traceback.format_exc()))
+    torch.distributed.destroy_process_group()
+
+
+def _train_three_steps(rank, url):
+    """Train a model in DDP on three global batches of twelve rows; say what was seen."""
+    with tl.open(url) as dataset:
+        loader = dataset.torch(global_batch_size=12, **READ)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 1))
+        seen = []
+        for step, batch in enumerate(loader):
+            seen.append(batch["_row"].tolist())
+            loss = model(batch["tokens"].float()).square().mean()
+            loss.backward()
+            if step == 2:
+                break
+        gradient = model.module.weight.grad.sum().item()
+        return seen, loader.state_dict(), gradient, _disagree(rank, url)
+
+
+def _disagree(rank, url):
+    """Read an older version on the last rank, then start a loader on it alone."""
+    last = torch.distributed.get_world_size() - 1
+    with tl.open(url, version="main@2" if rank == last else None) as dataset:
+        found = []
+        try:
+            next(iter(dataset.torch(global_batch_size=12, **READ)))
+        except StateMismatchError as error:
+            found.append(str(error))
+        if rank == last:
+            alone = dataset.torch(global_batch_size=12, columns=["label"], timeout=0.05)
+            try:
+                next(iter(alone))
+            except StorageTimeoutError as error:
+                found.append(str(error))
+            told = dataset.torch(batch_size=12, columns=["label"], rank=0, world_size=1)
+            found.append(len(next(iter(told))["label"]))
+        return found
+
+
+def _finish_epoch(rank, url, state):
+    with tl.open(url) as dataset:
+        loader = dataset.torch(global_batch_size=10, **READ)
+        loader.load_state_dict(state)
+        return [batch["_row"].tolist() for batch in loader], loader.state_dict()
+
+
+def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_path):
+    (whole,) = pets.loader(batch_size=ROWS, shuffle=True, seed=SEED, columns=["_row"])
+    expected = whole["_row"].tolist()
+
+    three = run_world(3, _train_three_steps, tmp_path, pets.url)
+    two = run_world(2, _finish_epoch, tmp_path, pets.url, three[0][1])
+
+    seen = [rows for step in range(3) for rank in three for rows in rank[0][step]]
+    assert seen == expected[:36]
+    assert three[0][1] == three[1][1] == three[2][1]
+    assert len({rank[2] for rank in three}) == 1  # DDP: all ranks have the same gradient
+    rest = [row for step in range(3) for rank in two for row in rank[0][step]]
+    assert seen + rest == expected
+    assert two[0][1] == two[1][1]
+    assert (two[0][1]["epoch"], two[0][1]["position"]) == (1, 0)
+
+    first, second, last = (rank[3] for rank in three)
+    assert first == second == []  # rank 0 is who the others are compared with
+    mismatch, alone, rows = last
+    assert "rank 2 would stream another order than rank 0" in mismatch
+    assert "version  rank 0 'main@3', rank 2 'main@2'" in mismatch
+    assert "rank 0 did not start" in alone
+    assert rows == 12
+    assert np.unique(expected).size == ROWS
