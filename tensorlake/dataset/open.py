@@ -22,6 +22,7 @@ from tensorlake.errors import (
     SchemaError,
     TensorlakeError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR, Descriptor, Schema
 from tensorlake.reading import Selection
@@ -144,6 +145,15 @@ def reopen(place: Place) -> Dataset:
     """Open what a pickled handle stood for; credentials come from the environment."""
     store = _open_store(place.url, place.options)
     entry = runtime.run(BranchLog(store, place.branch).existing(place.number))
+    if entry.digest != place.digest:
+        version = f"{place.branch}@{place.number}"
+        raise VersionNotFoundError(
+            f"{place.url!r} has another {version} than the one that was pickled: the dataset was"
+            " deleted and created again\nopen it anew: tl.open(url)",
+            version=version,
+            expected=place.digest,
+            actual=entry.digest,
+        )
     resolved = Resolved(place.branch, entry, is_writable=place.is_writable, name=place.name)
     return _open(store, resolved, options=place.options, read_only=place.is_read_only)
 

@@ -110,7 +110,7 @@ def _refuse_staged(session: Session, call: str) -> None:
 
 
 def _version(session: Session, version: str) -> Version:
-    resolved = runtime.run(resolve(session.store, version))
+    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
     return runtime.run(version_at(session.store, resolved.branch, resolved.entry, session.packs))
 
 

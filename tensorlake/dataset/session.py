@@ -48,6 +48,7 @@ class Place:
     url: str
     branch: str
     number: int
+    digest: str
     name: str
     is_writable: bool
     is_read_only: bool
@@ -149,6 +150,7 @@ class Session:
             url=self.store.url,
             branch=branch,
             number=int(number),
+            digest=snapshot.digest,
             name=self.name,
             is_writable=self.is_writable,
             is_read_only=self.why_read_only is not None,

@@ -34,7 +34,10 @@ class Versioned:
         return versioning.log(self.session, limit)
 
     def at(self, version: str | dt.datetime) -> Self:
-        """Open another version as a new handle: a branch is writable, a commit or tag is not."""
+        """Open another version as a new handle: a branch is writable, a commit or tag is not.
+
+        A time is looked for among the commits of this handle's branch.
+        """
         return type(self)(versioning.at(self.session, version))
 
     def branch(self, name: str, at: str | dt.datetime | None = None) -> Self:

@@ -36,7 +36,7 @@ def log(session: Session, limit: int | None) -> Log:
 
 def at(session: Session, version: str | dt.datetime) -> Session:
     """Open another version of the same dataset."""
-    resolved = runtime.run(resolve(session.store, version))
+    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
     return Session(
         session.store,
         resolved,
@@ -96,7 +96,7 @@ def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, En
     if version is None:
         under = runtime.run(commit_under(session.store, session.branch, session.head))
         return session.branch, under
-    resolved = runtime.run(resolve(session.store, version))
+    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
     under = runtime.run(commit_under(session.store, resolved.branch, resolved.entry))
     return resolved.branch, under
 

@@ -220,14 +220,24 @@ async def _withdraw(store: Store, tag: Tag) -> None:
     await store.put(tag_path(tag.name), seal(body))
 
 
-async def resolve(store: Store, version: str | dt.datetime | None) -> Resolved:
+async def resolve(
+    store: Store, version: str | dt.datetime | None, *, branch: str = MAIN
+) -> Resolved:
     """Find the entry that a version text, or a time, means.
+
+    Args:
+        store: The dataset's store.
+        version: ``branch``, ``branch@number``, a tag, or an aware datetime; None is ``main``.
+        branch: Whose commits a time is looked for in.
 
     Raises:
         VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
+        InvalidInputError: It is something else, or a saved view.
     """
     if isinstance(version, dt.datetime):
-        return await _at_time(store, version)
+        return await _at_time(store, version, branch)
+    if version is not None and not isinstance(version, str):
+        raise _no_version(version, branch)
     name = MAIN if version is None else normal_name(version)
     branch, at, number = name.rpartition("@")
     if at and number.isascii() and number.isdigit():
@@ -266,30 +276,54 @@ async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
     return entry
 
 
-async def _at_time(store: Store, when: dt.datetime) -> Resolved:
+def _no_version(version: object, branch: str) -> InvalidInputError:
+    """What else people give: a number, which is one of a branch, or a day without a time."""
+    number = getattr(version, "__index__", None)
+    hint = (
+        f"a commit has the number of its branch: version='{branch}@{int(number())}'"
+        if number is not None and not isinstance(version, bool)
+        else "give a branch, a commit 'main@12', a tag, or an aware datetime"
+    )
+    return InvalidInputError(
+        f"version={version!r} is {type(version).__name__}, which names no version\n{hint}",
+        version=version,
+    )
+
+
+async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
     if when.tzinfo is None:
         message = (
             f"version {when.isoformat()!r} has no time zone; give an aware datetime,"
             " such as datetime.now(datetime.timezone.utc)"
         )
         raise InvalidInputError(message, version=when)
-    log = BranchLog(store, MAIN)
+    log = BranchLog(store, branch)
     head = await log.head()
+    if head is None or not head.has_body:
+        raise await _not_found(store, branch)
     first = await log.existing(0)
+    while not first.has_body:  # the beginning of a branch, and fences on it
+        first = await log.existing(first.seq + 1)
     at = microseconds(when)
-    if head is None or first.time > at:
-        message = (
-            f"{store.url!r} has nothing as old as {when.isoformat()}: its first commit is of"
-            f" {time_of(first).isoformat()}"
+    if first.time > at:
+        source = next((parent for parent in first.parents if parent.branch != branch), None)
+        raise VersionNotFoundError(
+            f"branch {branch!r} of {store.url!r} has nothing as old as {when.isoformat()}:"
+            f" its first commit, {branch}@{first.seq}, is of {time_of(first).isoformat()}\n"
+            + (
+                "give a later time, see ds.log()"
+                if source is None
+                else f"before that it was {source.branch!r}: ds.at({source.branch!r}).at(time)"
+            ),
+            version=when,
         )
-        raise VersionNotFoundError(message, version=when)
     low, high = first, head
     while high.seq - low.seq > 1:
         middle = await log.existing((low.seq + high.seq) // 2)
         low, high = (middle, high) if middle.time <= at else (low, middle)
     found = high if high.time <= at else low
-    under = await commit_under(store, MAIN, found)
-    return Resolved(MAIN, under, is_writable=False, name=f"{MAIN}@{found.seq}")
+    under = await commit_under(store, branch, found)
+    return Resolved(branch, under, is_writable=False, name=f"{branch}@{under.seq}")
 
 
 async def _not_found(store: Store, name: str) -> NotFoundError:
@@ -301,8 +335,13 @@ async def _not_found(store: Store, name: str) -> NotFoundError:
             dataset=store.url,
         )
     known = [*branches, *await list_tags(store)]
-    near = difflib.get_close_matches(name.partition("@")[0], known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near and near[0] != name.partition("@")[0] else ""
+    branch, at, _ = name.rpartition("@")
+    near = difflib.get_close_matches(branch if at else name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near and near[0] != branch else ""
+    if at and branch in branches and (head := await BranchLog(store, branch).head()) is not None:
+        hint = f"the newest of {branch!r} is {branch}@{head.seq}; "
+    elif not at and name.isascii() and name.isdigit():
+        hint = f"did you mean {f'{MAIN}@{name}'!r}? "
     return VersionNotFoundError(
         f"{store.url!r} has no branch, tag or commit {name!r}\n"
         f"{hint}branches: {', '.join(branches)}; tags:"
