@@ -21,6 +21,7 @@ from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.steps import ColumnsStep
+from tensorlake.dataset.upserting import Upserted, upsert
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
 from tensorlake.reading import Reader, Selection
@@ -120,13 +121,45 @@ class Dataset(Readable, Versioned, Maintained):
             here = self.frozen()
             return staging.delete(self.session, here.selection(), here.positions_named(rows))
 
-    def assign(self, name: str, rows: Any, values: Any) -> None:
-        """Stage values for rows of one tensor: what ``ds[name][rows] = values`` does."""
+    def assign(self, name: str, rows: Any, values: Any) -> int:
+        """Stage values for rows of one tensor: what ``ds[name][rows] = values`` does.
+
+        Returns:
+            How many rows got a value: rows of a View that are gone by now, and their values, are
+            left out.
+        """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             rows, values = [rows], [values]
         with self.session.lock:
+            if isinstance(rows, Readable):
+                return staging.assign_by_view(self.session, name, rows, self.selection(), values)
             positions = self._column(name).positions(rows)
-            staging.assign(self.session, name, positions, values)
+            return staging.assign(self.session, name, positions, values)
+
+    def upsert(self, rows: Any, on: str | Sequence[str]) -> Upserted:
+        """Stage rows by key: where it is known the row gets the values given, else it is appended.
+
+        Args:
+            rows: As for ``extend``; of known rows, tensors that are not named stay as they are.
+            on: The tensor, or tensors, whose value names a row.
+
+        Returns:
+            How many rows were updated, and how many appended.
+
+        Raises:
+            InvalidInputError: A key is NULL or NaN, given twice, or stands in several rows.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-upsert", {"id": "int64", "text": "str"})
+            >>> ds.extend({"id": [1, 2], "text": ["one", "two"]})
+            >>> ds.upsert({"id": [2, 3], "text": ["TWO", "three"]}, on="id")
+            Upserted(updated=1, appended=1)
+            >>> ds["text"][:]
+            ['one', 'TWO', 'three']
+            >>> ds.discard()
+        """
+        return upsert(self.session, rows, on)
 
     # Staging the schema
 

@@ -15,7 +15,13 @@ from tensorlake.format import find_rows, row_ids, txid_of
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
 
-__all__ = ["ids_of", "physical_of", "positions_by_row_id", "row_id_texts"]
+__all__ = [
+    "ids_of",
+    "matched_by_row_id",
+    "physical_of",
+    "positions_by_row_id",
+    "row_id_texts",
+]
 
 Int64Array = npt.NDArray[np.int64]
 RowIds = npt.NDArray[Any]
@@ -24,19 +30,31 @@ RowIds = npt.NDArray[Any]
 
 def positions_by_row_id(wanted: Selection, among: Selection) -> Int64Array:
     """Positions in ``among`` of the rows of ``wanted``, in its order; rows gone are left out."""
+    return matched_by_row_id(wanted, among)[0]
+
+
+def matched_by_row_id(wanted: Selection, among: Selection) -> tuple[Int64Array, Int64Array]:
+    """Find the rows of ``wanted`` in ``among``.
+
+    Returns:
+        Positions in ``among``, and the positions in ``wanted`` of the rows they are; both in the
+        order of ``wanted``, rows that are gone left out.
+    """
     physical = wanted.physical(wanted.all_positions())
     found = physical_of(ids_of(wanted.snapshot, physical), among.snapshot)
     rows = np.full(len(found), -1, dtype=np.int64)
     known = found >= 0
     rows[known] = among.snapshot.rows_of(found[known])
-    rows = rows[rows >= 0]
+    kept = np.flatnonzero(rows >= 0)
+    rows = rows[kept]
     if among.rows is None or len(rows) == 0:
-        return rows
+        return rows, kept
     order = np.argsort(among.rows, kind="stable")
     at = np.searchsorted(among.rows, rows, sorter=order)
     is_inside = at < len(order)
-    at, rows = at[is_inside], rows[is_inside]
-    return order[at][among.rows[order[at]] == rows].astype(np.int64)
+    at, rows, kept = at[is_inside], rows[is_inside], kept[is_inside]
+    is_there = among.rows[order[at]] == rows
+    return order[at][is_there].astype(np.int64), kept[is_there]
 
 
 def ids_of(snapshot: Snapshot, physical: Int64Array) -> RowIds:

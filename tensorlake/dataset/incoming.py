@@ -6,6 +6,7 @@ of any of these. Nothing is converted here but the outer shape; each tensor's ty
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,9 +21,17 @@ from tensorlake.errors import (
     missing_extra,
 )
 from tensorlake.format import Schema, TensorSpec
-from tensorlake.types import Column, EncodedColumn
+from tensorlake.types import Column, EncodedColumn, Json, Ragged, SampleType
 
-__all__ = ["Batch", "batches", "convert_batch", "owned"]
+__all__ = [
+    "Batch",
+    "batches",
+    "convert_batch",
+    "convert_columns",
+    "holds_columns",
+    "missing_tensor",
+    "owned",
+]
 
 Batch = Mapping[str, Any]
 """Samples by tensor name: sequences, arrays or columns of equal length."""
@@ -31,7 +40,7 @@ ROWS_A_BATCH = 1024
 """Rows taken from an iterator of rows at once: enough for whole-column conversion to pay."""
 
 
-def batches(data: Any, *, call: str) -> Iterator[Batch]:
+def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
     """Bring what a user gives to batches of columns.
 
     Raises:
@@ -53,32 +62,82 @@ def batches(data: Any, *, call: str) -> Iterator[Batch]:
             actual=type(data).__name__,
         )
     else:
-        yield from _from_items(data, call=call)
+        yield from _from_items(data, schema=schema, call=call)
 
 
-def _from_items(items: Iterable[Any], *, call: str) -> Iterator[Batch]:
+def _from_items(items: Iterable[Any], *, schema: Schema, call: str) -> Iterator[Batch]:
     rows: list[Mapping[str, Any]] = []
     row_start = 0
+    holds_rows: bool | None = None  # of the mappings that follow each other: all, or none
     for item in items:
-        if isinstance(item, Mapping) and _is_row(item):
-            rows.append(item)
-            if len(rows) == ROWS_A_BATCH:
-                yield _transposed(rows, row_start=row_start, call=call)
-                row_start += len(rows)
-                rows = []
-            continue
+        if isinstance(item, Mapping):
+            if holds_rows is None:
+                holds_rows = not holds_columns(item, schema)
+            if holds_rows:
+                rows.append(item)
+                if len(rows) == ROWS_A_BATCH:
+                    yield _transposed(rows, row_start=row_start, call=call)
+                    row_start += len(rows)
+                    rows = []
+                continue
+        else:
+            holds_rows = None
         if rows:
             yield _transposed(rows, row_start=row_start, call=call)
             row_start += len(rows)
             rows = []
-        yield from batches(item, call=call)
+        yield from batches(item, schema=schema, call=call)
     if rows:
         yield _transposed(rows, row_start=row_start, call=call)
 
 
-def _is_row(item: Mapping[str, Any]) -> bool:
-    """A list holds rows; an iterator may yield rows or whole columns: those are stored ones."""
-    return not all(isinstance(value, StoredColumn) for value in item.values())
+def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
+    """Whether a mapping among others is columns rather than one row: the schema tells.
+
+    A value that is one sample of its tensor says "row", a sequence of samples "columns"; the first
+    value that can only be one of them decides. Where none can (JSON values, empty lists) it is a
+    row, which is what most mappings among others are.
+    """
+    for name, value in item.items():
+        if isinstance(value, StoredColumn):
+            return True
+        if name in schema:
+            found = _is_column(value, schema[name].type)
+            if found is not None:
+                return found
+    return False
+
+
+def _is_column(value: Any, sample_type: SampleType) -> bool | None:
+    """Whether a value is samples (True) or one sample (False) of a type; None: either."""
+    if isinstance(value, Ragged) or hasattr(value, "__arrow_c_array__"):
+        return True
+    if value is None or isinstance(value, str | bytes | os.PathLike):
+        return False
+    if isinstance(sample_type, Json):
+        return None
+    ndim = len(sample_type.shape)
+    if sample_type.is_media:  # one sample is an array, a picture, bytes or a path; never a list
+        return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > ndim
+    depth = _depth(value)
+    if depth is None:
+        return None if ndim else True
+    return depth > ndim
+
+
+def _depth(value: Any) -> int | None:
+    """How many times a value can be indexed until a scalar comes; None where it is empty."""
+    if hasattr(value, "ndim"):
+        return int(value.ndim)
+    depth = 0
+    while isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        depth += 1
+        value = next((one for one in value if one is not None), value[0]) if len(value) else ()
+        if hasattr(value, "ndim"):
+            return depth + int(value.ndim)
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes) and not len(value):
+            return None
+    return depth
 
 
 def _transposed(rows: Sequence[Mapping[str, Any]], *, row_start: int, call: str) -> Batch:
@@ -128,6 +187,29 @@ def convert_batch(
     Raises:
         TensorlakeError: The first thing that does not fit; nothing is staged.
     """
+    lacking = [s for s in schema.tensors if s.name not in batch and not s.type.has_default]
+    if lacking and not batch:
+        raise missing_tensor(lacking[0], batch, call=call)
+    rows = _common_length(schema, batch, call=call)
+    return {
+        spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
+        for spec in schema.tensors
+    }, rows
+
+
+def convert_columns(
+    schema: Schema, batch: Batch, *, row_start: int, call: str
+) -> tuple[dict[str, Column], int]:
+    """As ``convert_batch``, but of the tensors that the batch names only."""
+    rows = _common_length(schema, batch, call=call)
+    return {
+        spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
+        for spec in schema.tensors
+        if spec.name in batch
+    }, rows
+
+
+def _common_length(schema: Schema, batch: Batch, *, call: str) -> int:
     for name in batch:
         schema[name]  # raises for a name that is no tensor
     lengths = {name: _length(name, samples, call=call) for name, samples in batch.items()}
@@ -138,19 +220,13 @@ def convert_batch(
             "give every column one value for each row; nothing was staged",
             actual=lengths,
         )
-    rows = next(iter(lengths.values()), 0)
-    if not batch and any(not spec.type.has_default for spec in schema.tensors):
-        raise _missing(next(s for s in schema.tensors if not s.type.has_default), batch, call=call)
-    return {
-        spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
-        for spec in schema.tensors
-    }, rows
+    return next(iter(lengths.values()), 0)
 
 
 def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call: str) -> Column:
     if spec.name not in batch:
         if not spec.type.has_default:
-            raise _missing(spec, batch, call=call)
+            raise missing_tensor(spec, batch, call=call)
         return spec.type.fill_column(spec.type.fill_value, rows)
     samples = batch[spec.name]
     if isinstance(samples, StoredColumn):
@@ -182,10 +258,11 @@ def _length(name: str, samples: Any, *, call: str) -> int:
     return int(length())
 
 
-def _missing(spec: TensorSpec, batch: Batch, *, call: str) -> MissingTensorError:
-    given = ", ".join(repr(name) for name in batch) or "nothing"
+def missing_tensor(spec: TensorSpec, given: Iterable[str], *, call: str) -> MissingTensorError:
+    """Say that rows lack a tensor that has no default."""
+    shown = ", ".join(repr(name) for name in given) or "nothing"
     return MissingTensorError(
-        f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {given}\n"
+        f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {shown}\n"
         f"give it, or make it optional: ds.alter_tensor({spec.name!r}, nullable=True)",
         tensor=spec.name,
     )

@@ -255,7 +255,7 @@ class Readable(ABC):
 
     # Not here
 
-    def assign(self, name: str, rows: Any, values: Any) -> None:
+    def assign(self, name: str, rows: Any, values: Any) -> int:
         """Refuse: only a Dataset takes values."""
         del rows, values
         raise self._cannot_write(f"ds[{name!r}][rows] = values")
@@ -309,7 +309,6 @@ NEIGHBOURS_WORDS = {
             "show",
             "split",
             "tensorflow",
-            "upsert",
             "windows",
         ),
         "it comes in a later version",

@@ -7,20 +7,25 @@ a savepoint is taken first and returned to on any error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.identity import matched_by_row_id
 from tensorlake.dataset.incoming import batches, convert_batch, owned
 from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
+from tensorlake.format import TensorSpec
 from tensorlake.reading import Selection
 from tensorlake.types import Column, take
 from tensorlake.versions import distinct
 
-__all__ = ["append", "assign", "delete", "extend"]
+if TYPE_CHECKING:
+    from tensorlake.dataset.readable import Readable
+
+__all__ = ["append", "assign", "assign_by_view", "delete", "extend", "stage_values"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -49,7 +54,7 @@ def extend(session: Session, data: Any) -> None:
         savepoint = transaction.savepoint()
         row_start = 0
         try:
-            for batch in batches(data, call="extend()"):
+            for batch in batches(data, schema=transaction.schema, call="extend()"):
                 columns, rows = convert_batch(
                     transaction.schema, batch, row_start=row_start, call="extend()"
                 )
@@ -61,12 +66,31 @@ def extend(session: Session, data: Any) -> None:
             raise
 
 
-def assign(session: Session, name: str, positions: Int64Array, values: Any) -> None:
-    """Stage values for rows (positions in what the handle sees) of one tensor."""
+def assign(
+    session: Session,
+    name: str,
+    positions: Int64Array,
+    values: Any,
+    *,
+    kept: Int64Array | None = None,
+    given: int | None = None,
+) -> int:
+    """Stage values for rows (positions in what the handle sees) of one tensor.
+
+    Args:
+        session: The handle's.
+        name: The tensor.
+        positions: The rows.
+        values: One for all rows named, or one for each.
+        kept: Where rows were named that are gone: which of those named the positions are.
+        given: Then, how many rows were named.
+
+    Returns:
+        How many rows got a value.
+    """
     with session.lock:
-        transaction = session.staging()
-        snapshot = session.snapshot()
-        spec = snapshot.spec(name)
+        session.staging()
+        spec = session.snapshot().spec(name)
         if len(distinct(positions)) < len(positions):
             raise InvalidInputError(
                 f"an assignment to {name!r} names rows more than once; which value should win?\n"
@@ -74,17 +98,34 @@ def assign(session: Session, name: str, positions: Int64Array, values: Any) -> N
                 tensor=name,
             )
         call = f"ds[{name!r}][rows] ="
-        column = _converted(session, name, values, len(positions), call=call)
-        physical = snapshot.physical(positions)
-        order = np.argsort(physical, kind="stable")
-        physical, column = physical[order], take(column, order)
-        if len(physical) == 0:
-            return
-        transaction = session.staging()
-        edits = edits_for(
-            session.reader(snapshot), transaction, spec, physical=physical, column=column
-        )
-        transaction.edit(spec, edits, physical)
+        count = len(positions) if given is None else given
+        column = _converted(session, name, values, count, call=call)
+        if kept is not None and len(kept) < count:
+            column = take(column, kept)
+        stage_values(session, spec, positions, column)
+        return len(positions)
+
+
+def assign_by_view(
+    session: Session, name: str, view: Readable, here: Selection, values: Any
+) -> int:
+    """Stage values for the rows of a view, by identity; rows that are gone are left out."""
+    named = view.selection()
+    positions, kept = matched_by_row_id(named, here)
+    return assign(session, name, positions, values, kept=kept, given=named.num_rows)
+
+
+def stage_values(session: Session, spec: TensorSpec, positions: Int64Array, column: Column) -> None:
+    """Stage checked values for rows (positions in what the handle sees, each once)."""
+    if len(positions) == 0:
+        return
+    snapshot = session.snapshot()
+    physical = snapshot.physical(positions)
+    order = np.argsort(physical, kind="stable")
+    physical, column = physical[order], take(column, order)
+    transaction = session.staging()
+    edits = edits_for(session.reader(snapshot), transaction, spec, physical=physical, column=column)
+    transaction.edit(spec, edits, physical)
 
 
 def _converted(session: Session, name: str, values: Any, rows: int, *, call: str) -> Column:

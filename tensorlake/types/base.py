@@ -316,6 +316,8 @@ class SampleType(ABC):
                 tensor=tensor,
                 row=first,
             )
+        if isinstance(column, UniformColumn) and np.ndim(null) == 0 and self.shape:
+            null = np.broadcast_to(null, column.values.shape[1:])  # one number for all elements
         filled = self.convert([null], tensor=tensor, call="read(null=)")
         return _with_value(column, filled)
 

@@ -1,0 +1,230 @@
+"""Upserting: rows whose key is known are updated, the others appended.
+
+Keys of the dataset and of the rows given become codes, one number a key whatever its columns are,
+and are matched by sorting: nothing loops over rows of numeric keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.incoming import Batch, batches, convert_columns, missing_tensor
+from tensorlake.dataset.session import Session
+from tensorlake.dataset.staging import stage_values
+from tensorlake.errors import InvalidInputError, MissingTensorError
+from tensorlake.format import Schema, TensorSpec
+from tensorlake.types import Bytes, Column, EncodedColumn, Text, UniformColumn, concat, take
+
+__all__ = ["Upserted", "upsert"]
+
+Int64Array = npt.NDArray[np.int64]
+
+CALL = "upsert()"
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """What an upsert staged.
+
+    Attributes:
+        updated: How many rows were known, and got the values given.
+        appended: How many rows are new.
+    """
+
+    updated: int
+    appended: int
+
+
+def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
+    """Stage rows by key; all of them or none."""
+    names = (on,) if isinstance(on, str) else tuple(on)
+    with session.lock:
+        transaction = session.staging()
+        schema = transaction.schema
+        keys = [_checked_key(schema[name]) for name in names]
+        if not keys:
+            raise InvalidInputError('upsert(on=[])\nname the key: on="id", or on=["site", "id"]')
+        columns, count = _gathered(data, schema)
+        for spec in keys:
+            if spec.id not in columns:
+                raise MissingTensorError(
+                    f"{CALL} lacks the key {spec.name!r} (on={[*names]!r})\ngive it for every row",
+                    tensor=spec.name,
+                )
+        known, given = _codes(session, keys, columns, count)
+        rows = _matches(session, names, keys, columns, known, given)
+        is_known = rows >= 0
+        update, append = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+        savepoint = transaction.savepoint()
+        try:
+            for spec in schema.tensors:
+                if spec.id in columns and spec not in keys:
+                    stage_values(session, spec, rows[update], take(columns[spec.id], update))
+            if len(append):
+                transaction.append(_whole_rows(schema, columns, append), len(append))
+        except BaseException:
+            transaction.roll_back(savepoint)
+            raise
+        return Upserted(updated=len(update), appended=len(append))
+
+
+def _checked_key(spec: TensorSpec) -> TensorSpec:
+    is_scalar = spec.type.layout == "uniform" and not spec.type.shape
+    if not is_scalar and not isinstance(spec.type, Text | Bytes):
+        raise InvalidInputError(
+            f"upsert(on={spec.name!r}): {spec.type.describe()} is no key\n"
+            "a key is a number, a bool, a class, a text or bytes, one a row",
+            tensor=spec.name,
+        )
+    return spec
+
+
+def _gathered(data: Any, schema: Schema) -> tuple[dict[str, Column], int]:
+    """All rows given, as one column for each tensor they name."""
+    parts: list[dict[str, Column]] = []
+    count = 0
+    for batch in batches(data, schema=schema, call=CALL):
+        columns, rows = convert_columns(schema, batch, row_start=count, call=CALL)
+        if rows and parts and columns.keys() != parts[0].keys():
+            raise _uneven(schema, parts[0], columns, count)
+        if rows:
+            parts.append(columns)
+        count += rows
+    if not parts:
+        return _no_rows(schema), 0
+    return {id_: concat([part[id_] for part in parts]) for id_ in parts[0]}, count
+
+
+def _no_rows(schema: Schema) -> dict[str, Column]:
+    nothing: Batch = {spec.name: [] for spec in schema.tensors}
+    return convert_columns(schema, nothing, row_start=0, call=CALL)[0]
+
+
+def _uneven(
+    schema: Schema, first: Mapping[str, Column], other: Mapping[str, Column], row: int
+) -> MissingTensorError:
+    differ = sorted(
+        spec.name for spec in schema.tensors if (spec.id in first) != (spec.id in other)
+    )
+    return MissingTensorError(
+        f"row {row} of {CALL} does not name the tensors that row 0 names: {differ}\n"
+        "give every row the same names",
+        row=row,
+    )
+
+
+def _codes(
+    session: Session, keys: Sequence[TensorSpec], columns: Mapping[str, Column], count: int
+) -> tuple[Int64Array, Int64Array]:
+    """One number for each key: those of the dataset's rows (-1: NULL), and of the rows given."""
+    snapshot = session.snapshot()
+    reader = session.reader(snapshot)
+    physical = snapshot.physical(np.arange(snapshot.num_rows, dtype=np.int64))
+    codes = np.zeros(len(physical) + count, dtype=np.int64)
+    is_null = np.zeros(len(codes), dtype=np.bool_)
+    for spec in keys:
+        stored = reader.read(spec.name, physical, decode=False)
+        new = columns[spec.id]
+        _refuse_no_key(spec, new)
+        both = concat([stored, new])
+        if both.valid is not None:
+            is_null |= ~both.valid
+        ordinals = _ordinals(both)
+        codes = _ordinals_of(codes * (int(ordinals.max(initial=0)) + 1) + ordinals)
+    codes[is_null] = -1
+    return codes[: len(physical)], codes[len(physical) :]
+
+
+def _ordinals(column: Column) -> Int64Array:
+    """Equal numbers for equal samples."""
+    if isinstance(column, EncodedColumn):
+        table: dict[bytes, int] = {}
+        found = (table.setdefault(bytes(sample), len(table)) for sample in column.samples)
+        return np.fromiter(found, np.int64, len(column))
+    assert isinstance(column, UniformColumn)  # as the key was checked to be
+    return _ordinals_of(column.values)
+
+
+def _ordinals_of(values: npt.NDArray[Any]) -> Int64Array:
+    return np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _refuse_no_key(spec: TensorSpec, column: Column) -> None:
+    """A row given without a key would match nothing, or everything without one."""
+    bad = np.zeros(len(column), dtype=np.bool_) if column.valid is None else ~column.valid
+    what = "NULL"
+    if not bad.any() and isinstance(column, UniformColumn) and column.values.dtype.kind == "f":
+        bad, what = np.isnan(column.values), "NaN"
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"row {row} of {CALL} has the key {spec.name!r} {what}, which no row can be found by\n"
+            "give every row a key, or append() it",
+            tensor=spec.name,
+            row=row,
+        )
+
+
+def _matches(
+    session: Session,
+    names: Sequence[str],
+    keys: Sequence[TensorSpec],
+    columns: Mapping[str, Column],
+    known: Int64Array,
+    given: Int64Array,
+) -> Int64Array:
+    """The dataset's row of each row given; -1 where the key is new."""
+
+    def shown(row: int) -> str:
+        values = [spec.type.present_one(columns[spec.id], row) for spec in keys]
+        values = [one.item() if isinstance(one, np.generic) else one for one in values]
+        return ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+
+    order = np.argsort(given, kind="stable")
+    again = np.flatnonzero(np.diff(given[order]) == 0)
+    if len(again):
+        first, second = int(order[again[0]]), int(order[again[0] + 1])
+        raise InvalidInputError(
+            f"rows {first} and {second} of {CALL} have one key ({shown(first)});"
+            " which should win?\ngive every key once",
+            row=second,
+        )
+    by_key = np.argsort(known, kind="stable")
+    start = np.searchsorted(known, given, side="left", sorter=by_key)
+    stop = np.searchsorted(known, given, side="right", sorter=by_key)
+    if len(several := np.flatnonzero(stop - start > 1)):
+        row = int(several[0])
+        found = sorted(by_key[start[row] : stop[row]].tolist())
+        raise InvalidInputError(
+            f"the key of row {row} of {CALL} ({shown(row)}) stands in rows"
+            f" {', '.join(map(str, found[:3]))}{', …' if len(found) > 3 else ''}"  # noqa: PLR2004 - as shown
+            f" of {session.store.url!r}; it names no single row\n"
+            "delete all but one of them, or choose a key that is unique",
+            row=row,
+            rows=tuple(found),
+        )
+    rows = np.full(len(given), -1, dtype=np.int64)
+    is_known = stop > start
+    rows[is_known] = by_key[start[is_known]]
+    return rows
+
+
+def _whole_rows(
+    schema: Schema, columns: Mapping[str, Column], rows: Int64Array
+) -> dict[str, Column]:
+    """Columns of new rows: tensors not given have their default."""
+    whole: dict[str, Column] = {}
+    for spec in schema.tensors:
+        if spec.id in columns:
+            whole[spec.id] = take(columns[spec.id], rows)
+        elif spec.type.has_default:
+            whole[spec.id] = spec.type.fill_column(spec.type.fill_value, len(rows))
+        else:
+            given = [one.name for one in schema.tensors if one.id in columns]
+            raise missing_tensor(spec, given, call=CALL)
+    return whole
