@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.decode import Sample
-from tensorlake.types import EncodedColumn, RaggedColumn, parse_jpeg_header, parse_png_header
+from tensorlake.types import EncodedColumn, Image, RaggedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tensorlake.types import Buffer, SampleType
 
 __all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid"]
-
-JPEG_START = b"\xff\xd8"
 
 
 def pick_ragged(chunks: TensorChunks, rows: GroupRows) -> list[NDArray[np.generic] | None]:
@@ -95,9 +93,9 @@ def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, 
 
 def _parsed_shape(data: Buffer, tensor: str, row: int, sample_type: SampleType) -> tuple[int, ...]:
     """Find the shape of a picture that was read without its chunk's header."""
-    is_jpeg = bytes(data[:2]) == JPEG_START
+    assert isinstance(sample_type, Image)  # the one kind of media whose rows are read alone
     try:
-        header = (parse_jpeg_header if is_jpeg else parse_png_header)(data)
+        return sample_type.reading(data).parse_shape(data)
     except ValueError as error:
         raise CorruptSampleError(
             f"row {row} of {tensor!r} ({len(data):,} bytes) is not a whole picture: {error}"
@@ -105,5 +103,3 @@ def _parsed_shape(data: Buffer, tensor: str, row: int, sample_type: SampleType) 
             tensor=tensor,
             row=row,
         ) from error
-    channels = [length for length in sample_type.shape[2:] if length is not None]
-    return (header.height, header.width, *channels)

@@ -19,7 +19,7 @@ A damaged file is an error, never half a picture.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import cast_array, to_array
 from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.file import File, given_bytes
-from tensorlake.types.image_codecs import CODECS, ImageCodec, PictureCodec, turn
+from tensorlake.types.image_codecs import CODECS, ImageCodec, PictureCodec, codec_of, turn
 from tensorlake.types.image_header import image_format
 from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.rejection import (
@@ -161,6 +161,25 @@ class Image(SampleType):
             height, width = width, height
         return height, width, self._channels
 
+    def reading(self, sample: Buffer) -> Image:
+        """Return the type that reads one sample: in a mix, pictures of several codecs meet.
+
+        Raises:
+            ValueError: Its first bytes are of no codec known here.
+        """
+        codec = codec_of(sample)
+        if codec is None:
+            raise ValueError("its first bytes are no picture's")
+        return self if codec == self.codec else replace(self, codec=codec)
+
+    def parse_shape(self, sample: Buffer) -> tuple[int, int, int]:
+        """Read the header of an encoded picture: the shape that it is read with.
+
+        Raises:
+            ValueError: It is damaged, or of another codec.
+        """
+        return self.shape_of(self._codec.parse_header(sample))
+
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
     ) -> Column:
@@ -209,11 +228,10 @@ class Image(SampleType):
         for position, sample in enumerate(column.samples):
             if column.valid is None or column.valid[position]:
                 try:
-                    header = self._codec.parse_header(sample)
+                    shapes[position] = self.parse_shape(sample)
                 except ValueError as error:
                     row = int(rows[position])
                     raise self._corrupt(sample, str(error), tensor, row) from error
-                shapes[position] = self.shape_of(header)
         return shapes
 
     def _check(self, content: Buffer, sample: Any, place: Place, position: int) -> ImageHeader:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tensorlake.errors import missing_extra
 from tensorlake.types.box_header import parse_avif_header, parse_jpeg2000_header
-from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
+from tensorlake.types.image_header import image_format, parse_jpeg_header, parse_png_header
 from tensorlake.types.tiff_header import parse_tiff_header
 from tensorlake.types.webp_header import parse_webp_header
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tensorlake.types.column import Buffer
     from tensorlake.types.picture_header import ImageFormat, ImageHeader
 
-__all__ = ["CODECS", "ImageCodec", "PictureCodec", "turn"]
+__all__ = ["CODECS", "ImageCodec", "PictureCodec", "codec_of", "turn"]
 
 ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff"]
 
@@ -155,7 +155,7 @@ def _imagecodecs(name: str) -> ModuleType:
     return imagecodecs
 
 
-CODECS: Final[dict[str, PictureCodec]] = {
+CODECS: Final[dict[ImageCodec, PictureCodec]] = {
     "jpeg": PictureCodec(
         format="JPEG",
         media_type="image/jpeg",
@@ -223,3 +223,9 @@ CODECS: Final[dict[str, PictureCodec]] = {
         decode=_decoder("tiff"),
     ),
 }
+
+
+def codec_of(sample: Buffer) -> ImageCodec | None:
+    """Name the codec of an encoded picture by its first bytes; None when it is none of these."""
+    found = image_format(sample)
+    return next((name for name, codec in CODECS.items() if codec.format == found), None)

@@ -11,7 +11,7 @@ only mutable state is a scratch buffer a thread.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -34,7 +34,6 @@ Pixels: TypeAlias = NDArray[np.generic]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 JPEG_MAGIC = b"\xff\xd8\xff"
-PNG_MAGIC = b"\x89PNG"
 MAX_JPEG_REDUCTION = 8  # libjpeg scales by eighths; 1/2, 1/4 and 1/8 keep pixels aligned
 KEPT_SCRATCH_NBYTES = 64 << 20  # a thread forgets a larger one after use
 
@@ -112,7 +111,8 @@ class PictureDecoder:
         return resample(part, placement.size)
 
     def _pixels(self, sample: Sample, placement: Placement, out: Pixels | None) -> Pixels:
-        if bytes(sample.data[:3]) != JPEG_MAGIC or self.type.dtype != np.uint8:
+        is_turned = isinstance(self.type, Image) and self.type.upright
+        if bytes(sample.data[:3]) != JPEG_MAGIC or self.type.dtype != np.uint8 or is_turned:
             return self._pixels_by_type(sample)
         height, width, channels = (*sample.shape, 1)[:3]
         if channels not in {1, 3}:
@@ -137,8 +137,11 @@ class PictureDecoder:
         shapes = np.asarray([sample.shape], dtype=np.int64)
         column = EncodedColumn([sample.data], shapes)
         sample_type = self.type
-        if isinstance(sample_type, Image) and bytes(sample.data[:4]) == PNG_MAGIC:
-            sample_type = replace(sample_type, codec="png")  # of another source of a mix
+        if isinstance(sample_type, Image):
+            try:
+                sample_type = sample_type.reading(sample.data)
+            except ValueError as error:
+                raise self._corrupt(sample, str(error)) from error
         decoded = sample_type.decode(column, tensor=self.tensor, rows=[sample.row])
         match decoded:
             case UniformColumn():

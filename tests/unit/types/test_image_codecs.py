@@ -271,3 +271,19 @@ def test_dataset_streams_and_reads_every_codec(codec):
     assert first.shape == COLOUR.shape
     assert batch["image"].shape[0] == 6
     assert ds["image"].shapes().tolist() == [[21, 28, 3]] * 6
+
+
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_upright_pictures_stream_turned(orientation):
+    picture = PIL.Image.fromarray(COLOUR)
+    exif = picture.getexif()
+    exif[274] = orientation
+    content = saved(picture, "jpeg", exif=exif)
+    ds = tl.create(f"memory://upright-{orientation}", {"image": tl.Image("jpeg", upright=True)})
+    ds.extend({"image": [content] * 3})
+    ds.commit()
+    expected = ds[0]["image"]
+
+    [batch] = ds.loader(batch_size=3, decode={"image": tl.decode.Resize(*expected.shape[:2])})
+
+    assert np.array_equal(batch["image"], np.stack([expected] * 3))
