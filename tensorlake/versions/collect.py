@@ -39,6 +39,8 @@ __all__ = ["STEPS", "Collection", "CollectionReport", "collect_garbage"]
 CLOCKS = "gc/"
 """Where a collector writes the object whose store time is its clock, and deletes it again."""
 
+CLOCK_TRIES = 3
+
 AT_ONCE = 32
 """Requests in flight: logs are many small objects, and so are deletions."""
 
@@ -109,7 +111,6 @@ class Collection:
     store: Store
     grace: dt.timedelta
     is_dry_run: bool = False
-    txid: str = field(default_factory=new_txid)
     now: dt.datetime | None = None
     expired_tags: list[str] = field(default_factory=list[str])
     fenced: dict[str, Fenced] = field(default_factory=dict[str, Fenced])
@@ -198,17 +199,22 @@ async def begin_collection(store: Store, *, dry_run: bool = False) -> Collection
 
 async def read_clock(collection: Collection) -> None:
     """Write an object and take its store time: what "now" is, by the clock that dates packs."""
-    store, path = collection.store, f"{CLOCKS}{collection.txid}.json"
-    await store.put_if_absent(path, seal({"txid": collection.txid}))
-    meta = await store.head(path)
-    await store.delete(path)
-    if meta is None:
-        raise StorageError(
-            f"{path!r} of {store.url!r} was written and is not there: this store forgets, or shows"
-            " what was written only later; nothing was collected\nrun tensorlake check",
-            object=path,
-        )
-    collection.now = meta.modified
+    store = collection.store
+    for _ in range(CLOCK_TRIES):
+        txid = new_txid()
+        path = f"{CLOCKS}{txid}.json"
+        await store.put_if_absent(path, seal({"txid": txid}))
+        meta = await store.head(path)
+        if meta is not None:
+            await store.delete(path)
+            collection.now = meta.modified
+            return
+        # Asleep for longer than grace: another collector took it for a dead one's.
+    raise StorageError(
+        f"{store.url!r} has not what was just written to it, {CLOCK_TRIES} times; nothing was"
+        " collected\nthis store shows writes only later, or something deletes from it",
+        dataset=store.url,
+    )
 
 
 async def expire_tags(collection: Collection) -> None:

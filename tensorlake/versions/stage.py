@@ -56,6 +56,8 @@ class _UnsentPack:
 
     id: PackId
     writer: PackWriter
+    is_tried: bool = False
+    """Whether its name went out before: it must not go out again, whatever became of it."""
     offsets: list[int] = field(default_factory=list[int])
     blobs: list[tuple[tuple[Buffer, ...], str]] = field(
         default_factory=list[tuple[tuple[Buffer, ...], str]]
@@ -230,7 +232,8 @@ class PackStage:
         """PUT a pack under a name that is never used twice; the name that holds it is returned."""
         if after is not None:
             await asyncio.wrap_future(after)
-        sending = pack
+        sending = self._renamed(pack) if pack.is_tried else pack
+        pack.is_tried = True
         failure: Exception | None = None
         for _ in range(PUT_TRIES):
             path, pieces = sending.id.path, sending.writer.finish()
@@ -241,9 +244,12 @@ class PackStage:
                 found = await self._store.head(path)
                 if found is not None and found.nbytes == sum(len(piece) for piece in pieces):
                     return sending.id
-                sending = sending.without_pages(PackId(self.txid, next(self._numbers)))
+                sending = self._renamed(sending)
                 failure = error
             else:
                 return sending.id
         message = f"pack {pack.id.path!r} could not be stored in {PUT_TRIES} tries; commit again"
         raise StorageError(message, object=pack.id.path) from failure
+
+    def _renamed(self, pack: _UnsentPack) -> _UnsentPack:
+        return pack.without_pages(PackId(self.txid, next(self._numbers)))
