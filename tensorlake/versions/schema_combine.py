@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tensorlake.format import Extents, Schema, TensorSpec
-from tensorlake.types import ClassLabel
+from tensorlake.types import ClassLabel, NamesConflict, unite_class_names
 from tensorlake.versions.combine import Conflict
 
 __all__ = ["CombinedSchema", "OnConflict", "ReadAs", "combine_schemas", "is_narrower"]
@@ -155,17 +155,15 @@ def _with_united_names(
         and isinstance(others, ClassLabel)
     ):
         return None
-    names = _united_names(before.names, ours.names, others.names)
+    united = unite_class_names(before.names, others.names, ours.names)
     # What else differs, differs on one side only: the names and codes are all that is united.
     bare = [replace(spec, type=label.with_names(()), encodings=base.encodings)
             for spec, label in ((base, before), (mine, ours), (theirs, others))]  # fmt: skip
-    if names is None or any(one != bare[0] for one in bare[1:]):
+    if isinstance(united, NamesConflict) or any(one != bare[0] for one in bare[1:]):
         return None
-    united, codes = names
-    is_same = codes == tuple(range(len(codes)))
-    spec = replace(theirs, type=others.with_names(united))
-    spec, numbers = spec.with_encodings_of(mine, codes=None if is_same else codes)
-    return spec, ReadAs(numbers, None if is_same else codes)
+    spec = replace(theirs, type=others.with_names(united.names))
+    spec, numbers = spec.with_encodings_of(mine, codes=united.codes)
+    return spec, ReadAs(numbers, united.codes)
 
 
 _FIELDS = ("name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "unknown")
@@ -174,33 +172,6 @@ _FIELDS = ("name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "u
 def _chosen(name: str, base: TensorSpec, loser: TensorSpec, winner: TensorSpec) -> Any:
     is_untouched = getattr(winner, name) == getattr(base, name)
     return getattr(loser if is_untouched else winner, name)
-
-
-def _united_names(
-    base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
-    """Unite class names by code, those added by name; also what each code of mine becomes.
-
-    >>> _united_names(["cat", "dog"], ["cat", "dog", "bird"], ["cat", "wolf", "fish"])
-    (('cat', 'wolf', 'fish', 'bird'), (0, 1, 3))
-    """
-    known = len(base)
-    if len(mine) < known or len(theirs) < known:
-        return None
-    names: list[str] = []
-    for code, before in enumerate(base):
-        changed = {side[code] for side in (mine, theirs)} - {before}
-        if len(changed) > 1:
-            return None  # renamed differently
-        names += changed or {before}
-    names += theirs[known:]
-    codes = list(range(known))
-    for name in mine[known:]:
-        if name not in theirs[known:]:
-            names.append(name)
-        codes.append(names.index(name))
-    given = [name for name in names if name]  # a class that was dropped keeps its code
-    return None if len(set(given)) < len(given) else (tuple(names), tuple(codes))
 
 
 def _apart(

@@ -357,135 +357,6 @@ def test_a_dropped_tensor_stays_in_older_versions():
     assert tl.open(ds.url, "main@1")["y"][:].tolist() == [2]
 
 
-# class names
-
-
-LABEL = tl.ClassLabel(["cat", "dog", "cow"])
-
-
-def test_an_unused_class_is_dropped_and_its_code_is_never_used_again():
-    ds = new({"label": LABEL}, label=["cat", "dog"])
-
-    ds["label"].drop_names(["cow"])
-    assert ds["label"].names == ("cat", "dog")
-    assert ds.schema["label"].describe() == "ClassLabel(2: cat, dog)"
-    ds["label"].add_names(["hen"])
-    ds.append({"label": "hen"})
-    ds.commit()
-
-    again = tl.open(ds.url)
-    assert again["label"].names == ("cat", "dog", "", "hen")
-    assert again["label"].codes(["hen"]).tolist() == [3]
-    assert again["label"][:].as_names() == ["cat", "dog", "hen"]
-
-
-def test_a_class_in_use_is_not_dropped_and_the_rows_are_counted():
-    ds = new({"label": LABEL}, label=["cat", "dog", "dog"])
-
-    with pytest.raises(tl.SchemaError, match=r"'cat' in 1 row, 'dog' in 2 rows\n.*'label'"):
-        ds["label"].drop_names(["cat", "dog", "cow"])
-    assert ds["label"].names == ("cat", "dog", "cow")
-
-
-def test_a_class_between_others_is_dropped_and_codes_stay():
-    ds = new({"label": LABEL}, label=["cat", "cow"])
-    ds["label"].drop_names(["dog"])
-    ds.commit()
-
-    again = tl.open(ds.url)
-    assert again["label"][:].tolist() == [0, 2]
-    assert (again["label"][:] == "cow").tolist() == [False, True]
-    assert len(again.query("WHERE label = 'cow'")) == 1
-    for attempt in (
-        lambda: again["label"][:] == "dog",
-        lambda: again.append({"label": "dog"}),
-        lambda: again.append({"label": 1}),
-        lambda: again.append({"label": ""}),
-        lambda: again["label"].codes(["dog"]),
-    ):
-        with pytest.raises(tl.UnknownClassError):
-            attempt()
-    with pytest.raises(tl.QueryNameError, match="no class"):
-        again.query("WHERE label = 'dog'")
-    with pytest.raises(tl.QueryNameError, match="no class"):
-        again.query("WHERE label = ''")
-
-
-def test_old_versions_keep_their_class_names():
-    ds = new({"label": LABEL}, label=["cat", "cow"])
-    ds["label"][1] = "cat"
-    ds["label"].drop_names(["cow"])
-    ds["label"].rename("dog", "hound")
-    ds.commit()
-
-    assert tl.open(ds.url, "main@1")["label"][:].as_names() == ["cat", "cow"]
-    assert tl.open(ds.url)["label"].names == ("cat", "hound")
-
-
-def test_classes_of_many_a_row_are_counted_by_row():
-    ds = new({"label": tl.ClassLabel(["a", "b"], multi=True)}, label=[["a", "a"], ["a", "b"], []])
-
-    with pytest.raises(tl.SchemaError, match="'a' in 2 rows"):
-        ds["label"].drop_names(["a"])
-
-
-def test_the_default_class_is_not_dropped():
-    ds = new({"label": tl.ClassLabel(["a", "b"], default="b"), "x": "int8"})
-
-    with pytest.raises(tl.SchemaError, match="default"):
-        ds["label"].drop_names(["b"])
-
-
-def test_dropping_reads_only_chunks_that_may_hold_the_class():
-    store = CountingStore(MemoryStore())
-    ds = create_on(store, {"label": LABEL})
-    ds.extend({"label": ["cat", "dog"] * 1000})
-    ds.commit()
-    fresh = open_on(store)
-    store.reset()
-
-    fresh["label"].drop_names(["cow"])
-
-    assert store.requests == ()
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (lambda tensor: tensor.add_names(["cat"]), tl.SchemaError),
-        (lambda tensor: tensor.add_names(["hen", "hen"]), tl.SchemaError),
-        (lambda tensor: tensor.add_names([""]), tl.SchemaError),
-        (lambda tensor: tensor.add_names("hen"), tl.InvalidInputError),
-        (lambda tensor: tensor.rename("cat", "dog"), tl.SchemaError),
-        (lambda tensor: tensor.rename("cat", ""), tl.SchemaError),
-        (lambda tensor: tensor.rename("kat", "puss"), tl.UnknownClassError),
-        (lambda tensor: tensor.drop_names(["hen"]), tl.UnknownClassError),
-        (lambda tensor: tensor.drop_names("cow"), tl.InvalidInputError),
-    ],
-)
-def test_class_names_that_cannot_be_are_refused(change, error):
-    ds = new({"label": LABEL}, label=["cat"])
-
-    with pytest.raises(error):
-        change(ds["label"])
-    assert not ds.has_changes
-
-
-def test_class_names_of_what_has_none_are_refused():
-    ds = new({"x": "int8"})
-
-    for change in (lambda t: t.add_names(["a"]), lambda t: t.drop_names(["a"])):
-        with pytest.raises(tl.SchemaError, match="no class names"):
-            change(ds["x"])
-
-
-def test_a_view_changes_no_class_names():
-    ds = new({"label": LABEL}, label=["cat"])
-
-    with pytest.raises(tl.ReadOnlyError):
-        ds.take(1)["label"].drop_names(["cow"])
-
-
 # what else reads
 
 
@@ -553,3 +424,50 @@ def test_a_view_of_an_altered_tensor_is_appended_elsewhere():
     other.extend(ds)
 
     assert other["x"][:].tolist() == [1, 2, -5]
+
+
+# nothing at all (format.md 33)
+
+
+@pytest.mark.parametrize(
+    ("old", "change", "values"),
+    [
+        (tl.Array("uint8", ()), {"dtype": "int16"}, [3, 4]),
+        (tl.Array("uint8", (0,)), {"dtype": "int16"}, [np.zeros(0, np.uint8)] * 2),
+        (tl.Array("uint8", (0, 2)), {"shape": (None, 2)}, [np.zeros((0, 2), np.uint8)] * 2),
+        (tl.Array("uint8", (None,)), {"dtype": "float32"}, [[], []]),
+        (tl.Scalar("uint8", nullable=True), {"dtype": "float32"}, [None, None]),
+        (tl.Array("uint8", (3,), nullable=True), {"shape": (None,)}, [None, None]),
+    ],
+    ids=str,
+)
+def test_samples_without_elements_and_nulls_change_type_too(old, change, values):
+    ds = new({"x": old}, x=values)
+    ds.alter_tensor("x", **change)
+    ds.extend({"x": values})
+    ds.commit()
+
+    again = tl.open(ds.url)
+
+    assert len(again) == 4
+    read = [row["x"] for row in again]
+    for sample, value in zip(read, [*values, *values], strict=True):
+        if value is None:
+            assert sample is None
+        else:
+            assert np.array_equal(sample, np.asarray(value, sample.dtype))
+            assert sample.dtype == again["x"].dtype
+
+
+@pytest.mark.parametrize("change", [{"dtype": "int64"}, {"shape": (None,)}, {"nullable": True}])
+def test_a_dataset_without_rows_changes_type(change):
+    ds = new({"x": tl.Array("int8", (2,))})
+    ds.alter_tensor("x", **change)
+    ds.commit()
+
+    again = tl.open(ds.url)
+
+    assert len(again["x"][:]) == 0
+    again.extend({"x": [[1, 2]]})
+    assert again["x"][0].tolist() == [1, 2]
+    again.discard()
