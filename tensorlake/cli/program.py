@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from tensorlake.cli.check import check
+from tensorlake.cli.copy import copy
 from tensorlake.cli.diff import diff
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.head import head
@@ -13,6 +15,7 @@ from tensorlake.cli.info import info
 from tensorlake.cli.ingest import ingest
 from tensorlake.cli.log import log
 from tensorlake.cli.ls import ls
+from tensorlake.cli.optimize import optimize
 from tensorlake.cli.query import query
 from tensorlake.cli.serve import serve
 
@@ -35,6 +38,7 @@ def _register(*commands: Callable[..., None]) -> None:
 
 
 _register(info, ls, head, log, diff, query, ingest, serve)
+_register(copy, check, optimize)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so

@@ -1,6 +1,8 @@
 """The façade: what users hold."""
 
+from tensorlake.dataset.checking import check_url
 from tensorlake.dataset.commit_log import Log
+from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
@@ -21,6 +23,8 @@ __all__ = [
     "UncommittedChangesWarning",
     "Updated",
     "View",
+    "check_url",
+    "copy",
     "create",
     "delete",
     "exists",

@@ -5,7 +5,8 @@ Nothing here changes a value that a version shows; what it costs and finds is a 
 
 from __future__ import annotations
 
-from tensorlake.dataset import collecting, optimizing
+from tensorlake.dataset import checking, collecting, optimizing
+from tensorlake.dataset.checking import CheckReport
 from tensorlake.dataset.collecting import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.optimizing import OptimizeReport
 from tensorlake.dataset.session import Session
@@ -105,3 +106,31 @@ class Maintained:
             0
         """
         return collecting.gc(self.session, dry_run=dry_run)
+
+    def check(
+        self, *, full: bool = True, decode: bool = False, repair: bool = False
+    ) -> CheckReport:
+        """Verify the dataset: every version of every branch, tags and views, everything they need.
+
+        Damage is reported, never raised, and does not stop the check; nothing is changed.
+
+        Args:
+            full: Read every chunk and compare checksums; False reads logs and index pages only,
+                and looks whether packs are there and long enough.
+            decode: Also decode every media sample of each branch's newest version.
+            repair: First mend what can be mended, as new commits that say so: lost index pages,
+                wrong hints. Nothing is deleted; the report says what was and was not recovered.
+
+        Raises:
+            ReadOnlyError: ``repair`` on a handle opened with ``read_only=True``.
+            UncommittedChangesError: ``repair`` over staged changes.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-check", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit()
+            >>> ds.check().ok
+            True
+        """
+        return checking.check(self.session, full=full, decode=decode, repair=repair)

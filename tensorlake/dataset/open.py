@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -233,7 +234,10 @@ def _resolve(
                 raise outcome
         assert isinstance(descriptor, Descriptor)
         assert isinstance(resolved, Resolved)
-        return resolved
+        if descriptor.mirror_of is None:
+            return resolved
+        followed = await resolve(store, version, follows_hint=True)
+        return replace(followed, mirror_of=descriptor.mirror_of)
 
     resolved = runtime.run(both())
     if resolved is None:

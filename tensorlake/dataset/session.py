@@ -79,12 +79,16 @@ class Session:
         self.branch = resolved.branch
         self.name = resolved.name
         self.is_writable = resolved.is_writable and not read_only
+        self.mirror_of = resolved.mirror_of
         self.why_read_only = "it was opened with read_only=True" if read_only else None
+        if self.mirror_of is not None:
+            self.is_writable = False
+            self.why_read_only = f"it mirrors {self.mirror_of!r}, and only tl.copy writes to it"
         self.options = dict(options or {})
         self.packs = PackReader(store)
         self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
         self.chunks = chunks or ChunkCache()
-        self.log = BranchLog(store, self.branch)
+        self.log = BranchLog(store, self.branch, follows_hint=self.mirror_of is not None)
         self._keys = CommitKeys(self.log)
         self.lock = ForkLock()
         self._head = self._loaded(resolved.entry)
@@ -169,10 +173,13 @@ class Session:
         """
         self._check_open()
         if not self.is_writable:
+            advice = f"a branch is writable: ds.branch('fix', at={self.name!r})"
+            if self.mirror_of is not None:
+                advice = "write to that dataset, or tl.copy it without mirror=True"
             raise ReadOnlyError(
                 f"this handle is at {self.name!r} of {self.store.url!r} and cannot write"
                 + (f": {self.why_read_only}\n" if self.why_read_only else "\n")
-                + f"a branch is writable: ds.branch('fix', at={self.name!r})",
+                + advice,
                 version=self.name,
             )
         if self._is_committing:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tensorlake.dataset.commit_log import Log, commits_to
 from tensorlake.dataset.difference import diff_snapshots
 from tensorlake.dataset.history import Diff
 from tensorlake.dataset.session import Session
-from tensorlake.errors import InvalidInputError, UncommittedChangesError
+from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError
 from tensorlake.format import Entry
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
@@ -36,10 +37,13 @@ def log(session: Session, limit: int | None) -> Log:
 
 def at(session: Session, version: str | dt.datetime) -> Session:
     """Open another version of the same dataset."""
-    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
+    is_mirror = session.mirror_of is not None
+    resolved = runtime.run(
+        resolve(session.store, version, branch=session.branch, follows_hint=is_mirror)
+    )
     return Session(
         session.store,
-        resolved,
+        replace(resolved, mirror_of=session.mirror_of),
         read_only=session.why_read_only is not None,
         options=session.options,
         chunks=session.chunks,
@@ -48,6 +52,7 @@ def at(session: Session, version: str | dt.datetime) -> Session:
 
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
     """Start a branch and open it."""
+    _refuse_mirror(session, f"branch({name!r})")
     source = _cited(session, version)
     made = create_branch(
         session.store, name, source_branch=source[0], source=source[1], packs=session.packs
@@ -69,6 +74,7 @@ def tag(
     expires: dt.datetime | None = None,
 ) -> Tag:
     """Name a version."""
+    _refuse_mirror(session, f"tag({name!r})")
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
             f"{session.store.url!r} has staged changes, which tag {name!r} would not name\n"
@@ -89,7 +95,23 @@ def tags(session: Session) -> Mapping[str, Tag]:
 
 def delete_tag(session: Session, name: str) -> None:
     """Give up a tag."""
+    _refuse_mirror(session, f"delete_tag({name!r})")
     runtime.run(delete_tag_object(session.store, name))
+
+
+def _refuse_mirror(session: Session, call: str) -> None:
+    """A mirror's names are its source's.
+
+    Raises:
+        ReadOnlyError: It is one.
+    """
+    if session.mirror_of is not None:
+        raise ReadOnlyError(
+            f"{call}: {session.store.url!r} mirrors {session.mirror_of!r}, and only tl.copy writes"
+            " to it\ndo it there and bring the mirror up to date, or copy it without mirror=True",
+            dataset=session.store.url,
+            mirror_of=session.mirror_of,
+        )
 
 
 def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, Entry]:

@@ -2,6 +2,7 @@
 
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
+from tensorlake.versions.check import Checked, check_dataset
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.commit import (
@@ -12,12 +13,14 @@ from tensorlake.versions.commit import (
     publish_transaction,
 )
 from tensorlake.versions.contest import CellsDiffer
+from tensorlake.versions.copy import Copied, copy_dataset
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.ending import end_branch
 from tensorlake.versions.entries import check_writable, fence_of, time_of
 from tensorlake.versions.expire import ExpiryReport, expire_versions
+from tensorlake.versions.findings import Finding
 from tensorlake.versions.keys import CommitKeys
-from tensorlake.versions.log import BranchLog, LostRace, list_branches
+from tensorlake.versions.log import BranchLog, LostRace, branch_names, list_branches
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest, plan_merge
@@ -44,6 +47,7 @@ from tensorlake.versions.refs import (
     list_tags,
     resolve,
 )
+from tensorlake.versions.repair import Repair, repair_dataset
 from tensorlake.versions.restore import restore_version
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.schema_combine import OnConflict
@@ -55,13 +59,16 @@ __all__ = [
     "Begun",
     "BranchLog",
     "CellsDiffer",
+    "Checked",
     "CollectionReport",
     "CommitKeys",
     "CommitRequest",
     "Conflict",
+    "Copied",
     "DisputedCells",
     "Edit",
     "ExpiryReport",
+    "Finding",
     "LostRace",
     "MergeOutcome",
     "MergePlan",
@@ -74,6 +81,7 @@ __all__ = [
     "Published",
     "Ranges",
     "Reference",
+    "Repair",
     "Resolved",
     "SavedView",
     "Savepoint",
@@ -84,9 +92,12 @@ __all__ = [
     "Transaction",
     "Unreadable",
     "Version",
+    "branch_names",
+    "check_dataset",
     "check_writable",
     "collect_garbage",
     "commit_under",
+    "copy_dataset",
     "create_branch",
     "create_dataset",
     "create_tag",
@@ -116,6 +127,7 @@ __all__ = [
     "read_descriptor",
     "read_view",
     "recluster",
+    "repair_dataset",
     "resolve",
     "restore_version",
     "rows_in",

@@ -56,6 +56,8 @@ class BranchLog:
 
     store: Store
     branch: str
+    follows_hint: bool = False
+    """Of a mirror: there HEAD is the head, written last, and nothing after it is looked for."""
 
     async def entry(self, seq: int) -> Entry | None:
         """Read entry ``seq``; None when it does not exist."""
@@ -86,6 +88,8 @@ class BranchLog:
         """
         hint = await self._hint()
         if hint is not None:
+            if self.follows_hint and (there := await self.entry(hint)) is not None:
+                return there
             here, after = await asyncio.gather(self.entry(hint), self.entry(hint + 1))
             if here is not None:
                 return here if after is None else await self.newest_from(after)
@@ -94,6 +98,9 @@ class BranchLog:
 
     async def newest_from(self, entry: Entry) -> Entry:
         """Gallop (+1, +2, +4, …) from an entry that exists, then bisect to the newest."""
+        if self.follows_hint:
+            hint = await self._hint()
+            return entry if hint is None or hint <= entry.seq else await self.existing(hint)
         known, step = entry, 1
         while True:
             ahead = await self.entry(known.seq + step)

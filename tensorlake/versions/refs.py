@@ -92,6 +92,7 @@ class Resolved:
     entry: Entry
     is_writable: bool
     name: str  # how the user called it: "main", "main@12", "v1"
+    mirror_of: str | None = None  # the dataset that this one follows
 
 
 async def read_tag(store: Store, name: str) -> Tag | None:
@@ -221,7 +222,11 @@ async def _withdraw(store: Store, tag: Tag) -> None:
 
 
 async def resolve(
-    store: Store, version: str | dt.datetime | None, *, branch: str = MAIN
+    store: Store,
+    version: str | dt.datetime | None,
+    *,
+    branch: str = MAIN,
+    follows_hint: bool = False,
 ) -> Resolved:
     """Find the entry that a version text, or a time, means.
 
@@ -229,6 +234,7 @@ async def resolve(
         store: The dataset's store.
         version: ``branch``, ``branch@number``, a tag, or an aware datetime; None is ``main``.
         branch: Whose commits a time is looked for in.
+        follows_hint: Of a mirror: a branch's HEAD is its head.
 
     Raises:
         VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
@@ -247,7 +253,7 @@ async def resolve(
         return Resolved(
             branch, await commit_under(store, branch, entry), is_writable=False, name=name
         )
-    head = await BranchLog(store, name).head()
+    head = await BranchLog(store, name, follows_hint=follows_hint).head()
     if head is not None:
         if not head.has_body:
             message = f"branch {name!r} of {store.url!r} has no commit yet; create it again"

@@ -1,0 +1,52 @@
+"""``tensorlake check URL``: verify a dataset, also one that cannot be opened any more."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.exits import FAILED
+from tensorlake.cli.options import (
+    AsJson,
+    EndpointUrl,
+    Quiet,
+    StorageOptions,
+    Url,
+    parse_storage_options,
+)
+from tensorlake.cli.output import print_json
+
+__all__ = ["check"]
+
+
+def check(
+    url: Url,
+    *,
+    full: Annotated[
+        bool,
+        typer.Option("--full/--quick", help="Read every chunk, or logs and index pages only."),
+    ] = True,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Also decode every sample of media.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First mend what can be mended; nothing is deleted.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """Verify digests, checksums and references of every version; exit 1 when anything is found."""
+    from tensorlake.dataset import check_url  # --help does not wait for it
+
+    options = parse_storage_options(storage_option, endpoint_url)
+    report = check_url(
+        url, full=full, decode=decode, repair=repair, storage_options=options or None
+    )
+    if as_json:
+        print_json({"ok": report.ok, **asdict(report)})
+    elif not quiet:
+        print(report)
+    if not report.ok:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,143 @@
+"""``tl.copy``: a dataset to another place, whole, in part, or as a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tensorlake.dataset.ingest.progress import Progress
+from tensorlake.dataset.words import human_nbytes, plural
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage import open_store, runtime
+from tensorlake.versions import copy_dataset
+
+__all__ = ["CopyReport", "copy"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy did; prints as a line.
+
+    Attributes:
+        source: Where the dataset is.
+        target: Where the copy is.
+        version: The one version that was copied; None: all of them.
+        packs: Packs copied, and their bytes.
+        present: Packs that the target had already.
+        entries: Log entries copied.
+        tags: Tags copied.
+        is_mirror: Whether the copy follows its source.
+        is_dry_run: Whether nothing was done; entries and tags are not counted then.
+    """
+
+    source: str
+    target: str
+    version: str | None
+    packs: int
+    nbytes: int
+    present: int
+    entries: int
+    tags: int
+    is_mirror: bool = False
+    is_dry_run: bool = False
+
+    def __repr__(self) -> str:
+        what = self.source if self.version is None else f"{self.version} of {self.source}"
+        facts = [f"{plural(self.packs, 'pack')} ({human_nbytes(self.nbytes)})"]
+        if self.present:
+            facts.append(f"{self.present:,} there already")
+        if self.is_dry_run:
+            return f"would copy {what} to {self.target}: {', '.join(facts)}"
+        entries = f"{self.entries:,} log {'entry' if self.entries == 1 else 'entries'}"
+        facts += [entries, *([plural(self.tags, "tag")] if self.tags else [])]
+        verb = "mirrored" if self.is_mirror else "copied"
+        return f"{verb} {what} to {self.target}: {', '.join(facts)}"
+
+
+def copy(
+    src: str,
+    dst: str,
+    *,
+    version: str | None = None,
+    history: bool = True,
+    mirror: bool = False,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    src_storage_options: Mapping[str, Any] | None = None,
+    durability: Literal["fsync", "none"] = "fsync",
+    progress: bool | None = None,
+) -> CopyReport:
+    """Copy a dataset to another place; run again, it goes on where it was.
+
+    The copy is a dataset of its own: branches, commits, digests, tags and row ids are the same, and
+    from then on it may go its own way. Packs that are there already are not copied again.
+
+    Args:
+        src: Where the dataset is.
+        dst: Where it goes: a place without a dataset, or with an earlier state of this copy.
+        version: Copy this branch, commit or tag, and the history that it stands on.
+        history: False: one version alone, main's newest when none is given. Its log begins anew.
+        mirror: Make a copy that is read only and follows its source: the same call again brings it
+            up to date.
+        dry_run: Only say what would be copied.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        src_storage_options: Those of ``src``, where they are others.
+        durability: ``"none"`` leaves out the fsyncs of a local folder.
+        progress: Whether to show a line of progress; None: on terminals.
+
+    Raises:
+        DatasetNotFoundError: There is none at ``src``.
+        InvalidInputError: At ``dst`` is another dataset, or one that went its own way.
+        CorruptionError: A pack of the source is damaged; run ``check`` on it.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-copy", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit()
+        >>> report = tl.copy("memory://doc-copy", "memory://doc-copied")
+        >>> tl.open("memory://doc-copied").version
+        'main@1'
+    """
+    if src.rstrip("/") == dst.rstrip("/"):
+        raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
+    options = src_storage_options or storage_options
+    source = open_store(src, storage_options=options or None)
+    target = open_store(dst, storage_options=storage_options or None, durability=durability)
+    shown: Progress | None = None
+    seen = 0
+
+    def advanced(done: int, total: int) -> None:
+        nonlocal shown, seen
+        shown = shown or Progress(f"copy {src} → {dst}", total=total, shown=progress)
+        shown.advance(done - seen, 0)
+        seen = done
+
+    try:
+        done = runtime.run(
+            copy_dataset(
+                source,
+                target,
+                version=version,
+                history=history,
+                mirror=mirror,
+                dry_run=dry_run,
+                progress=advanced,
+            )
+        )
+    finally:
+        if shown is not None:
+            shown.__exit__()
+    return CopyReport(
+        source=src,
+        target=dst,
+        version=done.version,
+        packs=done.packs,
+        nbytes=done.nbytes,
+        present=done.present,
+        entries=done.entries,
+        tags=done.tags,
+        is_mirror=mirror,
+        is_dry_run=dry_run,
+    )

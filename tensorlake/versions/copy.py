@@ -1,0 +1,322 @@
+"""Copying a dataset to another store: packs first, then entries in order, hints last.
+
+    packs ──► descriptor ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs
+
+Stopped anywhere, what is there is a dataset of fewer versions, or none yet; run again, it goes on.
+Entries are copied as they are, so digests and row ids stay, and ``main@12`` means the same in both.
+A copy of one version alone begins a log of its own with that version's content.
+
+The source is pinned where it can be written to. What is collected meanwhile all the same was given
+up: the plan is made again from the logs as they are then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from tensorlake.errors import (
+    AccessError,
+    InvalidInputError,
+    SnapshotExpiredError,
+    StorageError,
+)
+from tensorlake.format import (
+    DESCRIPTOR,
+    MAIN,
+    Changes,
+    Descriptor,
+    Entry,
+    entry_path,
+    head_path,
+    new_txid,
+)
+from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, probe, runtime
+from tensorlake.versions.commit import author
+from tensorlake.versions.copy_plan import (
+    CopyPlan,
+    plan_history,
+    plan_version,
+    refuse_mirror_of_version,
+)
+from tensorlake.versions.creation import read_descriptor
+from tensorlake.versions.entries import now_microseconds
+from tensorlake.versions.log import BranchLog
+from tensorlake.versions.pack_copy import PacksCopied, PacksMissingError, copy_packs, sizes_of
+from tensorlake.versions.pins import pinned
+
+__all__ = ["Copied", "copy_dataset"]
+
+PLANS_MAX = 16
+"""How often a plan is made anew because of packs that were collected meanwhile."""
+
+ENTRIES_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did.
+
+    Attributes:
+        version: What was asked for, as ``branch@number``; None: every version.
+        packs: Packs that were copied, and their bytes.
+        present: Packs that the target had already.
+        entries: Log entries that were copied.
+        tags: Tags that were copied.
+    """
+
+    version: str | None
+    packs: int
+    nbytes: int
+    present: int
+    entries: int
+    tags: int
+
+
+async def copy_dataset(
+    source: Store,
+    target: Store,
+    *,
+    version: str | None = None,
+    history: bool = True,
+    mirror: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Copied:
+    """Copy a dataset; what the target has already is not copied again.
+
+    Args:
+        source: Where it is.
+        target: Where it goes.
+        version: One version, with the logs that it stands on; None: all branches and tags.
+        history: False: that version alone (main's newest when none is given).
+        mirror: Make, or bring up to date, a copy that is written to by copying alone.
+        dry_run: Only count.
+        progress: Told of bytes done and to be done.
+
+    Raises:
+        DatasetNotFoundError: There is nothing to copy.
+        InvalidInputError: At the target is another dataset, or one that went its own way.
+        CorruptionError: A pack of the source is damaged.
+    """
+    if mirror:
+        refuse_mirror_of_version(version=version, history=history)
+    for _ in range(PLANS_MAX):
+        try:
+            plan = await (plan_history if history else plan_version)(source, version)
+            await _check_target(plan, source, target, mirror=mirror)
+            return await _copied(plan, source, target, mirror, dry_run, progress)
+        except PacksMissingError:
+            continue
+        except SnapshotExpiredError:
+            if version is not None:
+                raise
+    raise StorageError(
+        f"packs of {source.url!r} were missing {PLANS_MAX} times, though its logs do not say that"
+        " they were given up\nrun tensorlake check on it"
+    )
+
+
+async def _copied(
+    plan: CopyPlan,
+    source: Store,
+    target: Store,
+    mirror: bool,  # noqa: FBT001 as the caller was given it
+    dry_run: bool,  # noqa: FBT001
+    progress: Callable[[int, int], None],
+) -> Copied:
+    there, here = await sizes_of(source), await sizes_of(target)
+    wanted = [pack for pack in plan.packs if here.get(pack) != there.get(pack)]
+    total = sum(there.get(pack, 0) for pack in wanted)
+    version = None if plan.version is None else f"{plan.version[0]}@{plan.version[1].seq}"
+    if dry_run:
+        return Copied(version, len(wanted), total, len(plan.packs) - len(wanted), 0, 0)
+    async with AsyncExitStack() as pins:
+        await _pin(plan, source, pins)
+        done = 0
+
+        def advanced(nbytes: int) -> None:
+            nonlocal done
+            done += nbytes
+            progress(done, total)
+
+        packs = await copy_packs(
+            source, target, plan.packs, there=there, here=here, progress=advanced
+        )
+        await _put_descriptor(plan, source, target, mirror=mirror)
+        if not plan.heads:
+            entries = await _begin_anew(plan, source, target)
+            return _report(version, packs, entries, 0)
+        entries = 0
+        for branch, head in plan.heads.items():
+            entries += await _copy_log(source, target, branch, head)
+        tags = await _copy_tags(plan, source, target, mirror=mirror)
+        for branch, head in plan.heads.items():
+            data = await target.get(entry_path(branch, head.seq))
+            await target.put(head_path(branch), data or b"")
+        return _report(version, packs, entries, tags)
+
+
+def _report(version: str | None, packs: PacksCopied, entries: int, tags: int) -> Copied:
+    return Copied(version, packs.copied, packs.nbytes, packs.present, entries, tags)
+
+
+async def _pin(plan: CopyPlan, source: Store, pins: AsyncExitStack) -> None:
+    """Hold what is copied, where the source can be written to."""
+    held = [plan.version] if plan.version is not None else list(plan.heads.items())
+    for branch, entry in held:
+        if entry.kind != "commit":
+            continue
+        try:
+            await pins.enter_async_context(pinned(source, branch, entry, txid=new_txid()))
+        except (AccessError, StorageError):
+            return  # it cannot be written to: what is collected meanwhile is planned anew
+
+
+async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
+    """Refuse a target that holds anything else, before anything is written.
+
+    Raises:
+        InvalidInputError: It does.
+    """
+    descriptor = await read_descriptor(target)
+    if descriptor is None:
+        await probe(target)
+        return
+    if (descriptor.mirror_of is not None) != mirror or (
+        mirror and descriptor.mirror_of != source.url
+    ):
+        what = f"a mirror of {descriptor.mirror_of!r}" if descriptor.mirror_of else "no mirror"
+        raise InvalidInputError(
+            f"the dataset at {target.url!r} is {what}\n"
+            "copy to another URL, or say mirror=True where it is a mirror of this source",
+            dataset=target.url,
+        )
+    if plan.version is not None and not plan.heads:
+        first = await BranchLog(target, MAIN).entry(0)
+        if first is not None and first.meta.get("copied_from") != _citation(plan, source):
+            raise _another(target)
+    for branch, head in plan.heads.items():
+        newest = await BranchLog(target, branch).head()
+        if newest is None:
+            continue
+        same = await BranchLog(source, branch).entry(newest.seq)
+        if newest.seq > head.seq or same is None or same.digest != newest.digest:
+            raise InvalidInputError(
+                f"branch {branch!r} of {target.url!r} is not a copy of that of {source.url!r}: it"
+                f" has an entry {newest.seq} of its own\n"
+                "copy to another URL; nothing was written",
+                dataset=target.url,
+                branch=branch,
+            )
+
+
+async def _put_descriptor(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
+    descriptor = Descriptor(
+        new_txid(),
+        now_microseconds(),
+        plan.descriptor.grace_s,
+        source.url if mirror else None,
+        plan.descriptor.unknown,
+    )
+    try:
+        await target.put_if_absent(DESCRIPTOR, descriptor.to_bytes())
+    except (ObjectExistsError, UnknownOutcomeError):
+        if await read_descriptor(target) is None:
+            raise
+
+
+async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> int:
+    """Put the entries that the target lacks, in order; how many."""
+    newest = await BranchLog(target, branch).head()
+    start = 0 if newest is None else newest.seq + 1
+    for first in range(start, head.seq + 1, ENTRIES_AT_ONCE):
+        numbers = range(first, min(head.seq + 1, first + ENTRIES_AT_ONCE))
+        reads = [partial(source.get, entry_path(branch, seq)) for seq in numbers]
+        for seq, data in zip(
+            numbers, await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE), strict=True
+        ):
+            path = entry_path(branch, seq)
+            Entry.from_bytes(data or b"", where=path)
+            await _put_same(target, path, data or b"")
+    return max(0, head.seq + 1 - start)
+
+
+async def _put_same(target: Store, path: str, data: bytes) -> None:
+    """Put an object, unless the very same is there."""
+    try:
+        await target.put_if_absent(path, data)
+    except (ObjectExistsError, UnknownOutcomeError) as error:
+        found = await target.get(path)
+        if found is None and isinstance(error, UnknownOutcomeError):
+            await target.put_if_absent(path, data)
+        elif found != data:
+            raise InvalidInputError(
+                f"{path!r} of {target.url!r} is another than the source's: both were written to"
+                "\ncopy to another URL",
+                object=path,
+            ) from error
+
+
+async def _copy_tags(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> int:
+    """Put tags; a mirror's follow the source's, also when they are deleted there."""
+    copied = 0
+    for path in plan.tags:
+        data = await source.get(path)
+        if data is None:
+            continue
+        found = await target.get(path)
+        if found is None:
+            await _put_same(target, path, data)
+            copied += 1
+        elif found != data and mirror:
+            await target.put(path, data)
+            copied += 1
+    return copied
+
+
+async def _begin_anew(plan: CopyPlan, source: Store, target: Store) -> int:
+    """Publish a version as the first entry of a log of its own."""
+    assert plan.version is not None
+    branch, entry = plan.version
+    first = entry.changed(
+        kind="commit",
+        seq=0,
+        prev=None,
+        txid=new_txid(),
+        time=now_microseconds(),
+        parents=(),
+        merged={},
+        author=author(),
+        message=f"copy of {branch}@{entry.seq} of {source.url}",
+        meta={"copied_from": _citation(plan, source)},
+        keys=(),
+        fence=None,
+        changes=Changes(),
+        of=None,
+    )
+    log = BranchLog(target, MAIN)
+    published = await log.publish(first)
+    if isinstance(published, Entry):
+        await log.write_hint(published)
+        return 1
+    if published.winner.meta.get("copied_from") != _citation(plan, source):
+        raise _another(target)
+    await log.write_hint(await log.newest_from(published.winner))
+    return 0
+
+
+def _citation(plan: CopyPlan, source: Store) -> dict[str, str]:
+    """What a copy of one version says of where it is from."""
+    assert plan.version is not None
+    branch, entry = plan.version
+    return {"url": source.url, "version": f"{branch}@{entry.seq}", "digest": entry.digest}
+
+
+def _another(target: Store) -> InvalidInputError:
+    return InvalidInputError(
+        f"there is another dataset at {target.url!r}\ncopy to another URL; nothing was written",
+        dataset=target.url,
+    )
