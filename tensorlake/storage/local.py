@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
@@ -116,11 +117,12 @@ class LocalStore:
         return data
 
     async def put_if_absent(self, path: str, data: Data) -> None:
-        await self._put(path, data, durable=self._durability == "fsync", replace=False)
+        await self._put(path, data, durable=self._durability == "fsync", publish=publish_exclusive)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        publish = os.replace if durable else _replace_hint
         durable = durable and self._durability == "fsync"
-        await self._put(path, data, durable=durable, replace=True)
+        await self._put(path, data, durable=durable, publish=publish)
 
     async def head(self, path: str) -> ObjectMeta | None:
         file = self._file(path)
@@ -198,19 +200,26 @@ class LocalStore:
     def _file(self, path: str) -> str:
         return f"{self._root}{os.sep}{check_path(path)}"
 
-    async def _put(self, path: str, data: Data, *, durable: bool, replace: bool) -> None:
+    async def _put(
+        self, path: str, data: Data, *, durable: bool, publish: Callable[[str, str], None]
+    ) -> None:
         file = self._file(path)
-        write = partial(self._write, path, file, pieces_of(data), durable=durable, replace=replace)
+        write = partial(self._write, path, file, pieces_of(data), durable=durable, publish=publish)
         if durable or nbytes_of(data) > INLINE_NBYTES:
             await asyncio.get_running_loop().run_in_executor(None, write)
         else:
             write()
 
     def _write(
-        self, path: str, file: str, pieces: list[Buffer], *, durable: bool, replace: bool
+        self,
+        path: str,
+        file: str,
+        pieces: list[Buffer],
+        *,
+        durable: bool,
+        publish: Callable[[str, str], None],
     ) -> None:
         scratch = os.path.join(self._scratch, secrets.token_hex(8))
-        publish = os.replace if replace else publish_exclusive
         try:
             self._write_scratch(scratch, pieces, durable=durable)
             try:
@@ -385,6 +394,17 @@ def _sweep(scratch: str) -> None:
         for entry in scan:
             if entry.stat().st_mtime < limit:
                 _remove(entry.path)
+
+
+def _replace_hint(scratch: str, file: str) -> None:
+    """Replace a file that may be missing for a moment, or after a power cut.
+
+    A rename over another file makes ext4 write the new one to disk first (auto_da_alloc): 2 ms in
+    which the storage loop stands still, against 20 µs for these two calls.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(file)
+    Path(scratch).replace(file)
 
 
 def _remove(scratch: str) -> None:
