@@ -24,6 +24,7 @@ from tensorlake.types import EncodedColumn, RaggedColumn
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "read_without_tensorlake.py"
 GOLDEN = ROOT / "tests" / "golden" / "v1"
+EVOLVED = ROOT / "tests" / "golden" / "v1_evolved"
 
 
 def loaded() -> ModuleType:
@@ -77,6 +78,11 @@ def golden_versions() -> list[str]:
 @pytest.mark.parametrize("version", golden_versions())
 def test_every_golden_version_reads_the_same(version):
     assert_same(GOLDEN, version)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_altered_types_and_united_classes_read_the_same(number):
+    assert_same(EVOLVED, f"main@{number}")
 
 
 def test_it_needs_no_tensorlake():
