@@ -42,9 +42,18 @@ def ingest(url: str, writer: int, batches: int, acknowledged: Connection) -> Non
         acknowledged.send(number)
 
 
-def append_rows(url: str, options: dict[str, str], writer: int, commits: int) -> None:
+def append_rows(
+    url: str, options: dict[str, str], writer: int, commits: int, branch: str = "main"
+) -> None:
     """Commit one row after another, whoever else does."""
-    dataset = tl.open(url, storage_options=options)
+    dataset = tl.open(url, branch, storage_options=options)
     for number in range(commits):
         dataset.append({"writer": writer, "n": number})
         dataset.commit(f"{writer}: {number}")
+
+
+def merge_branches(url: str, into: str, other: str, merges: int) -> None:
+    """Merge a branch into another again and again, whoever commits to either."""
+    dataset = tl.open(url, into)
+    for _ in range(merges):
+        dataset.merge(other)
