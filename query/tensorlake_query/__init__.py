@@ -1,6 +1,6 @@
 """TQL, the tensor query language: parse, check, plan and run queries over any columns.
 
-The engine knows nothing of storage; it runs over a `ColumnSource`, and imports only numpy and lark.
+The engine knows nothing of storage; it runs over a `ColumnSource`, and imports numpy and msgspec.
 
     compiled = compile_query("WHERE label = 'cat' ORDER BY score DESC LIMIT 10", source.schema)
     result = compiled.run(source)
@@ -15,16 +15,18 @@ from tensorlake_query.errors import (
     QuerySyntaxError,
     QueryTypeError,
 )
-from tensorlake_query.parser import parse, parse_predicate
-from tensorlake_query.printer import print_expr, print_query
+from tensorlake_query.parser import parse, parse_change, parse_predicate
+from tensorlake_query.printer import print_change, print_expr, print_query
 from tensorlake_query.query import CompiledQuery, QueryResult, compile_query
 from tensorlake_query.source import (
     Batch,
     ColumnSource,
     ColumnStatistics,
     ColumnType,
+    IdentifiedSource,
     ObjectBatch,
     RaggedBatch,
+    Tables,
     UniformBatch,
 )
 
@@ -35,6 +37,7 @@ __all__ = [
     "ColumnType",
     "CompiledQuery",
     "Completion",
+    "IdentifiedSource",
     "ObjectBatch",
     "QueryError",
     "QueryLimitError",
@@ -43,12 +46,15 @@ __all__ = [
     "QuerySyntaxError",
     "QueryTypeError",
     "RaggedBatch",
+    "Tables",
     "UniformBatch",
     "ast",
     "compile_query",
     "complete",
     "parse",
+    "parse_change",
     "parse_predicate",
+    "print_change",
     "print_expr",
     "print_query",
 ]

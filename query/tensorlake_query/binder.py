@@ -8,44 +8,58 @@ allow it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound, ColumnRef, Constant, show, span_of
+from tensorlake_query.bound import Bound, ColumnRef, Constant, QueryRef, show, span_of
 from tensorlake_query.conversions import as_condition
+from tensorlake_query.environment import Environment
 from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
 from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
-from tensorlake_query.functions.aggregates import AGGREGATES
+from tensorlake_query.functions.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.conditional import bind_case, bind_cast
 from tensorlake_query.functions.indexing import bind_index
+from tensorlake_query.functions.membership import bind_in_constants, bind_in_query
 from tensorlake_query.functions.operators import (
     bind_arithmetic,
     bind_compare,
-    bind_in_constants,
     bind_is_null,
     bind_logic,
     bind_sign,
 )
+from tensorlake_query.functions.patterns import bind_like
 from tensorlake_query.functions.registry import Site
-from tensorlake_query.functions.text import bind_like
+from tensorlake_query.functions.windows import WINDOWS, WindowCall, bind_window
+from tensorlake_query.ordering import SortKey
+from tensorlake_query.relations import Names
 from tensorlake_query.source import ColumnType
 from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
 
 BYTES = ColumnType("bytes", None, ())
 
 
-class Binder:
-    """Binds the expressions of one query; remembers which parameters were used."""
+class BoundStatement(Protocol):
+    """A bound query, as far as an expression that holds it needs to know."""
 
-    def __init__(
-        self, schema: Mapping[str, ColumnType], params: Mapping[str, object], text: str
-    ) -> None:
-        self.text = text
-        self.used_params: set[str] = set()
-        self.schema = schema
-        self._params = params
+    @property
+    def columns(self) -> Mapping[str, ColumnType]:
+        """Names and types of its outputs."""
+        ...
+
+
+class Binder:
+    """Binds the expressions of one query over what its FROM gives."""
+
+    def __init__(self, names: Names, env: Environment) -> None:
+        self.text = env.text
+        self.schema = names.schema
+        self.windows: list[WindowCall] | None = None  # None where window functions may not stand
+        self.bind_statement: Callable[[ast.Statement], BoundStatement] | None = None
+        self.seed = env.seed
+        self._names = names
+        self._env = env
         self._aliases: Mapping[str, ast.Expr] = {}
         self._hidden_aliases: Mapping[str, ast.Expr] = {}
         self._special: Callable[[ast.Expr], Bound | None] | None = None
@@ -89,6 +103,8 @@ class Binder:
                 return self.bind(ast.Not(within, span=expr.span) if negated else within)
             case ast.InList():
                 return self._in_list(expr)
+            case ast.Subquery() | ast.Exists() | ast.InQuery():
+                return self._query(expr)
             case ast.Case(operand, whens, otherwise) if operand is not None:
                 searched = tuple(
                     ast.When(
@@ -122,44 +138,10 @@ class Binder:
         """Return a type error that points at an expression."""
         return QueryTypeError(message, text=self.text, span=span_of(at), hint=hint)
 
-    def check_params_used(self) -> None:
-        """Refuse parameters that no part of the query mentions.
-
-        Raises:
-            QueryNameError: a parameter was given and not used.
-        """
-        for name in self._params:
-            if name not in self.used_params:
-                used = sorted(self.used_params)
-                raise QueryNameError(
-                    f"parameter {name!r} is given, and the query does not use it",
-                    text=self.text,
-                    span=ast.Span(0, len(self.text)),
-                    hint=joined(
-                        nearest(name, used), listed("it uses", [f"${each}" for each in used])
-                    ),
-                )
-
-    def parameter_value(self, expr: ast.Parameter) -> object:
-        """Return the value given for a parameter.
-
-        Raises:
-            QueryNameError: none was given.
-        """
-        if expr.name not in self._params:
-            raise QueryNameError(
-                f"no value for the parameter ${expr.name}",
-                text=self.text,
-                span=expr.span,
-                hint=joined(nearest(expr.name, self._params), f"give it: query(…, {expr.name}=…)"),
-            )
-        self.used_params.add(expr.name)
-        return self._params[expr.name]
-
     def _site(
         self, expr: ast.Expr, args: Sequence[Bound], named: Mapping[str, Bound] | None = None
     ) -> Site:
-        return Site(expr, tuple(args), named or {}, self.text, self.bind)
+        return Site(expr, tuple(args), named or {}, self.text, self.bind, self._env.seed)
 
     def _operator(self, expr: ast.Expr) -> Bound:
         site = self._site(expr, [self.bind(operand) for operand in ast.operands(expr)])
@@ -191,8 +173,17 @@ class Binder:
 
     def _column(self, expr: ast.Column) -> Bound:
         name = expr.name
+        if expr.table is not None:
+            return self._qualified(expr)
         if name in self.schema:
             return ColumnRef(name, self.schema[name], expr)
+        if name in self._names.ambiguous:
+            raise QueryNameError(
+                f"{name!r} is a column of several tables",
+                text=self.text,
+                span=expr.span,
+                hint=f"write {' or '.join(self._names.ambiguous[name])}",
+            )
         if name in self._aliases:
             return self.bind(self._aliases[name])
         names = [*self.schema, *self._aliases]
@@ -210,8 +201,47 @@ class Binder:
             hint=joined(hint, listed("tensors", self.schema)),
         )
 
+    def _qualified(self, expr: ast.Column) -> Bound:
+        tables = list(dict.fromkeys(table for table, _ in self._names.qualified))
+        key = self._names.qualified.get((expr.table or "", expr.name))
+        if key is not None and key in self.schema:
+            return ColumnRef(key, self.schema[key], expr)
+        if expr.table in tables:
+            known = [name for table, name in self._names.qualified if table == expr.table]
+            message = f"{expr.table!r} has no column {expr.name!r}"
+            hint = joined(nearest(expr.name, known), listed("columns", known))
+        else:
+            message = f"no table {expr.table!r} in FROM"
+            hint = joined(nearest(expr.table or "", tables), listed("tables", filter(None, tables)))
+        raise QueryNameError(message, text=self.text, span=expr.span, hint=hint)
+
+    def _query(self, expr: ast.Subquery | ast.Exists | ast.InQuery) -> Bound:
+        assert self.bind_statement is not None, "a query is bound where queries may stand"
+        statement = self.bind_statement(expr.query)
+        if isinstance(expr, ast.Exists):
+            return QueryRef(statement, "exists", BOOL, expr)
+        columns = list(statement.columns.values())
+        if len(columns) != 1 or columns[0].shape:
+            raise QueryTypeError(
+                f"a query used as a value gives one column of single values, not {len(columns)}"
+                if len(columns) != 1
+                else f"a query used as a value gives single values, not {describe(columns[0])}",
+                text=self.text,
+                span=expr.span,
+                hint="select one expression",
+            )
+        if isinstance(expr, ast.InQuery):
+            members = QueryRef(statement, "members", columns[0], expr)
+            operand = self.bind(expr.operand)
+            return bind_in_query(self._site(expr, [operand]), members, negated=expr.negated)
+        return QueryRef(statement, "value", replace(columns[0], nullable=True), expr)
+
     def _call(self, expr: ast.Call) -> Bound:
         name = ALIASES.get(expr.name, expr.name)
+        if name in WITHIN_SAMPLE and expr.named and expr.over is None:  # AVG(x, axis => 0)
+            name = WITHIN_SAMPLE[name]
+        if expr.over is not None:
+            return self._window(expr, expr.over)
         if name in AGGREGATES:
             raise QueryTypeError(
                 f"{name} adds up rows and cannot stand here",
@@ -219,23 +249,90 @@ class Binder:
                 span=expr.span,
                 hint="aggregates belong in SELECT, HAVING or ORDER BY, and not inside each other",
             )
-        function = FUNCTIONS.get(name)
+        function = FUNCTIONS.get(name) or self._env.functions.get(name)
         if function is None:
-            raise QueryNameError(
-                f"no function {expr.name!r}",
-                text=self.text,
-                span=ast.Span(expr.span.start, expr.span.start + len(expr.name)),
-                hint=nearest(expr.name, [*FUNCTIONS, *AGGREGATES]),
-            )
+            raise self._unknown_function(expr)
         self._check_arguments(expr, function)
-        args = [self.bind(arg) for arg in expr.args if not isinstance(arg, ast.Star)]
+        args: list[Bound] = []
+        for arg in expr.args:
+            if isinstance(arg, ast.Weighted):
+                args += [self.bind(arg.condition), self.bind(arg.weight)]
+            elif not isinstance(arg, ast.Star):
+                args.append(self.bind(arg))
         named = {each.name: self.bind(each.value) for each in expr.named}
         return function.bind(self._site(expr, args, named))
 
+    def _unknown_function(self, expr: ast.Call) -> QueryNameError:
+        known = [*FUNCTIONS, *AGGREGATES, *WINDOWS, *self._env.functions]
+        hint = nearest(expr.name, known)
+        if expr.name in WINDOWS:
+            hint = f"write {expr.name}(…) OVER (ORDER BY …)"
+        return QueryNameError(
+            f"no function {expr.name!r}",
+            text=self.text,
+            span=ast.Span(expr.span.start, expr.span.start + len(expr.name)),
+            hint=hint,
+        )
+
+    def _window(self, expr: ast.Call, over: ast.Over) -> Bound:
+        if expr.name not in WINDOWS and expr.name not in AGGREGATES:
+            raise QueryNameError(
+                f"{expr.name!r} is no window function",
+                text=self.text,
+                span=expr.span,
+                hint=joined(nearest(expr.name, WINDOWS), listed("window functions", WINDOWS)),
+            )
+        if self.windows is None:
+            raise QueryTypeError(
+                f"{expr.name} OVER (…) looks at other rows and cannot stand here",
+                text=self.text,
+                span=expr.span,
+                hint="window functions belong in SELECT and ORDER BY of a query without GROUP BY:"
+                " filter by them in a query around it",
+            )
+        windows, self.windows = self.windows, None  # none inside another
+        args = [self.bind(arg) for arg in expr.args if not isinstance(arg, ast.Star | ast.Weighted)]
+        partition = tuple(self._single(self.bind(each)) for each in over.partition_by)
+        keys = tuple(self.sort_key(key) for key in over.order_by)
+        self.windows = windows
+        call = bind_window(self._site(expr, args), expr, partition, keys)
+        windows.append(call)
+        return ColumnRef(f"#w{len(windows) - 1}", call.type, expr)
+
+    def sort_key(self, key: ast.OrderKey) -> SortKey:
+        """Bind one key of an order: one comparable value a row.
+
+        Raises:
+            QueryTypeError: it gives something else.
+        """
+        bound = self.bind(key.expr)
+        if bound.type.shape or bound.type.kind in {"json", "bytes"}:
+            hint = ""
+            if bound.type.kind == "json":
+                hint = f"write CAST({show(bound)} AS FLOAT), or AS TEXT"
+            if bound.type.shape:
+                hint = f"write ARRAY_MAX({show(bound)}), or one element"
+            raise self.type_error(
+                f"ORDER BY needs one comparable value a row, "
+                f"and {show(bound)} is {describe(bound.type)}",
+                bound,
+                hint,
+            )
+        return SortKey(bound, key.descending, key.nulls_first)
+
+    def _single(self, bound: Bound) -> Bound:
+        if bound.type.shape or bound.type.kind == "bytes":
+            shown = f"{show(bound)} is {describe(bound.type)}"
+            raise self.type_error(f"one value a row is needed, and {shown}", bound)
+        return bound
+
     def _check_arguments(self, expr: ast.Call, function: Function) -> None:
         least, most = function.arity
+        weighted = [isinstance(arg, ast.Weighted) for arg in expr.args]
         if (
             any(isinstance(arg, ast.Star) for arg in expr.args)
+            or expr.distinct
+            or (not all(weighted) if function.is_weighted else any(weighted))
             or not least <= len(expr.args) <= most
         ):
             expected = str(least) if least == most else f"{least} to {most}"
@@ -262,7 +359,7 @@ class Binder:
         bound: list[Bound] = []
         for item in expr.items:
             if isinstance(item, ast.Parameter):
-                value = self.parameter_value(item)
+                value = self._env.parameter(item)
                 if isinstance(value, list | tuple | np.ndarray | set | frozenset):
                     for each in cast("Sequence[object]", value):
                         items.append(item)
@@ -276,7 +373,7 @@ class Binder:
             )
             among = equal[0] if len(equal) == 1 else ast.Or(equal, span=expr.span)
             return self.bind(ast.Not(among, span=expr.span) if expr.negated else among)
-        written = replace(expr, items=tuple(items))
+        written = ast.with_fields(expr, items=tuple(items))
         return bind_in_constants(
             self._site(written, [self.bind(expr.operand), *bound]), negated=expr.negated
         )
@@ -303,7 +400,7 @@ class Binder:
         return Constant(value, number(value.dtype, value.shape), expr)
 
     def _parameter(self, expr: ast.Parameter) -> Bound:
-        return self._value(self.parameter_value(expr), expr)
+        return self._value(self._env.parameter(expr), expr)
 
     def _value(self, value: object, expr: ast.Parameter) -> Constant:
         """Return a Python or numpy value as a constant."""

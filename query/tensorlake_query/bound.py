@@ -4,6 +4,8 @@
     ShapeRef    a column's sample shapes, which a source gives without decoding
     RowNumber   the row's number in the source
     Constant    a value
+    DataRef     a column's sample at another row
+    QueryRef    what a query in parentheses gives, found once a run
     Apply       a kernel over arguments
 
 An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
@@ -13,6 +15,7 @@ only argument.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from tensorlake_query import ast
 from tensorlake_query.printer import print_expr
@@ -51,6 +54,14 @@ class RowNumber:
 
 
 @dataclass(frozen=True, slots=True)
+class RowId:
+    """`ROW_ID()`: the row's identity, where the source gives one."""
+
+    type: ColumnType
+    syntax: ast.Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """One value for all rows: a scalar, an ndarray, or None.
 
@@ -62,6 +73,29 @@ class Constant:
     type: ColumnType
     syntax: ast.Expr
     weak: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DataRef:
+    """`DATA(column, row)`: NULL where there is no such row; negative rows count from the end."""
+
+    name: str
+    row: "Bound"
+    type: ColumnType
+    syntax: ast.Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryRef:
+    """A query inside an expression, which does not see the rows around it.
+
+    `use` says what of it is wanted: its one value, whether it has a row, or the values it has.
+    """
+
+    statement: Any  # a Statement, whose plan is made of these very nodes
+    use: Literal["value", "exists", "members"]
+    type: ColumnType
+    syntax: ast.Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +116,7 @@ class Apply:
     role: str = ""
 
 
-Bound = ColumnRef | ShapeRef | RowNumber | Constant | Apply
+Bound = ColumnRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | Apply
 
 
 def walk_bound(expr: Bound) -> Iterator[Bound]:
@@ -93,6 +127,8 @@ def walk_bound(expr: Bound) -> Iterator[Bound]:
         yield current
         if isinstance(current, Apply):
             stack.extend(current.args)
+        elif isinstance(current, DataRef):
+            stack.append(current.row)
 
 
 def columns_of(expr: Bound) -> frozenset[str]:

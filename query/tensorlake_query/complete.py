@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lark.exceptions import UnexpectedInput
-
 from tensorlake_query.functions import FUNCTIONS
 from tensorlake_query.functions.aggregates import AGGREGATES
-from tensorlake_query.parser import MAX_TEXT, grammar
+from tensorlake_query.lalr import accepted_after
+from tensorlake_query.parser import MAX_TEXT
 from tensorlake_query.printer import print_name
 from tensorlake_query.source import ColumnType
 from tensorlake_query.types import describe
@@ -60,7 +59,7 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
     for name in names or ():
         escaped = name.replace("'", "''")
         yield Completion(f"'{escaped}'", "class", f"class of {label.group(1) if label else ''}")
-    kinds = _accepted(before)
+    kinds = accepted_after(before, "query")
     if "NAME" in kinds:
         for name, column_type in schema.items():
             yield Completion(print_name(name), "tensor", describe(column_type))
@@ -74,13 +73,3 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
         keyword = kind.removeprefix("_")
         if _KEYWORD.match(kind) and keyword not in _NOT_WORDS:
             yield Completion(_PAIRED.get(keyword, keyword), "keyword", "keyword")
-
-
-def _accepted(before: str) -> frozenset[str]:
-    """Return the terminals that the grammar takes after a text; none where it has an error."""
-    session = grammar().parse_interactive(before, start="query")
-    try:
-        session.exhaust_lexer()
-    except UnexpectedInput:
-        return frozenset()
-    return frozenset(session.accepts())

@@ -6,23 +6,21 @@ reserved word, else what was expected there.
 """
 
 import re
-from typing import cast
-
-from lark import Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from tensorlake_query.ast import Span
 from tensorlake_query.errors import QuerySyntaxError
+from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
 
 # Words of the language that this version does not run yet. Reported by name, never ignored.
-UNSUPPORTED = {
-    "ACROSS", "ANALYZE", "APPROX", "ARRANGE", "CROSS", "DATE", "DELETE", "DISTINCT", "EXCEPT",
-    "EXISTS", "EXPAND", "FULL", "GLOB", "INNER", "INSERT", "INTERSECT", "INTERVAL", "ISNULL",
-    "JOIN", "LEFT", "NATURAL", "OVER", "REGEXP", "RIGHT", "SAMPLE", "TAG", "TOP", "UNGROUP",
-    "UNION", "UPDATE", "USING", "VERSION", "WITH",
-}  # fmt: skip
-_SUBQUERY = re.compile(r"\(\s*select\b", re.IGNORECASE)
+UNSUPPORTED = {"APPROX", "DATE", "EXTRACT", "INTERVAL", "TIMESTAMP"}
+# Words of Deep Lake's language, and how the same is said here.
+RESPELLED = {
+    "ACROSS": "write GROUP BY alone",
+    "NATURAL": "write JOIN … USING (the columns)",
+}
+CHANGES = {"UPDATE", "DELETE", "INSERT"}
+_EXTRACT = re.compile(r"\b(extract)\s*\(\s*\w+\s*\Z", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
@@ -36,9 +34,9 @@ _FOREIGN = (
 )
 
 
-def diagnosed(text: str, error: UnexpectedInput) -> QuerySyntaxError:
+def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
     """Say what went wrong where the parser stopped, by the most specific rule that fits."""
-    at = _position(text, error)
+    at = error.position
     rest = text[at:]
     word_match = _WORD.match(rest)
     word = word_match.group() if word_match else ""
@@ -56,10 +54,16 @@ def diagnosed(text: str, error: UnexpectedInput) -> QuerySyntaxError:
         if candidate.upper() in UNSUPPORTED:
             where = Span(start, start + len(candidate))
             return fail(f"{candidate.upper()} is not supported yet", "", where)
+        if candidate.upper() in RESPELLED:
+            where = Span(start, start + len(candidate))
+            return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)
+    extract = _EXTRACT.search(text[:at])
+    if extract is not None:
+        return fail("EXTRACT is not supported yet", "", Span(extract.start(), extract.end(1)))
+    if word.upper() in CHANGES and not text[:at].strip():
+        return fail(f"{word.upper()} changes rows", "a query only reads: ds.execute(…)")
     if text[at - 1 : at + 1] == "/*":
         return fail("unexpected '/*'", "this comment has no closing */", Span(at - 1, at + 1))
-    if word.upper() == "SELECT" or _SUBQUERY.match(rest):
-        return fail("sub-queries are not supported yet")
     if not rest:
         return fail("the query ends too early", f"expected {_expected(error)}")
     if rest.startswith("[") and previous.upper() == "IN":
@@ -88,27 +92,14 @@ def _start_of(match: re.Match[str] | None) -> int:
     return match.start(1) if match else 0
 
 
-def _position(text: str, error: UnexpectedInput) -> int:
-    if isinstance(error, UnexpectedToken):
-        token = cast("Token", error.token)
-        return len(text) if token.type == "$END" else cast("int", token.start_pos)
-    if isinstance(error, UnexpectedCharacters):
-        return error.pos_in_stream if error.pos_in_stream is not None else 0
-    return len(text)
-
-
-def _expected(error: UnexpectedInput) -> str:
+def _expected(error: ParseStopError) -> str:
     """Name what could have come next: a value, or the few keywords."""
-    names: set[str] = set()
-    if isinstance(error, UnexpectedToken):
-        names = set(error.accepts or error.expected)
-    elif isinstance(error, UnexpectedCharacters):
-        names = set(error.allowed or ())
+    names = error.expected
     if {"NUMBER", "TEXT", "NAME"} <= names:
         return "a value, a tensor or '('"
     if "$END" in names:
         return "an operator, the next clause, or the end"
-    symbols = {"RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('"}
+    symbols = {"RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('", "DOT": "'.'"}
     shown = sorted(
         symbols.get(name, name.strip("_")) for name in names if not name.startswith("__")
     )

@@ -4,72 +4,33 @@ A `Scope` is a set of rows and where their columns come from. It reads each colu
 only when an expression asks; `take` keeps what has been read for the rows that survive.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
-
 import numpy as np
 
-from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, RowNumber, ShapeRef, span_of
+from tensorlake_query.ast import Span
+from tensorlake_query.bound import (
+    Apply,
+    Bound,
+    ColumnRef,
+    Constant,
+    DataRef,
+    QueryRef,
+    RowId,
+    RowNumber,
+    ShapeRef,
+    span_of,
+)
 from tensorlake_query.errors import QueryTypeError
-from tensorlake_query.source import ColumnSource, IntArray, UniformBatch
+from tensorlake_query.readers import Reader
+from tensorlake_query.source import IntArray, UniformBatch
 from tensorlake_query.types import is_ragged
 from tensorlake_query.vectors import (
     RowError,
     Vector,
     all_valid,
-    as_ragged,
     constant,
-    from_batch,
+    object_array,
     take,
 )
-
-
-class Reader(Protocol):
-    """Where the columns of a scope come from."""
-
-    def column(self, name: str, rows: IntArray) -> Vector:
-        """Return the samples of `rows`."""
-        ...
-
-    def shapes(self, name: str, rows: IntArray) -> Vector:
-        """Return the sample shapes of `rows`."""
-        ...
-
-
-class SourceReader:
-    """Reads a `ColumnSource`, and counts what it reads."""
-
-    def __init__(self, source: ColumnSource) -> None:
-        self.rows_read: dict[str, int] = {}
-        self._source = source
-        self._schema = source.schema
-
-    def column(self, name: str, rows: IntArray) -> Vector:
-        """Return the samples of `rows`, in the form the column's type asks for."""
-        self.rows_read[name] = self.rows_read.get(name, 0) + len(rows)
-        return from_batch(self._source.read(name, rows), self._schema[name])
-
-    def shapes(self, name: str, rows: IntArray) -> Vector:
-        """Return the sample shapes of `rows`; NULL where the source gives −1."""
-        shapes = self._source.shapes(name, rows)
-        known = np.asarray((shapes >= 0).all(axis=1))
-        return UniformBatch(shapes, None if known.all() else known)
-
-
-class SlotReader:
-    """Columns computed by an aggregation."""
-
-    def __init__(self, slots: Mapping[str, Vector]) -> None:
-        self._slots = slots
-
-    def column(self, name: str, rows: IntArray) -> Vector:
-        """Return the slot's values of some groups."""
-        return take(self._slots[name], rows)
-
-    def shapes(self, name: str, rows: IntArray) -> Vector:
-        """Return the shapes of the slot's values: a slot is one value a group."""
-        vector = self._slots[name]
-        return UniformBatch(np.asarray(as_ragged(vector).shapes)[rows])
 
 
 class Scope:
@@ -88,7 +49,11 @@ class Scope:
     def column(self, name: str) -> Vector:
         """Return a column's samples, read at the first call."""
         if name not in self._columns:
-            self._columns[name] = self.reader.column(name, self.rows)
+            try:
+                self._columns[name] = self.reader.column(name, self.rows)
+            except RowError as error:  # of a stack: the position is a group's
+                shown = f"{name!r}, group {error.position}: {error.message}"
+                raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
         return self._columns[name]
 
     def shapes(self, name: str) -> Vector:
@@ -103,6 +68,10 @@ class Scope:
         scope._columns = {name: take(vector, positions) for name, vector in self._columns.items()}
         scope._shapes = {name: take(vector, positions) for name, vector in self._shapes.items()}
         return scope
+
+
+def _whole(text: str) -> Span:
+    return Span(0, len(text))
 
 
 def evaluate(expr: Bound, scope: Scope) -> Vector:
@@ -121,12 +90,56 @@ def _evaluate(expr: Bound, scope: Scope) -> Vector:
             return scope.column(name)
         case ShapeRef(name):
             return scope.shapes(name)
-        case RowNumber():
-            return UniformBatch(scope.rows)
         case Constant(value, column_type):
             return constant(value, column_type, len(scope))
         case Apply():
             return _apply(expr, scope)
+        case QueryRef():
+            return _answer(expr, scope)
+        case RowNumber() | RowId() | DataRef():
+            return _placed(expr, scope)
+
+
+def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
+    """Return what depends on where a row stands in its source."""
+    rows = scope.reader.source_rows(scope.rows)
+    if rows is None:
+        raise _failure(RowError("a group is no row of the source", 0), expr, scope)
+    base = scope.reader.base
+    try:
+        if isinstance(expr, RowNumber):
+            return UniformBatch(rows)
+        if isinstance(expr, RowId):
+            return base.row_ids(rows)
+        return _data(expr, scope)
+    except RowError as error:
+        raise _failure(error, expr, scope) from None
+
+
+def _data(expr: DataRef, scope: Scope) -> Vector:
+    base = scope.reader.base
+    wanted = _evaluate(expr.row, scope)
+    num_rows = base.source.num_rows
+    rows = wanted.values.astype(np.int64)
+    rows = np.where(rows < 0, rows + num_rows, rows)
+    found = (rows >= 0) & (rows < num_rows)
+    if wanted.valid is not None:
+        found &= wanted.valid
+    if not found.any():
+        return constant(None, expr.type, len(scope))
+    distinct, places = np.unique(np.where(found, rows, rows[found][0]), return_inverse=True)
+    samples = take(base.column(expr.name, distinct), places.reshape(-1))
+    valid = all_valid([samples, UniformBatch(samples.values, found)])
+    if isinstance(samples, UniformBatch):
+        return UniformBatch(samples.values, valid)
+    return type(samples)(samples.values, samples.shapes, valid)
+
+
+def _answer(expr: QueryRef, scope: Scope) -> Vector:
+    answer = scope.reader.base.query(expr)
+    if expr.use == "members":  # one object that the kernel of IN knows how to ask
+        return UniformBatch(object_array([answer]).repeat(len(scope)))
+    return constant(answer, expr.type, len(scope))
 
 
 def _apply(expr: Apply, scope: Scope) -> Vector:
@@ -134,11 +147,7 @@ def _apply(expr: Apply, scope: Scope) -> Vector:
     try:
         result = expr.kernel(vectors, len(scope))
     except RowError as error:
-        raise QueryTypeError(
-            f"row {int(scope.rows[error.position])}: {error.message}",
-            text=scope.text,
-            span=span_of(expr),
-        ) from None
+        raise _failure(error, expr, scope) from None
     if not expr.strict:
         return result
     valid = all_valid([result, *vectors])
@@ -148,3 +157,10 @@ def _apply(expr: Apply, scope: Scope) -> Vector:
         return UniformBatch(result.values, valid)
     assert is_ragged(expr.type), "a kernel returns ragged samples only where its type says so"
     return type(result)(result.values, result.shapes, valid)
+
+
+def _failure(error: RowError, expr: Bound, scope: Scope) -> QueryTypeError:
+    rows = scope.reader.source_rows(scope.rows)
+    known = rows is not None and error.position < len(rows)
+    where = f"row {int(rows[error.position])}: " if rows is not None and known else ""
+    return QueryTypeError(where + error.message, text=scope.text, span=span_of(expr))

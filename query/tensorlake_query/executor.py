@@ -5,31 +5,51 @@ no other row; that is all there is to late reading. Batches are sized so that on
 milliseconds of work, and between them the deadline is checked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tensorlake_query import ast
-from tensorlake_query.bound import Bound, walk_bound
-from tensorlake_query.errors import QueryLimitError
-from tensorlake_query.evaluate import Scope, SlotReader, SourceReader, evaluate
-from tensorlake_query.grouping import group_rows
+from tensorlake_query.bound import Bound, QueryRef, walk_bound
+from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
+from tensorlake_query.errors import QueryTypeError
+from tensorlake_query.evaluate import Scope, evaluate
+from tensorlake_query.functions.membership import Members
+from tensorlake_query.joins import Pairs, all_pairs, matching_pairs, with_unmatched
 from tensorlake_query.ordering import Ordering
 from tensorlake_query.plan import (
     Aggregate,
+    Arrange,
+    Distinct,
+    Expand,
     Filter,
     Limit,
     Nothing,
     Plan,
     Project,
+    Sample,
     Scan,
     Sort,
-    SortKey,
     TopK,
-    expressions,
+    Ungroup,
+    Window,
+    chain,
 )
-from tensorlake_query.source import ColumnSource, ColumnType
+from tensorlake_query.readers import SourceReader
+from tensorlake_query.relations import Combined, Derived, Joined, Other, Relation, This
+from tensorlake_query.run import Run
+from tensorlake_query.set_operation import kept_rows
+from tensorlake_query.source import ColumnSource, ColumnType, UniformBatch
+from tensorlake_query.statement import Statement
+from tensorlake_query.steps import (
+    aggregated,
+    arranged,
+    distinct_rows,
+    expanded,
+    sampled,
+    ungrouped,
+    windowed,
+)
 from tensorlake_query.vectors import Vector, concatenated, constant
 from tensorlake_query.zones import candidate_ranges
 
@@ -40,55 +60,151 @@ MAX_BATCH_ROWS = 65_536
 MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
 RAGGED_SIZE = 16  # elements along a dimension that differs by row
 OBJECT_NBYTES = 128
+MAX_PAIRS = 1_000_000  # tested together where a join has no key
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """When a run must end; `clock` gives seconds."""
+class Executor:
+    """Runs the statements of one query; what several of them name is run once."""
 
-    clock: Callable[[], float]
-    stop: float | None
-    timeout_s: float | None
-    text: str
+    def __init__(self, this: ColumnSource, run: Run) -> None:
+        self._this = this
+        self._run = run
+        self._opened: dict[int, ColumnSource] = {}
+        self._answers: dict[int, object] = {}
 
-    def check(self, done: int, total: int) -> None:
-        """Raise when the time is up.
+    def result(self, statement: Statement) -> ResultSource:
+        """Return what a statement gives."""
+        scan = list(chain(statement.plan))[-1]
+        relation = scan.relation if isinstance(scan, Scan) else This({})
+        source = self._opened_relation(relation)
+        reader = SourceReader(source, self._run.meter, self.answer)
+        self._run.readers.append(reader)
+        block = _Block(self._run, reader)
+        scope = block.joined(statement.plan.input)
+        return ResultSource(statement.plan.outputs, scope)
 
-        Raises:
-            QueryLimitError: the timeout has passed.
-        """
-        if self.stop is not None and self.clock() > self.stop:
-            raise QueryLimitError(
-                f"the query ran past its timeout of {self.timeout_s} s, "
-                f"{done:,} rows into a step of {total:,}",
-                text=self.text,
-                span=ast.Span(0, len(self.text)),
-                hint="give more time, or narrow it with WHERE or LIMIT",
+    def _opened_relation(self, relation: Relation) -> ColumnSource:
+        if isinstance(relation, This):
+            return self._this
+        if isinstance(relation, Other):
+            return relation.source
+        key = id(relation)
+        if key not in self._opened:
+            match relation:
+                case Derived(_, statement):
+                    self._opened[key] = self.result(statement)
+                case Joined():
+                    self._opened[key] = self._joined(relation)
+                case Combined():
+                    self._opened[key] = self._combined(relation)
+        return self._opened[key]
+
+    def answer(self, query: QueryRef) -> object:
+        """Return what a query inside an expression gives, run at the first call."""
+        key = id(query)
+        if key in self._answers:
+            return self._answers[key]
+        result = self.result(query.statement)
+        name, column_type = next(iter(result.schema.items()))
+        if query.use == "exists":
+            answer: object = result.num_rows > 0
+        elif query.use == "members":
+            vector = result.vector(name, np.arange(result.num_rows))
+            answer = Members.of(vector, column_type)
+        else:
+            answer = self._value(query, result, name)
+        self._answers[key] = answer
+        return answer
+
+    def _value(self, query: QueryRef, result: ResultSource, name: str) -> object:
+        if result.num_rows > 1:
+            raise QueryTypeError(
+                f"a query used as a value gives one row, and this gives {result.num_rows:,}",
+                text=self._run.text,
+                span=query.syntax.span,
+                hint="aggregate, or write LIMIT 1",
             )
+        vector = result.vector(name, np.arange(result.num_rows))
+        if not result.num_rows or (vector.valid is not None and not vector.valid[0]):
+            return None
+        return vector.values[0]
+
+    def _joined(self, joined: Joined) -> JoinSource:
+        sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
+        sizes = sources[0].num_rows, sources[1].num_rows
+        if joined.keys:
+            sides = [
+                self._columns(source, [pair[number] for pair in joined.keys])
+                for number, source in enumerate(sources)
+            ]
+            pairs = matching_pairs(sides[0], sides[1], sizes)
+            pairs = self._tested(joined, sources, pairs)
+        else:
+            pairs = self._crossed(joined, sources, sizes)
+        return JoinSource(joined, sources, with_unmatched(pairs, joined.kind, sizes))
+
+    def _crossed(
+        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], sizes: tuple[int, int]
+    ) -> Pairs:
+        step = max(MAX_PAIRS // max(sizes[1], 1), 1)
+        found: list[Pairs] = []
+        for start in range(0, sizes[0], step):
+            self._run.deadline.check(start, sizes[0])
+            pairs = all_pairs(start, min(start + step, sizes[0]), sizes[1])
+            found.append(self._tested(joined, sources, pairs))
+        none = np.zeros(0, np.int64)
+        return (
+            np.concatenate([none, *(left for left, _ in found)]),
+            np.concatenate([none, *(right for _, right in found)]),
+        )
+
+    def _tested(
+        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], pairs: Pairs
+    ) -> Pairs:
+        if joined.residual is None or not len(pairs[0]):
+            return pairs
+        inner = replace(joined, kind="INNER")
+        reader = SourceReader(JoinSource(inner, sources, pairs), self._run.meter, self.answer)
+        block = _Block(self._run, reader)
+        kept = block.joined(Filter(Scan(()), joined.residual)).rows
+        return pairs[0][kept], pairs[1][kept]
+
+    def _columns(self, source: ColumnSource, exprs: Sequence[Bound]) -> list[Vector]:
+        reader = SourceReader(source, self._run.meter, self.answer)
+        self._run.readers.append(reader)
+        scope = Scope(reader, np.arange(source.num_rows), self._run.text)
+        return compute(exprs, scope, self._run)
+
+    def _combined(self, combined: Combined) -> CombinedSource:
+        sides = self.result(combined.left), self.result(combined.right)
+        sizes = sides[0].num_rows, sides[1].num_rows
+        if combined.by_identity:
+            left, right = ([_row_numbers(side)] for side in sides)
+        elif combined.op == "UNION" and combined.keeps_all:
+            left, right = [], []
+        else:
+            whole = CombinedSource(combined.schema, sides, np.arange(sum(sizes)), by_identity=False)
+            places = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
+            left, right = (
+                [whole.vector(name, rows) for name in combined.schema] for rows in places
+            )
+        rows = kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
+        return CombinedSource(combined.schema, sides, rows, by_identity=combined.by_identity)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the steps of one run share."""
-
-    source: ColumnSource
-    reader: SourceReader
-    deadline: Deadline
-    text: str
+def _row_numbers(side: ResultSource) -> Vector:
+    lineage = side.lineage()
+    assert lineage is not None, "both sides are rows of one source"
+    return UniformBatch(lineage.rows(np.arange(side.num_rows)))
 
 
-def run_plan(plan: Project, run: Run) -> Scope:
-    """Return the rows that a plan selects, in order (or the groups, where it aggregates)."""
-    return _joined(list(_stream(plan.input, run)), run)
-
-
-def compute(exprs: Sequence[Bound], scope: Scope, deadline: Deadline) -> list[Vector]:
+def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
     """Return the values of expressions for every row; a column they share is read once."""
     collected: list[list[Vector]] = [[] for _ in exprs]
-    for piece in _pieces(scope, exprs, deadline) if exprs and len(scope) else ():
+    for piece in pieces(scope, exprs, run) if exprs and len(scope) else ():
         for vectors, expr in zip(collected, exprs, strict=True):
             vectors.append(evaluate(expr, piece))
-    return _columns(collected, exprs)
+    return columns_of_batches(collected, exprs)
 
 
 def batch_rows(*exprs: Bound) -> int:
@@ -97,6 +213,146 @@ def batch_rows(*exprs: Bound) -> int:
         (_sample_nbytes(node.type) for expr in exprs for node in walk_bound(expr)), default=1
     )
     return min(max(BATCH_NBYTES // largest, 1), MAX_BATCH_ROWS)
+
+
+def columns_of_batches(
+    collected: Sequence[Sequence[Vector]], exprs: Sequence[Bound]
+) -> list[Vector]:
+    """Return each expression's batches as one vector."""
+    return [
+        concatenated(vectors) if vectors else constant(None, expr.type, 0)
+        for vectors, expr in zip(collected, exprs, strict=True)
+    ]
+
+
+def pieces(scope: Scope, exprs: Sequence[Bound], run: Run) -> Iterator[Scope]:
+    """Cut a scope into batches that suit what is computed; check the deadline before each."""
+    step = batch_rows(*exprs)
+    for start in range(0, len(scope), step):
+        run.deadline.check(start, len(scope))
+        stop = min(start + step, len(scope))
+        yield scope if stop - start == len(scope) else scope.take(np.arange(start, stop))
+
+
+class _Block:
+    """One chain of steps over one source."""
+
+    def __init__(self, run: Run, reader: SourceReader) -> None:
+        self._run = run
+        self._reader = reader
+
+    def joined(self, plan: Plan) -> Scope:
+        """Return all rows of a step as one scope, in order."""
+        scopes = list(self.stream(plan))
+        if len(scopes) == 1:
+            return scopes[0]
+        rows = [scope.rows for scope in scopes]
+        reader = scopes[0].reader if scopes else self._reader
+        joined = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        return Scope(reader, joined, self._run.text)
+
+    def stream(self, plan: Plan) -> Iterator[Scope]:
+        """Yield the rows of a step, batch by batch."""
+        if self._run.counts is None:
+            yield from self._steps(plan)
+            return
+        yield from self._run.counts.timed(plan, self._steps(plan))
+
+    def _steps(self, plan: Plan) -> Iterator[Scope]:
+        run = self._run
+        match plan:
+            case Scan():
+                yield from self._scan(plan)
+            case Nothing():
+                return
+            case Filter(step, predicate):
+                for scope in self.stream(step):
+                    yield from self._kept(scope, predicate)
+            case Expand():
+                yield expanded(plan, self.joined(plan.input))
+            case Aggregate():
+                yield aggregated(plan, self.joined(plan.input), self._values)
+            case Ungroup():
+                yield ungrouped(plan, self.joined(plan.input), self._values)
+            case Window():
+                yield windowed(plan, self.joined(plan.input), self._values)
+            case Sort(step) | TopK(step):
+                yield self._sorted(plan)
+            case Distinct(step, exprs):
+                scope = self.joined(step)
+                yield scope.take(distinct_rows(self._values(exprs, scope), len(scope)))
+            case Arrange(step, exprs):
+                scope = self.joined(step)
+                yield scope.take(arranged(self._values(exprs, scope), len(scope)))
+            case Sample():
+                scope = self.joined(plan.input)
+                weights = self._values([plan.weight], scope)[0]
+                yield scope.take(sampled(plan, weights, scope, run.text))
+            case Limit():
+                yield from self._limited(plan)
+            case Project(step):
+                yield from self.stream(step)
+
+    def _values(self, exprs: Sequence[Bound], scope: Scope) -> list[Vector]:
+        return compute(exprs, scope, self._run)
+
+    def _kept(self, scope: Scope, predicate: Bound) -> Iterator[Scope]:
+        for piece in pieces(scope, (predicate,), self._run):
+            condition = evaluate(predicate, piece)
+            is_true = np.asarray(condition.values, np.bool_)
+            if condition.valid is not None:
+                is_true = is_true & condition.valid
+            if is_true.all():
+                yield piece
+            elif is_true.any():
+                yield piece.take(np.flatnonzero(is_true))
+
+    def _scan(self, plan: Scan) -> Iterator[Scope]:
+        run, reader = self._run, self._reader
+        schema = reader.source.schema
+        num_rows = reader.source.num_rows
+        largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
+        step = min(max(BATCH_NBYTES // largest, 1), MAX_BATCH_ROWS)
+        for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
+            for first in range(start, stop, step):
+                run.deadline.check(first, num_rows)
+                scope = Scope(reader, np.arange(first, min(first + step, stop)), run.text)
+                for name in plan.columns:
+                    scope.column(name)
+                yield scope
+        run.deadline.check(num_rows, num_rows)
+
+    def _sorted(self, plan: Sort | TopK) -> Scope:
+        limit = plan.count if isinstance(plan, TopK) else None
+        ordering = Ordering(plan.keys, limit)
+        reader = None
+        exprs = [key.expr for key in plan.keys]
+        for scope in self.stream(plan.input):
+            reader = scope.reader
+            for piece in pieces(scope, exprs, self._run):
+                ordering.add(piece.rows, [evaluate(expr, piece) for expr in exprs])
+        return Scope(reader or self._reader, ordering.rows(), self._run.text)
+
+    def _limited(self, plan: Limit) -> Iterator[Scope]:
+        count = plan.count
+        if plan.percent is not None:
+            whole = self.joined(plan.input)
+            start, stop = plan.offset, plan.offset + int(len(whole) * plan.percent / 100)
+            yield whole.take(np.arange(len(whole))[start:stop])
+            return
+        skip = plan.offset
+        if count == 0:
+            return
+        for scope in self.stream(plan.input):
+            start = min(skip, len(scope))
+            skip -= start
+            stop = len(scope) if count is None else min(start + count, len(scope))
+            if stop > start:
+                yield scope.take(np.arange(start, stop))
+            if count is not None:
+                count -= stop - start
+                if count == 0:
+                    return
 
 
 def _sample_nbytes(column_type: ColumnType) -> int:
@@ -108,127 +364,3 @@ def _sample_nbytes(column_type: ColumnType) -> int:
     for size in column_type.shape:
         nbytes *= RAGGED_SIZE if size is None else max(size, 1)
     return nbytes
-
-
-def _pieces(scope: Scope, exprs: Sequence[Bound], deadline: Deadline) -> Iterator[Scope]:
-    """Cut a scope into batches that suit what is computed; check the deadline before each."""
-    step = batch_rows(*exprs)
-    for start in range(0, len(scope), step):
-        deadline.check(start, len(scope))
-        stop = min(start + step, len(scope))
-        yield scope if stop - start == len(scope) else scope.take(np.arange(start, stop))
-
-
-def _stream(plan: Plan, run: Run) -> Iterator[Scope]:
-    """Yield the rows of a step, batch by batch."""
-    match plan:
-        case Scan():
-            yield from _scan(plan, run)
-        case Nothing():
-            return
-        case Filter(step, predicate):
-            for scope in _stream(step, run):
-                for piece in _pieces(scope, (predicate,), run.deadline):
-                    condition = evaluate(predicate, piece)
-                    is_true = np.asarray(condition.values, np.bool_)
-                    if condition.valid is not None:
-                        is_true = is_true & condition.valid
-                    if is_true.all():
-                        yield piece
-                    elif is_true.any():
-                        yield piece.take(np.flatnonzero(is_true))
-        case Aggregate():
-            yield _aggregate(plan, run)
-        case Sort(step, keys):
-            yield _sorted(step, keys, None, run)
-        case TopK(step, keys, count):
-            yield _sorted(step, keys, count, run)
-        case Limit():
-            yield from _limited(plan, run)
-        case Project(step):
-            yield from _stream(step, run)
-
-
-def _scan(plan: Scan, run: Run) -> Iterator[Scope]:
-    schema = run.source.schema
-    largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
-    step = min(max(BATCH_NBYTES // largest, 1), MAX_BATCH_ROWS)
-    for start, stop in candidate_ranges(plan.prunable, run.source).tolist():
-        for first in range(start, stop, step):
-            run.deadline.check(first, run.source.num_rows)
-            scope = Scope(run.reader, np.arange(first, min(first + step, stop)), run.text)
-            for name in plan.columns:
-                scope.column(name)
-            yield scope
-    run.deadline.check(run.source.num_rows, run.source.num_rows)
-
-
-def _sorted(step: Plan, keys: tuple[SortKey, ...], limit: int | None, run: Run) -> Scope:
-    ordering = Ordering(keys, limit)
-    scopes: list[Scope] = []
-    exprs = [key.expr for key in keys]
-    for scope in _stream(step, run):
-        scopes = [scope]
-        for piece in _pieces(scope, exprs, run.deadline):
-            ordering.add(piece.rows, [evaluate(expr, piece) for expr in exprs])
-    reader = scopes[0].reader if scopes else run.reader
-    return Scope(reader, ordering.rows(), run.text)
-
-
-def _limited(plan: Limit, run: Run) -> Iterator[Scope]:
-    count = plan.count
-    if plan.percent is not None:
-        whole = _joined(list(_stream(plan.input, run)), run)
-        start, stop = plan.offset, plan.offset + int(len(whole) * plan.percent / 100)
-        yield whole.take(np.arange(len(whole))[start:stop])
-        return
-    skip = plan.offset
-    if count == 0:
-        return
-    for scope in _stream(plan.input, run):
-        start = min(skip, len(scope))
-        skip -= start
-        stop = len(scope) if count is None else min(start + count, len(scope))
-        if stop > start:
-            yield scope.take(np.arange(start, stop))
-        if count is not None:
-            count -= stop - start
-            if count == 0:
-                return
-
-
-def _aggregate(plan: Aggregate, run: Run) -> Scope:
-    exprs = expressions(plan)
-    collected: list[list[Vector]] = [[] for _ in exprs]
-    num_rows = 0
-    for scope in _stream(plan.input, run):
-        num_rows += len(scope)
-        for piece in _pieces(scope, exprs, run.deadline) if exprs else ():
-            for vectors, expr in zip(collected, exprs, strict=True):
-                vectors.append(evaluate(expr, piece))
-    columns = _columns(collected, exprs)
-    keys, arguments = columns[: len(plan.keys)], iter(columns[len(plan.keys) :])
-    groups = group_rows(keys, num_rows)
-    slots = [*groups.keys]
-    for call in plan.calls:
-        argument = None if call.argument is None else next(arguments)
-        slots.append(call.compute(argument, groups.of_row, groups.count))
-    named = {f"#{position}": vector for position, vector in enumerate(slots)}
-    return Scope(SlotReader(named), np.arange(groups.count), run.text)
-
-
-def _columns(collected: Sequence[Sequence[Vector]], exprs: Sequence[Bound]) -> list[Vector]:
-    """Return each expression's batches as one vector."""
-    return [
-        concatenated(vectors) if vectors else constant(None, expr.type, 0)
-        for vectors, expr in zip(collected, exprs, strict=True)
-    ]
-
-
-def _joined(scopes: list[Scope], run: Run) -> Scope:
-    """Return one scope over the rows of several, in order."""
-    if len(scopes) == 1:
-        return scopes[0]
-    rows = [scope.rows for scope in scopes]
-    reader = scopes[0].reader if scopes else run.reader
-    return Scope(reader, np.concatenate(rows) if rows else np.zeros(0, np.int64), run.text)

@@ -6,16 +6,26 @@ as sorting them all.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tensorlake_query.plan import SortKey
+from tensorlake_query.bound import Bound
 from tensorlake_query.source import AnyArray, IntArray
 from tensorlake_query.vectors import Vector, concatenated, take, valid_of
 
 # A top-k buffer is cut when it holds so many times what is needed: a row is then sorted O(1) times.
 KEPT_FACTOR = 4
 KEPT_LEAST = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of an order; NaN comes after every number in both directions."""
+
+    expr: Bound
+    descending: bool
+    nulls_first: bool
 
 
 class Ordering:
@@ -52,11 +62,15 @@ class Ordering:
         self._held = len(order)
 
 
-def ordered(columns: Sequence[Vector], keys: Sequence[SortKey]) -> IntArray:
-    """Return the positions of the rows in order."""
+def ordered(
+    columns: Sequence[Vector], keys: Sequence[SortKey], first: IntArray | None = None
+) -> IntArray:
+    """Return the positions of the rows in order; `first` is a key that comes before all others."""
     ranks: list[AnyArray] = []  # np.lexsort takes the most important key last
     for column, key in zip(reversed(columns), reversed(keys), strict=True):
         ranks += [_values(column.values, descending=key.descending), _class(column, key)]
+    if first is not None:
+        ranks.append(first)
     return np.lexsort(ranks)
 
 

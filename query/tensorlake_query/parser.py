@@ -1,36 +1,32 @@
 """Text to syntax tree.
 
-Lark's LALR parser makes a plain tree, and `tree.py` turns it into `ast` nodes, both without
-recursion, so that no text, however nested, can exhaust the stack before its depth is checked here.
-Every failure is a `QueryError`; `diagnosis.py` finds the words for it.
+`lalr.py` runs the grammar's automaton and `tree.py` makes `ast` nodes, both without recursion, so
+that no text, however nested, can exhaust the stack before its depth is checked here. Every failure
+is a `QueryError`; `diagnosis.py` finds the words for it.
 """
 
-from functools import lru_cache
-from importlib.resources import files
 from typing import cast
-
-from lark import Lark
-from lark.exceptions import UnexpectedInput
 
 from tensorlake_query import ast
 from tensorlake_query.ast import Span
 from tensorlake_query.diagnosis import diagnosed
 from tensorlake_query.errors import QueryLimitError, QuerySyntaxError
-from tensorlake_query.tree import built
+from tensorlake_query.lalr import ParseStopError, parsed
+from tensorlake_query.tree_clauses import StatementBuilder
 
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
 # Nested nodes. Later passes recurse, up to three frames a node, below Python's limit of 1000.
 MAX_DEPTH = 120
 
 
-def parse(text: str) -> ast.Query:
+def parse(text: str) -> ast.Statement:
     """Parse a whole query; SELECT may be left out, so that it may start at WHERE or ORDER BY.
 
     Raises:
         QuerySyntaxError: the text is not TQL, or uses a clause that is not supported yet.
         QueryLimitError: the text is too long or nested too deeply.
     """
-    return cast("ast.Query", _parsed(text, "query"))
+    return cast("ast.Statement", _parsed(text, "query"))
 
 
 def parse_predicate(text: str) -> ast.Expr:
@@ -41,6 +37,16 @@ def parse_predicate(text: str) -> ast.Expr:
         QueryLimitError: the text is too long or nested too deeply.
     """
     return cast("ast.Expr", _parsed(text, "predicate"))
+
+
+def parse_change(text: str) -> ast.Change:
+    """Parse UPDATE, DELETE or INSERT.
+
+    Raises:
+        QuerySyntaxError: the text is not a change in TQL.
+        QueryLimitError: the text is too long or nested too deeply.
+    """
+    return cast("ast.Change", _parsed(text, "change"))
 
 
 def check_depth(node: ast.Node, text: str) -> None:
@@ -59,19 +65,6 @@ def check_depth(node: ast.Node, text: str) -> None:
         )
 
 
-@lru_cache(maxsize=1)
-def grammar() -> Lark:
-    """Return the parser, built at the first call: a few tenths of a second."""
-    text = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
-    return Lark(
-        text,
-        parser="lalr",
-        start=["query", "predicate"],
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
-
-
 def _parsed(text: str, start: str) -> ast.Node:
     if len(text) > MAX_TEXT:
         raise QueryLimitError(
@@ -85,9 +78,8 @@ def _parsed(text: str, start: str) -> ast.Node:
             "the query is empty", text=text, span=Span(0, 0), hint="for all rows write SELECT *"
         )
     try:
-        tree = grammar().parse(text, start=start)
-    except UnexpectedInput as error:
-        raise diagnosed(text, error) from None
-    node = built(tree, text)
+        node = cast("ast.Node", parsed(text, start, StatementBuilder(text)))
+    except ParseStopError as stop:
+        raise diagnosed(text, stop) from None
     check_depth(node, text)
     return node

@@ -1,22 +1,30 @@
-"""The logical plan: what a query does, as a chain of small steps.
+"""The logical plan: what a query does, as a chain of small steps over a relation.
 
     Scan      rows 0 … n − 1 in order, without zones that cannot match; reads `columns` for each row
     Nothing   no row: a condition is known to be false
     Filter    keeps the rows where a condition is true
+    Expand    adds the rows before and after each
     Aggregate one row a group (or one in all); its slots are columns named '#0', '#1', …
+    Ungroup   one row for each element of some columns
+    Window    puts values beside the rows, as columns '#w0', '#w1', …
     Sort      orders rows; TopK keeps only the first `count` while it does
+    Distinct  keeps the first of the rows that are equal
+    Arrange   interleaves groups
+    Sample    draws rows at random
     Limit     cuts out a range of rows
     Project   the outputs
 
-Rules rewrite plans; `explain` prints one, the last step first.
+Rules rewrite plans; `explain.py` prints one, the last step first.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from tensorlake_query.bound import Bound, ColumnRef, columns_of, show
+from tensorlake_query.bound import Bound, ColumnRef
 from tensorlake_query.functions.aggregates import AggregateCall
-from tensorlake_query.printer import print_expr, print_name
+from tensorlake_query.functions.windows import WindowCall
+from tensorlake_query.ordering import SortKey
+from tensorlake_query.relations import Relation, This
 from tensorlake_query.source import ColumnType
 
 
@@ -34,20 +42,12 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey:
-    """One key of an order; NaN comes after every number in both directions."""
-
-    expr: Bound
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
-    """All rows of the source that the zone maps cannot rule out."""
+    """All rows of the relation that the zone maps cannot rule out."""
 
     columns: tuple[str, ...]
     prunable: tuple[Bound, ...] = ()
+    relation: Relation = field(default_factory=lambda: This({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,61 @@ class Aggregate:
     input: "Plan"
     keys: tuple[Bound, ...]
     calls: tuple[AggregateCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Each row with `before` rows before it and `after` after it; once each, unless overlapping."""
+
+    input: "Plan"
+    before: int
+    after: int
+    overlaps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ungroup:
+    """One row for each element of `split` columns (name → type of an element); others repeat."""
+
+    input: "Plan"
+    split: Mapping[str, ColumnType]
+    columns: tuple[Bound, ...]  # the split columns, as they were
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The same rows, with what window functions say of them."""
+
+    input: "Plan"
+    calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The first of the rows with equal values."""
+
+    input: "Plan"
+    exprs: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrange:
+    """Rows in an order that spreads the rows of each group evenly; within a group as they came."""
+
+    input: "Plan"
+    keys: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows drawn at random by weight: `count` of them, or `percent`, or as many as there are."""
+
+    input: "Plan"
+    weight: Bound
+    replace: bool
+    seed: int
+    count: int | None
+    percent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +162,10 @@ class Project:
     outputs: tuple[Output, ...]
 
 
-Plan = Scan | Nothing | Filter | Aggregate | Sort | TopK | Limit | Project
+Plan = (
+    Scan | Nothing | Filter | Expand | Aggregate | Ungroup | Window | Sort | TopK | Distinct
+    | Arrange | Sample | Limit | Project
+)  # fmt: skip
 
 
 def chain(plan: Plan) -> Iterator[Plan]:
@@ -141,13 +199,21 @@ def expressions(plan: Plan) -> tuple[Bound, ...]:
             return (predicate,)
         case Aggregate(_, keys, calls):
             return (*keys, *(call.argument for call in calls if call.argument is not None))
+        case Window(_, calls):
+            return tuple(expr for call in calls for expr in call.expressions)
         case Sort(_, keys) | TopK(_, keys, _):
             return tuple(key.expr for key in keys)
+        case Distinct(_, exprs) | Arrange(_, exprs):
+            return exprs
+        case Sample(_, weight):
+            return (weight,)
+        case Ungroup():
+            return plan.columns
         case Project(_, outputs):
             return tuple(
                 output.expr for output in outputs if not isinstance(output.expr, ColumnRef)
             )
-        case Scan() | Nothing() | Limit():
+        case Scan() | Nothing() | Expand() | Limit():
             return ()
 
 
@@ -162,60 +228,19 @@ def with_expressions(plan: Plan, change: Callable[[Bound], Bound]) -> Plan:
                 for call in calls
             )
             return replace(plan, keys=tuple(map(change, keys)), calls=changed)
+        case Window(_, calls):
+            return replace(plan, calls=tuple(call.with_expressions(change) for call in calls))
         case Sort(_, keys) | TopK(_, keys, _):
             return replace(plan, keys=tuple(replace(key, expr=change(key.expr)) for key in keys))
+        case Distinct(_, exprs):
+            return replace(plan, exprs=tuple(map(change, exprs)))
+        case Arrange(_, keys):
+            return replace(plan, keys=tuple(map(change, keys)))
+        case Sample(_, weight):
+            return replace(plan, weight=change(weight))
         case Project(_, outputs):
             return replace(
                 plan, outputs=tuple(replace(each, expr=change(each.expr)) for each in outputs)
             )
-        case Scan() | Nothing() | Limit():
+        case Scan() | Nothing() | Expand() | Ungroup() | Limit():
             return plan
-
-
-def explain(plan: Plan) -> str:
-    """Return the plan as text, one step a line, each under what consumes it."""
-    return "\n".join(f"{'  ' * depth}{_line(step)}" for depth, step in enumerate(chain(plan)))
-
-
-def _line(step: Plan) -> str:
-    match step:
-        case Scan(columns, prunable):
-            reads = (
-                f" reading {', '.join(map(print_name, columns))} of every row" if columns else ""
-            )
-            zones = f", zones where {' AND '.join(map(show, prunable))}" if prunable else ""
-            return f"Scan{reads}{zones}"
-        case Nothing():
-            return "Nothing"
-        case Filter(_, predicate):
-            return f"Filter {show(predicate)}{_reads(step)}"
-        case Aggregate(_, keys, calls):
-            by = f" by {', '.join(map(show, keys))}" if keys else ""
-            shown = ", ".join(print_expr(call.syntax) for call in calls)
-            return f"Aggregate {shown}{by}{_reads(step)}"
-        case Sort(_, keys):
-            return f"Sort {', '.join(map(_key, keys))}{_reads(step)}"
-        case TopK(_, keys, count):
-            return f"TopK {count} by {', '.join(map(_key, keys))}{_reads(step)}"
-        case Limit(_, count, percent, offset):
-            share = f" {percent:g} PERCENT" if percent is not None else ""
-            number = f" {count}" if count is not None else share
-            return f"Limit{number}{f' from {offset}' if offset else ''}"
-        case Project(_, outputs):
-            return f"Project {', '.join(map(_output, outputs))}{_reads(step)}"
-
-
-def _key(key: SortKey) -> str:
-    direction = " DESC" if key.descending else ""
-    return f"{show(key.expr)}{direction}{' NULLS FIRST' if key.nulls_first else ''}"
-
-
-def _output(output: Output) -> str:
-    shown, name = show(output.expr), print_name(output.name)
-    return shown if shown == name else f"{shown} AS {name}"
-
-
-def _reads(step: Plan) -> str:
-    names = sorted({name for expr in expressions(step) for name in columns_of(expr)})
-    names = [name for name in names if not name.startswith("#")]
-    return f"   (reads {', '.join(map(print_name, names))})" if names else ""

@@ -13,18 +13,37 @@ from typing import Any
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import ColumnRef
-from tensorlake_query.errors import QueryError, QueryNameError, joined, listed, nearest
-from tensorlake_query.evaluate import Scope, SourceReader
-from tensorlake_query.executor import Deadline, Run, compute, run_plan
+from tensorlake_query.derived import ResultSource
+from tensorlake_query.environment import Environment
+from tensorlake_query.errors import (
+    QueryError,
+    QueryLimitError,
+    QueryNameError,
+    joined,
+    listed,
+    nearest,
+)
+from tensorlake_query.evaluate import Scope
+from tensorlake_query.executor import Executor, compute
+from tensorlake_query.explain import explain
+from tensorlake_query.functions.registry import Function
 from tensorlake_query.parser import check_depth, parse
-from tensorlake_query.plan import Output, Project, explain
+from tensorlake_query.plan import Output
 from tensorlake_query.printer import print_query
-from tensorlake_query.rules import optimized
-from tensorlake_query.source import Batch, ColumnSource, ColumnType, IntArray, ObjectBatch
-from tensorlake_query.statement import Statement, bind_query
+from tensorlake_query.readers import Meter, SourceReader
+from tensorlake_query.run import Deadline, Run, StepCounts
+from tensorlake_query.source import (
+    Batch,
+    ColumnSource,
+    ColumnType,
+    IntArray,
+    ObjectBatch,
+    Tables,
+)
+from tensorlake_query.statement import Statement, bind_statement
 from tensorlake_query.types import TEXT
 from tensorlake_query.vectors import to_batch
+from tensorlake_query.warnings import warnings_of
 
 PLAN_COLUMN = "plan"
 SHORT_TEXT = 4096  # characters that are parsed in a few milliseconds
@@ -35,16 +54,50 @@ class QueryResult:
     """What a run gives.
 
     Attributes:
-        rows: the selected rows of the source, in order; None for aggregates and EXPLAIN.
+        rows: the selected rows of `source`, in order; None for groups, values and EXPLAIN.
         columns: computed columns by output name, aligned with `rows` (or with the groups).
-        passthrough: output name → source column, for columns shown as they are (never read).
+        passthrough: output name → column of `source`, for columns shown as they are (never read).
         rows_read: how many samples of each column were read.
+        source: what `rows` are rows of: the source asked, or another that FROM named.
+        num_rows: how many rows the result has.
+        computed: names of the computed columns, also of those left for `read`.
     """
 
     rows: IntArray | None
     columns: dict[str, Batch]
     passthrough: dict[str, str]
     rows_read: dict[str, int]
+    source: ColumnSource | None
+    num_rows: int
+    computed: tuple[str, ...]
+    _result: ResultSource | None = field(repr=False, default=None)
+
+    def read(self, name: str, positions: IntArray) -> Batch:
+        """Compute an output for some positions of the result, now."""
+        assert self._result is not None, "a plan has no columns to read"
+        return self._result.read(name, np.asarray(positions, np.int64))
+
+    def shapes(self, name: str, positions: IntArray) -> IntArray:
+        """Return sample shapes of an output; −1s where NULL."""
+        assert self._result is not None, "a plan has no columns to read"
+        return self._result.shapes(name, np.asarray(positions, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a run ends by itself.
+
+    Attributes:
+        timeout_s: seconds, checked between batches.
+        max_nbytes: bytes of samples read.
+        cancelled: asked between batches.
+        clock: gives the seconds that `timeout_s` counts.
+    """
+
+    timeout_s: float | None = None
+    max_nbytes: int | None = None
+    cancelled: Callable[[], bool] | None = None
+    clock: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +107,30 @@ class CompiledQuery:
     Attributes:
         text: canonical TQL.
         columns: names and types of the output, in order.
-        selects_rows: whether the result is rows of the source (not aggregates, not a plan).
+        selects_rows: whether the result is rows of a source (not of groups, not a plan).
+        warnings: what its writer may not have meant.
     """
 
     text: str
     columns: Mapping[str, ColumnType]
     selects_rows: bool
-    _plan: Project = field(repr=False)
+    warnings: tuple[str, ...]
+    _statement: Statement = field(repr=False)
     _written: str = field(repr=False)
     _explains: bool = field(repr=False, default=False)
+    _analyzes: bool = field(repr=False, default=False)
 
     def explain(self) -> str:
         """Return the plan as text, the last step first."""
-        return explain(self._plan)
+        return explain(self._statement.plan)
 
     def run(
         self,
         source: ColumnSource,
         *,
         timeout_s: float | None = None,
+        max_nbytes: int | None = None,
+        cancelled: Callable[[], bool] | None = None,
         compute_columns: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> QueryResult:
@@ -81,33 +139,34 @@ class CompiledQuery:
         Args:
             source: where the columns come from.
             timeout_s: stop with an error after so many seconds, checked between batches.
-            compute_columns: False leaves the virtual columns of selected rows to `evaluate`.
+            max_nbytes: stop with an error after reading so many bytes of samples.
+            cancelled: asked between batches; when true, stop with an error.
+            compute_columns: False leaves computed columns to `QueryResult.read`.
             clock: gives the seconds that `timeout_s` counts.
 
         Raises:
-            QueryLimitError: the timeout has passed.
+            QueryLimitError: a limit was passed.
             QueryTypeError: the values of a row do not fit together.
         """
+        limits = Limits(timeout_s, max_nbytes, cancelled, clock)
+        if self._analyzes:
+            return self._plan_result(self.analyze(source, limits))
         if self._explains:
-            lines: list[object] = list(self.explain().split("\n"))
-            return QueryResult(None, {PLAN_COLUMN: ObjectBatch(lines)}, {}, {})
-        reader = SourceReader(source)
-        deadline = self._deadline(timeout_s, clock)
-        run = Run(source, reader, deadline, self._written)
-        scope = run_plan(self._plan, run)
-        passthrough: dict[str, str] = {}
-        computed: list[Output] = []
-        for output in self._plan.outputs:
-            if self.selects_rows and isinstance(output.expr, ColumnRef):
-                passthrough[output.name] = output.expr.name
-            elif compute_columns or not self.selects_rows:
-                computed.append(output)
-        vectors = compute([output.expr for output in computed], scope, deadline)
-        columns = {
-            output.name: to_batch(vector) for output, vector in zip(computed, vectors, strict=True)
-        }
-        rows = scope.rows if self.selects_rows else None
-        return QueryResult(rows, columns, passthrough, dict(reader.rows_read))
+            return self._plan_result(self.explain())
+        run = self._run(limits)
+        result = Executor(source, run).result(self._statement)
+        return self._result(result, run, compute_columns=compute_columns)
+
+    def analyze(self, source: ColumnSource, limits: Limits | None = None) -> str:
+        """Run over a source, and return the plan with what each step did."""
+        run = self._run(limits or Limits(), counts=StepCounts())
+        result = Executor(source, run).result(self._statement)
+        self._result(result, run, compute_columns=True)
+        assert run.counts is not None, "given above"
+        lines = [explain(self._statement.plan, run.counts.note)]
+        lines += [f"read {name}: {n:,} samples" for name, n in sorted(_all_read(run).items())]
+        lines.append(f"read in all: {run.meter.nbytes:,} bytes of samples")
+        return "\n".join(lines)
 
     def evaluate(self, source: ColumnSource, output_name: str, rows: IntArray) -> Batch:
         """Return one output column for some rows of the source.
@@ -116,11 +175,48 @@ class CompiledQuery:
             QueryNameError: the query has no such output.
         """
         output = self._output(output_name)
-        scope = Scope(SourceReader(source), np.asarray(rows, np.int64), self._written)
-        return to_batch(compute([output.expr], scope, self._deadline(None, time.monotonic))[0])
+        run = self._run(Limits())
+        executor = Executor(source, run)
+        reader = SourceReader(source, run.meter, executor.answer)
+        scope = Scope(reader, np.asarray(rows, np.int64), self._written)
+        return to_batch(compute([output.expr], scope, run)[0])
+
+    def _result(self, result: ResultSource, run: Run, *, compute_columns: bool) -> QueryResult:
+        lineage = result.lineage() if self.selects_rows else None
+        passthrough: dict[str, str] = {}
+        computed: list[Output] = []
+        for output in self._statement.plan.outputs:
+            column = None if lineage is None else lineage.column(output.name)
+            if column is not None:
+                passthrough[output.name] = column
+            else:
+                computed.append(output)
+        columns: dict[str, Batch] = {}
+        if compute_columns or lineage is None:
+            exprs = [output.expr for output in computed]
+            vectors = compute(exprs, result.scope, run)
+            columns = {
+                output.name: to_batch(vector)
+                for output, vector in zip(computed, vectors, strict=True)
+            }
+        return QueryResult(
+            rows=None if lineage is None else lineage.rows(np.arange(result.num_rows)),
+            columns=columns,
+            passthrough=passthrough,
+            rows_read=_all_read(run),
+            source=None if lineage is None else lineage.source,
+            num_rows=result.num_rows,
+            computed=tuple(output.name for output in computed),
+            _result=result,
+        )
+
+    def _plan_result(self, text: str) -> QueryResult:
+        lines: list[object] = list(text.split("\n"))
+        batch = ObjectBatch(lines)
+        return QueryResult(None, {PLAN_COLUMN: batch}, {}, {}, None, len(lines), (PLAN_COLUMN,))
 
     def _output(self, name: str) -> Output:
-        for output in self._plan.outputs:
+        for output in self._statement.plan.outputs:
             if output.name == name and self.selects_rows:
                 return output
         raise QueryNameError(
@@ -130,16 +226,37 @@ class CompiledQuery:
             hint=joined(nearest(name, self.columns), listed("outputs", self.columns)),
         )
 
-    def _deadline(self, timeout_s: float | None, clock: Callable[[], float]) -> Deadline:
-        stop = None if timeout_s is None else clock() + timeout_s
-        return Deadline(clock, stop, timeout_s, self._written)
+    def _run(self, limits: Limits, counts: StepCounts | None = None) -> Run:
+        stop = None if limits.timeout_s is None else limits.clock() + limits.timeout_s
+        deadline = Deadline(limits.clock, stop, limits.timeout_s, self._written, limits.cancelled)
+
+        def too_much(nbytes: int) -> QueryLimitError:
+            return QueryLimitError(
+                f"the query read {nbytes:,} bytes of samples, more than {limits.max_nbytes:,}",
+                text=self._written,
+                span=ast.Span(0, len(self._written)),
+                hint="allow more, or narrow it with WHERE or LIMIT",
+            )
+
+        return Run(deadline, Meter(limits.max_nbytes, too_much), self._written, counts)
+
+
+def _all_read(run: Run) -> dict[str, int]:
+    read: dict[str, int] = {}
+    for reader in run.readers:
+        for name, count in reader.rows_read.items():
+            read[name] = read.get(name, 0) + count
+    return read
 
 
 def compile_query(
-    query: str | ast.Query | None,
+    query: str | ast.Statement | None,
     source_schema: Mapping[str, ColumnType],
     *,
     params: Mapping[str, Any] | None = None,
+    tables: Tables | None = None,
+    functions: Mapping[str, Function] | None = None,
+    seed: int = 0,
     optimize: bool = True,
 ) -> CompiledQuery:
     """Parse, bind and optimize a query.
@@ -147,7 +264,11 @@ def compile_query(
     Args:
         query: TQL, or its syntax tree, or None for all rows and columns.
         source_schema: the columns of the source it will run over.
-        params: a value for each `$name`: numbers, text, truth values, None, arrays.
+        params: a value for each `$name`: numbers, text, truth values, None, arrays; a
+            `ColumnSource` for a table.
+        tables: finds what FROM names beside `this`.
+        functions: the user's functions by name (`user_function`).
+        seed: what RANDOM() and SAMPLE BY draw from.
         optimize: False keeps the plan as written, which gives the same result more slowly.
 
     Raises:
@@ -156,23 +277,29 @@ def compile_query(
         QueryTypeError: parts of it do not fit together.
         QueryLimitError: it is too long or nested too deeply.
     """
-    parsed, statement = _bound(query, source_schema, params or {})
+
+    def environment(text: str) -> Environment:
+        return Environment(
+            source_schema, params or {}, text, tables, functions or {}, seed, optimize
+        )
+
+    parsed, statement = _bound(query, environment)
     written = query if isinstance(query, str) else print_query(parsed)
-    plan = optimized(statement.plan) if optimize else statement.plan
-    columns = {output.name: output.type for output in plan.outputs}
     return CompiledQuery(
         text=print_query(parsed),
-        columns={PLAN_COLUMN: TEXT} if parsed.explain else columns,
+        columns={PLAN_COLUMN: TEXT} if parsed.explain else statement.columns,
         selects_rows=statement.selects_rows and not parsed.explain,
-        _plan=plan,
+        warnings=warnings_of(statement.plan),
+        _statement=statement,
         _written=written,
         _explains=parsed.explain,
+        _analyzes=parsed.analyze,
     )
 
 
 def _bound(
-    query: str | ast.Query | None, schema: Mapping[str, ColumnType], params: Mapping[str, object]
-) -> tuple[ast.Query, Statement]:
+    query: str | ast.Statement | None, environment: Callable[[str], Environment]
+) -> tuple[ast.Statement, Statement]:
     """Return the syntax tree of a query, and the tree bound.
 
     A tree that was built without text is bound as it is: no grammar is loaded, and a list of a
@@ -181,14 +308,20 @@ def _bound(
     """
     if isinstance(query, str):
         parsed = parse(query)
-        return parsed, bind_query(parsed, schema, params, query)
+        return parsed, _checked(parsed, environment(query))
     tree = query or ast.Query()
     check_depth(tree, "")
     text = print_query(tree)
     if len(text) <= SHORT_TEXT and any(node.span != ast.NOWHERE for node in ast.walk(tree)):
         tree = parse(text)  # its places are those of another text, such as that of `ds.where`
     try:
-        return tree, bind_query(tree, schema, params, text)
+        return tree, _checked(tree, environment(text))
     except QueryError:
-        bind_query(parse(text), schema, params, text)
+        _checked(parse(text), environment(text))
         raise
+
+
+def _checked(query: ast.Statement, env: Environment) -> Statement:
+    statement = bind_statement(query, env)
+    env.check_params_used()
+    return statement

@@ -14,7 +14,7 @@ A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays ha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class ColumnType:
     nullable: bool = False
     timestamp_unit: str | None = None
     box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
+    element: "ColumnType | None" = None  # of a stack made by GROUP BY: what each sample in it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class ColumnStatistics:
     known: BoolArray
 
 
+@runtime_checkable
 class ColumnSource(Protocol):
     """Named columns, read by row number."""
 
@@ -104,4 +106,27 @@ class ColumnSource(Protocol):
 
     def statistics(self, column: str) -> ColumnStatistics | None:
         """Return the zone maps of a column, or None where nothing is known."""
+        ...
+
+
+@runtime_checkable
+class IdentifiedSource(Protocol):
+    """A source whose rows have identities: what `ROW_ID()` gives."""
+
+    def row_ids(self, rows: IntArray) -> list[str]:
+        """Return the identities of rows."""
+        ...
+
+
+class Tables(Protocol):
+    """Finds what FROM names beside `this`."""
+
+    def table(self, name: str, version: tuple[str, str] | None) -> ColumnSource:
+        """Return a source by name or URL; the version is ("VERSION" | "TAG" | "AS OF", value).
+
+        `this` is asked for only with a version. The same name and version give the same source.
+
+        Raises:
+            LookupError: there is none of that name; what it says is shown to the user.
+        """
         ...

@@ -1,9 +1,10 @@
 """From a parsed query to its logical plan: clauses in the order they take effect.
 
-    scan → WHERE → (GROUP BY, aggregates → HAVING) → ORDER BY → LIMIT, OFFSET → SELECT
+    FROM → WHERE → EXPAND BY → (GROUP BY, aggregates → HAVING) → UNGROUP BY → windows → ORDER BY
+         → DISTINCT → ARRANGE BY → SAMPLE BY → LIMIT, OFFSET → SELECT
 
-WHERE sees the columns of the source; GROUP BY, HAVING and ORDER BY also see the aliases of the
-SELECT list, where no column has the name.
+WHERE sees the columns of the source; GROUP BY, HAVING, ORDER BY, ARRANGE BY and SAMPLE BY also see
+the aliases of the SELECT list, where no column has the name.
 """
 
 from collections.abc import Mapping
@@ -11,233 +12,329 @@ from dataclasses import dataclass
 
 from tensorlake_query import ast
 from tensorlake_query.binder import Binder
-from tensorlake_query.bound import Bound, ColumnRef, Constant, show
+from tensorlake_query.bound import Bound, ColumnRef, show
+from tensorlake_query.environment import Environment
 from tensorlake_query.errors import QueryNameError, QueryTypeError
-from tensorlake_query.functions.aggregates import AGGREGATES, AggregateCall, bind_aggregate
-from tensorlake_query.functions.registry import Site
+from tensorlake_query.from_clause import Side, bind_source
+from tensorlake_query.group_clause import Aliases, Grouping
+from tensorlake_query.literals import bind_choice, bind_count, bind_limit
 from tensorlake_query.plan import (
     Aggregate,
+    Arrange,
+    Distinct,
+    Expand,
     Filter,
     Limit,
     Output,
     Plan,
     Project,
+    Sample,
     Scan,
     Sort,
-    SortKey,
+    Ungroup,
+    Window,
 )
 from tensorlake_query.printer import print_expr
+from tensorlake_query.relations import Combined, Derived, Names, Relation, base_of
+from tensorlake_query.rules import optimized
+from tensorlake_query.sampling import bind_weight
+from tensorlake_query.set_operation import combined_schema
 from tensorlake_query.source import ColumnType
+from tensorlake_query.stacks import element_type
 from tensorlake_query.types import describe
 
-ALL_PERCENT = 100
+SPLIT = "split"  # Deep Lake's UNGROUP BY SPLIT
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A bound query: its plan as written, and whether its result is rows of the source."""
+    """A bound query.
+
+    Attributes:
+        plan: what it does.
+        base: what plain source its result is rows of; None for groups and values.
+        is_star: whether its columns are all of that source's, as they are.
+    """
 
     plan: Project
-    selects_rows: bool
+    base: object | None
+    is_star: bool
+
+    @property
+    def columns(self) -> Mapping[str, ColumnType]:
+        """Names and types of the outputs, in order."""
+        return {output.name: output.type for output in self.plan.outputs}
+
+    @property
+    def selects_rows(self) -> bool:
+        """Whether the result is rows of a source."""
+        return self.base is not None
 
 
-def bind_query(
-    query: ast.Query, schema: Mapping[str, ColumnType], params: Mapping[str, object], text: str
-) -> Statement:
-    """Bind every clause of a query.
+def bind_statement(query: ast.Statement, env: Environment) -> Statement:
+    """Bind a query and all queries inside it.
 
     Raises:
         QueryNameError: a name, parameter or class does not exist, or two outputs share a name.
         QueryTypeError: parts do not fit together.
     """
-    binder = Binder(schema, params, text)
+    for table in query.tables:
+        if any(other.name == table.name for other in query.tables if other is not table):
+            raise QueryNameError(
+                f"two queries of WITH are named {table.name!r}",
+                text=env.text,
+                span=table.span,
+                hint="give one another name",
+            )
+        env = env.naming(bind_derived(table.name, table.query, env))
+    if isinstance(query, ast.SetQuery):
+        side = _combined(query, env)
+        plain = ast.Query(
+            order_by=query.order_by,
+            arrange_by=query.arrange_by,
+            sample=query.sample,
+            limit=query.limit,
+            offset=query.offset,
+        )
+        statement = _bind_query(plain, side, env)
+    else:
+        statement = _bind_query(query, bind_source(query.source, env, bind_derived), env)
+    if not env.optimize:
+        return statement
+    return Statement(optimized(statement.plan), statement.base, statement.is_star)
+
+
+def bind_derived(name: str, query: ast.Statement, env: Environment) -> Derived:
+    """Bind a query of FROM or WITH."""
+    return Derived(name, bind_statement(query, env))
+
+
+def _combined(query: ast.SetQuery, env: Environment) -> Side:
+    left, right = (bind_statement(each, env) for each in (query.left, query.right))
+    by_identity = (
+        left.is_star and right.is_star and left.base is not None and left.base == right.base
+    )
+    schema = combined_schema(left.columns, right.columns, query, env.text)
+    relation = Combined(query.op, query.keeps_all, left, right, by_identity, schema)
+    return Side(relation, {("", name): name for name in schema})
+
+
+def _bind_query(query: ast.Query, side: Side, env: Environment) -> Statement:
+    names = side.names()
+    binder = _binder(names, env)
     aliases = {
         output.alias: output.expr
         for output in query.select
         if output.alias is not None and not isinstance(output.expr, ast.Star)
     }
-    plan: Plan = Scan(tuple(schema))
+    plan: Plan = Scan(tuple(names.schema), relation=side.relation)
     if query.where is not None:
         binder.with_aliases(aliases, visible=False)
         plan = Filter(plan, binder.bind_condition(query.where, "WHERE"))
-    grouping = _Grouping.of(query, binder, aliases)
-    having: Bound | None = None
-    binder.with_aliases(aliases, visible=False)
-    outputs = _outputs(query, binder, schema, grouped=grouping is not None)
-    binder.with_aliases(aliases, visible=True)
-    if query.having is not None:
+    if query.expand is not None:
+        plan = _expanded(plan, query.expand, binder)
+    if query.ungroup_by:
+        plan, names = _ungrouped(plan, query, binder, names)
+        binder = _binder(names, env)
+    clauses = _Clauses(query, binder, aliases, side)
+    return clauses.bound(plan, side.relation)
+
+
+def _binder(names: Names, env: Environment) -> Binder:
+    binder = Binder(names, env)
+    binder.bind_statement = lambda query: bind_statement(query, env)
+    return binder
+
+
+class _Clauses:
+    """The clauses from GROUP BY on, over one binder."""
+
+    def __init__(self, query: ast.Query, binder: Binder, aliases: Aliases, side: Side) -> None:
+        self._query = query
+        self._binder = binder
+        self._aliases = aliases
+        self._side = side
+
+    def bound(self, plan: Plan, relation: Relation) -> Statement:
+        """Return the statement over a plan of rows."""
+        query, binder = self._query, self._binder
+        grouping = Grouping.of(query, binder, self._aliases)
+        binder.windows = None if grouping is not None else []
+        binder.with_aliases(self._aliases, visible=False)
+        outputs = self._outputs(grouping)
+        binder.with_aliases(self._aliases, visible=True)
+        having = self._having(grouping)
+        keys = tuple(binder.sort_key(key) for key in query.order_by)
+        distinct = self._distinct(outputs)
+        arrange = self._arranged()
+        sample = None if query.sample is None else bind_weight(query.sample.weight, binder)
+        if grouping is not None:
+            plan = Aggregate(plan, grouping.keys, tuple(grouping.calls))
+        if having is not None:
+            plan = Filter(plan, having)
+        if binder.windows:
+            plan = Window(plan, tuple(binder.windows))
+        if keys:
+            plan = Sort(plan, keys)
+        if distinct:
+            plan = Distinct(plan, distinct)
+        if arrange:
+            plan = Arrange(plan, arrange)
+        plan = self._cut(plan, sample)
+        base = base_of(relation) if grouping is None else None
+        is_star = base is not None and not query.ungroup_by and _passes_all(outputs, relation)
+        return Statement(Project(plan, outputs), base, is_star)
+
+    def _having(self, grouping: Grouping | None) -> Bound | None:
+        having = self._query.having
+        if having is None:
+            return None
         if grouping is None:
             raise QueryTypeError(
                 "HAVING needs GROUP BY or an aggregate",
-                text=text,
-                span=query.having.span,
+                text=self._binder.text,
+                span=having.span,
                 hint="write WHERE",
             )
-        having = binder.bind_condition(query.having, "HAVING")
-    keys = tuple(_sort_key(key, binder) for key in query.order_by)
-    if grouping is not None:
-        plan = Aggregate(plan, grouping.keys, tuple(grouping.calls))
-    if having is not None:
-        plan = Filter(plan, having)
-    if keys:
-        plan = Sort(plan, keys)
-    if query.limit is not None or query.offset is not None:
-        plan = _limited(plan, query, binder)
-    binder.check_params_used()
-    return Statement(Project(plan, outputs), grouping is None)
+        return self._binder.bind_condition(having, "HAVING")
 
+    def _distinct(self, outputs: tuple[Output, ...]) -> tuple[Bound, ...]:
+        distinct = self._query.distinct
+        if distinct is None:
+            return ()
+        if distinct.on:
+            return tuple(self._binder.bind(expr) for expr in distinct.on)
+        return tuple(output.expr for output in outputs)
 
-class _Grouping:
-    """Turns group keys and aggregates into slots '#0', '#1', … as expressions are bound."""
-
-    def __init__(
-        self, binder: Binder, keys: tuple[Bound, ...], written: tuple[ast.Expr, ...]
-    ) -> None:
-        self.keys = keys
-        self.calls: list[AggregateCall] = []
-        self._binder = binder
-        self._written = written
-
-    @staticmethod
-    def of(query: ast.Query, binder: Binder, aliases: Mapping[str, ast.Expr]) -> "_Grouping | None":
-        """Return the grouping of a query, or None where it has neither GROUP BY nor aggregates."""
-        written: list[ast.Node] = [*query.select, *query.order_by]
-        if query.having is not None:
-            written.append(query.having)
-        has_aggregates = any(
-            isinstance(node, ast.Call) and node.name in AGGREGATES
-            for each in written
-            for node in ast.walk(each)
-        )
-        if not query.group_by and not has_aggregates:
-            return None
-        binder.with_aliases(aliases, visible=True)
-        keys = tuple(binder.bind(expr) for expr in query.group_by)
+    def _arranged(self) -> tuple[Bound, ...]:
+        keys = tuple(self._binder.bind(expr) for expr in self._query.arrange_by)
         for key in keys:
             if key.type.shape or key.type.kind in {"json", "bytes"}:
-                hint = f"write CAST({show(key)} AS TEXT)" if key.type.kind == "json" else ""
-                raise binder.type_error(
-                    f"GROUP BY needs one comparable value a row, "
+                raise self._binder.type_error(
+                    f"ARRANGE BY needs one comparable value a row, "
                     f"and {show(key)} is {describe(key.type)}",
                     key,
-                    hint,
                 )
-        expanded = tuple(_unaliased(e, aliases) for e in query.group_by)
-        grouping = _Grouping(binder, keys, expanded)
-        binder.with_special(grouping.slot)
-        return grouping
+        return keys
 
-    def slot(self, expr: ast.Expr) -> Bound | None:
-        """Return the slot of a group key or an aggregate; refuse columns that are neither."""
-        for position, (written, key) in enumerate(zip(self._written, self.keys, strict=True)):
-            if expr == written:
-                return ColumnRef(f"#{position}", key.type, expr)
-        if isinstance(expr, ast.Call) and expr.name in AGGREGATES:
-            return self._aggregate(expr)
-        if isinstance(expr, ast.Column) and expr.name in self._binder.schema:
-            name = print_expr(expr)
-            raise QueryTypeError(
-                f"{name!r} is neither in GROUP BY nor inside an aggregate",
-                text=self._binder.text,
-                span=expr.span,
-                hint=f"write GROUP BY {name}, or MIN({name})",
+    def _cut(self, plan: Plan, weight: Bound | None) -> Plan:
+        query, binder = self._query, self._binder
+        if query.sample is None and query.limit is None and query.offset is None:
+            return plan
+        count, percent = bind_limit(query.limit, binder)
+        offset = 0 if query.offset is None else bind_count(query.offset, binder)
+        if query.sample is not None:
+            assert weight is not None, "a sample has a weight"
+            replace = True
+            if query.sample.replace is not None:
+                replace = bind_choice(query.sample.replace, binder, "REPLACE")
+            seed = (
+                binder.seed if query.sample.seed is None else bind_count(query.sample.seed, binder)
             )
-        return None
+            plan = Sample(plan, weight, replace, seed, count, percent)
+            count = percent = None
+        if count is None and percent is None and not offset:
+            return plan
+        return Limit(plan, count, percent, offset)
 
-    def _aggregate(self, expr: ast.Call) -> Bound:
-        slot = next((i for i, call in enumerate(self.calls) if call.syntax == expr), None)
-        if slot is None:
-            self._binder.with_special(None)
-            args = tuple(self._binder.bind(operand) for operand in ast.operands(expr))
-            self._binder.with_special(self.slot)
-            site = Site(expr, args, {}, self._binder.text, self._binder.bind)
-            slot = len(self.calls)
-            self.calls.append(bind_aggregate(site, expr))
-        return ColumnRef(f"#{len(self.keys) + slot}", self.calls[slot].type, expr)
+    def _outputs(self, grouping: Grouping | None) -> tuple[Output, ...]:
+        outputs: list[Output] = []
+        for written in self._query.select or (ast.Output(ast.Star()),):
+            if isinstance(written.expr, ast.Star):
+                found = self._star(written, grouping)
+            else:
+                bound = self._binder.bind(written.expr)
+                expr = written.expr
+                default = expr.name if isinstance(expr, ast.Column) else print_expr(expr)
+                found = [Output(written.alias or default, bound)]
+            for output in found:
+                if any(output.name == other.name for other in outputs):
+                    raise QueryNameError(
+                        f"two outputs are named {output.name!r}",
+                        text=self._binder.text,
+                        span=written.span,
+                        hint="give one of them another name with AS",
+                    )
+                outputs.append(output)
+        return tuple(outputs)
 
-
-def _unaliased(expr: ast.Expr, aliases: Mapping[str, ast.Expr]) -> ast.Expr:
-    return aliases.get(expr.name, expr) if isinstance(expr, ast.Column) else expr
-
-
-def _outputs(
-    query: ast.Query, binder: Binder, schema: Mapping[str, ColumnType], *, grouped: bool
-) -> tuple[Output, ...]:
-    select = query.select or (ast.Output(ast.Star()),)
-    outputs: list[Output] = []
-    for written in select:
-        if isinstance(written.expr, ast.Star):
-            if grouped:
-                raise QueryTypeError(
-                    "'*' with GROUP BY or an aggregate is not supported yet",
-                    text=binder.text,
-                    span=written.span,
-                    hint="name the group keys and aggregates",
-                )
-            outputs += [
-                Output(name, ColumnRef(name, kind, ast.Column(name)))
-                for name, kind in schema.items()
-            ]
-            continue
-        bound = binder.bind(written.expr)
-        default = (
-            written.expr.name if isinstance(written.expr, ast.Column) else print_expr(written.expr)
-        )
-        outputs.append(Output(written.alias or default, bound))
-        if any(output.name == outputs[-1].name for output in outputs[:-1]):
-            raise QueryNameError(
-                f"two outputs are named {outputs[-1].name!r}",
+    def _star(self, written: ast.Output, grouping: Grouping | None) -> list[Output]:
+        binder = self._binder
+        if grouping is not None and not grouping.stacks:
+            raise QueryTypeError(
+                "'*' beside an aggregate has many values a group",
                 text=binder.text,
                 span=written.span,
-                hint="give one of them another name with AS",
+                hint="name the group keys and aggregates",
             )
-    return tuple(outputs)
+        if grouping is not None:
+            return [Output(name, bound) for name, bound in grouping.columns()]
+        names = list(binder.schema)
+        if written.table is not None:
+            tables = self._side.tables
+            names = [name for (table, _), name in tables.items() if table == written.table]
+            if not names:
+                known = sorted({table for table, _ in tables if table})
+                raise QueryNameError(
+                    f"no table {written.table!r} in FROM",
+                    text=binder.text,
+                    span=written.span,
+                    hint=f"tables: {', '.join(known)}",
+                )
+        return [
+            Output(name, ColumnRef(name, binder.schema[name], ast.Column(name))) for name in names
+        ]
 
 
-def _sort_key(key: ast.OrderKey, binder: Binder) -> SortKey:
-    bound = binder.bind(key.expr)
-    if bound.type.shape or bound.type.kind in {"json", "bytes"}:
-        hint = (
-            f"write CAST({show(bound)} AS FLOAT), or AS TEXT" if bound.type.kind == "json" else ""
-        )
-        if bound.type.shape:
-            hint = f"write ARRAY_MAX({show(bound)}), or one element"
-        raise binder.type_error(
-            f"ORDER BY needs one comparable value a row, "
-            f"and {show(bound)} is {describe(bound.type)}",
-            bound,
-            hint,
-        )
-    return SortKey(bound, key.descending, key.nulls_first)
-
-
-def _limited(plan: Plan, query: ast.Query, binder: Binder) -> Limit:
-    count: int | None = None
-    percent: float | None = None
-    if query.limit is not None:
-        value = _known(query.limit.count, binder)
-        if query.limit.percent:
-            if not isinstance(value, int | float) or not 0 <= value <= ALL_PERCENT:
-                raise _refused(query.limit.count, binder, "a share from 0 to 100 PERCENT")
-            percent = float(value)
-        else:
-            count = _whole(value, query.limit.count, binder)
-    offset = (
-        0 if query.offset is None else _whole(_known(query.offset, binder), query.offset, binder)
+def _passes_all(outputs: tuple[Output, ...], relation: Relation) -> bool:
+    passed = [
+        output.expr.name
+        for output in outputs
+        if isinstance(output.expr, ColumnRef) and output.expr.name == output.name
+    ]
+    is_whole = len(passed) == len(outputs) and passed == list(relation.schema)
+    if isinstance(relation, Derived):
+        return is_whole and relation.statement.is_star
+    return (is_whole and not isinstance(relation, Combined)) or (
+        is_whole and isinstance(relation, Combined) and relation.by_identity
     )
-    return Limit(plan, count, percent, offset)
 
 
-def _known(expr: ast.Literal | ast.Parameter, binder: Binder) -> object:
-    bound = binder.bind(expr)
-    return bound.value if isinstance(bound, Constant) else None
+def _expanded(plan: Plan, expand: ast.Expand, binder: Binder) -> Plan:
+    overlaps = expand.overlap is not None and bind_choice(expand.overlap, binder, "OVERLAP")
+    return Expand(
+        plan, bind_count(expand.before, binder), bind_count(expand.after, binder), overlaps
+    )
 
 
-def _whole(value: object, expr: ast.Expr, binder: Binder) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _refused(expr, binder, "a whole number, 0 or more")
-    return value
-
-
-def _refused(expr: ast.Expr, binder: Binder, wanted: str) -> QueryTypeError:
-    return QueryTypeError(f"LIMIT and OFFSET take {wanted}", text=binder.text, span=expr.span)
+def _ungrouped(plan: Plan, query: ast.Query, binder: Binder, names: Names) -> tuple[Plan, Names]:
+    if query.group_by or query.having is not None:
+        raise QueryTypeError(
+            "UNGROUP BY and GROUP BY in one query",
+            text=binder.text,
+            span=query.ungroup_by[0].span,
+            hint="write SELECT … FROM (SELECT * GROUP BY …) UNGROUP BY …",
+        )
+    columns: list[ColumnRef] = [
+        ColumnRef(name, column_type, ast.Column(name))
+        for name, column_type in names.schema.items()
+        if column_type.element is not None
+    ]
+    for expr in query.ungroup_by:
+        is_split = isinstance(expr, ast.Column) and expr.name.lower() == SPLIT
+        if is_split and SPLIT not in names.schema and columns:
+            continue
+        bound = binder.bind(expr)
+        is_array = bool(bound.type.shape) or bound.type.element is not None
+        if not isinstance(bound, ColumnRef) or not is_array:
+            raise binder.type_error(
+                f"UNGROUP BY takes arrays apart, and {show(bound)} is {describe(bound.type)}",
+                bound,
+                "name the columns that have one element for each row to be",
+            )
+        if all(bound.name != column.name for column in columns):
+            columns.append(bound)
+    split = {column.name: element_type(column.type) for column in columns}
+    schema = {name: split.get(name, kind) for name, kind in names.schema.items()}
+    made = Ungroup(plan, split, tuple(columns))
+    return made, Names(schema, names.qualified, names.ambiguous)

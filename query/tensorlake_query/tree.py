@@ -1,46 +1,25 @@
-"""Lark's tree to `ast` nodes: one method a grammar rule.
+"""Grammar rules to `ast` nodes: one method a rule of `tql.lark`.
 
-Lark calls the methods bottom-up without recursion; each gets the place in the text and its
-children, already built (tokens of clause words are filtered by the grammar, an absent optional part
-is None).
+The parser calls `build` for each rule, from the inside out, with the rule's place in the text and
+its parts, already built (clause words are filtered by the grammar, an absent optional part is
+None). Expressions are here, clauses and statements in `tree_clauses.py`.
 """
 
-import math
-from typing import TYPE_CHECKING, Any, cast
+# ruff: noqa: D102  a method is the grammar rule of its name
 
-from lark import Token, Transformer_NonRecursive, v_args
-from lark.exceptions import VisitError
+import math
+from typing import Any, cast
 
 from tensorlake_query import ast
 from tensorlake_query.ast import Span
-from tensorlake_query.errors import QueryError, QuerySyntaxError
-
-if TYPE_CHECKING:
-    from lark.tree import Meta
+from tensorlake_query.errors import QuerySyntaxError
+from tensorlake_query.lalr import Token
 
 MAX_DIGITS = 400  # no 64-bit number needs more; Python's own conversion is quadratic in them
 INT_MIN, UINT_MAX = -(2**63), 2**64 - 1
 
-# Lark's children are untyped at this border; each method knows from its grammar rule what it gets.
+# A rule's parts are untyped at this border; each method knows from its grammar rule what it gets.
 Children = list[Any]
-
-
-def built(tree: object, text: str) -> ast.Node:
-    """Return the node for Lark's tree of `text`.
-
-    Raises:
-        QuerySyntaxError: a part that the grammar admits but the language does not.
-    """
-    try:
-        return cast("ast.Node", _Builder(text).transform(cast("Any", tree)))
-    except VisitError as error:
-        if isinstance(error.orig_exc, QueryError):
-            raise error.orig_exc from None
-        raise
-
-
-def _span(meta: "Meta") -> Span:
-    return Span(meta.start_pos, meta.end_pos) if not meta.empty else ast.NOWHERE
 
 
 def _nodes(children: Children) -> tuple[Any, ...]:
@@ -48,233 +27,181 @@ def _nodes(children: Children) -> tuple[Any, ...]:
 
 
 def _has(children: Children, kind: str) -> bool:
-    return any(isinstance(child, Token) and child.type == kind for child in children)
+    return any(isinstance(child, Token) and child.kind == kind for child in children)
 
 
-@v_args(meta=True)
-class _Builder(Transformer_NonRecursive[Any, Any]):
+class ExpressionBuilder:
+    """Makes the nodes of expressions."""
+
     def __init__(self, text: str) -> None:
-        super().__init__()
         self._text = text
 
-    def _fail(self, message: str, span: Span, hint: str = "") -> QuerySyntaxError:
+    def build(self, rule: str, span: Span, children: Children) -> object:
+        """Return the node of a rule."""
+        return getattr(self, rule)(span, children)
+
+    def fail(self, message: str, span: Span, hint: str = "") -> QuerySyntaxError:
+        """Return an error at a place of the text."""
         return QuerySyntaxError(message, text=self._text, span=span, hint=hint)
-
-    # clauses
-
-    def query(self, meta: "Meta", children: Children) -> ast.Query:
-        explain, select, from_this, where, group, having, order, limit, offset = children
-        return ast.Query(
-            select=select,
-            from_this=from_this,
-            where=where,
-            group_by=group,
-            having=having,
-            order_by=order,
-            limit=limit,
-            offset=offset,
-            explain=explain is not None,
-            span=_span(meta),
-        )
-
-    def predicate(self, _meta: "Meta", children: Children) -> ast.Expr:
-        return children[0]
-
-    def explain(self, _meta: "Meta", _children: Children) -> bool:
-        return True
-
-    def select_clause(self, _meta: "Meta", children: Children) -> tuple[ast.Output, ...]:
-        return _nodes(children)
-
-    def star_output(self, meta: "Meta", _children: Children) -> ast.Output:
-        return ast.Output(ast.Star(span=_span(meta)), span=_span(meta))
-
-    def output(self, meta: "Meta", children: Children) -> ast.Output:
-        expr, alias = children
-        return ast.Output(expr, alias.name if alias is not None else None, span=_span(meta))
-
-    def from_clause(self, _meta: "Meta", children: Children) -> bool:
-        return bool(children)
-
-    def table(self, meta: "Meta", children: Children) -> bool:
-        source = children[0]
-        name = source.name if isinstance(source, ast.Column) else str(source)
-        if name != "this":
-            raise self._fail(
-                f"FROM reads only 'this' for now, not {name!r}",
-                _span(meta),
-                "leave FROM out, and query that dataset instead",
-            )
-        return True
-
-    def where_clause(self, _meta: "Meta", children: Children) -> ast.Expr | None:
-        return children[0] if children else None
-
-    having_clause = where_clause
-    offset_clause = where_clause
-
-    def group_clause(self, _meta: "Meta", children: Children) -> tuple[ast.Expr, ...]:
-        return tuple(children)
-
-    order_clause = group_clause
-
-    def order_key(self, meta: "Meta", children: Children) -> ast.OrderKey:
-        expr, direction, nulls = children
-        return ast.OrderKey(expr, direction == "DESC", nulls == "FIRST", span=_span(meta))
-
-    def direction(self, _meta: "Meta", children: Children) -> str:
-        return str(children[0].type)
-
-    nulls = direction
-
-    def limit_clause(self, meta: "Meta", children: Children) -> ast.Limit | None:
-        if not children:
-            return None
-        count, percent = children
-        return ast.Limit(count, percent is not None, span=_span(meta))
 
     # logic
 
-    def or_(self, meta: "Meta", children: Children) -> ast.Or:
-        return ast.Or(tuple(children), span=_span(meta))
+    def or_(self, span: Span, children: Children) -> ast.Or:
+        return ast.Or(tuple(children), span=span)
 
-    def and_(self, meta: "Meta", children: Children) -> ast.And:
-        return ast.And(tuple(children), span=_span(meta))
+    def and_(self, span: Span, children: Children) -> ast.And:
+        return ast.And(tuple(children), span=span)
 
-    def negation(self, meta: "Meta", children: Children) -> ast.Not:
-        return ast.Not(children[1], span=_span(meta))
+    def negation(self, span: Span, children: Children) -> ast.Not:
+        return ast.Not(children[1], span=span)
 
-    def compare(self, meta: "Meta", children: Children) -> ast.Compare:
+    def compare(self, span: Span, children: Children) -> ast.Compare:
         left, op, right = children
-        spelled = {"==": "=", "<>": "!="}.get(str(op), str(op))
-        return ast.Compare(cast("ast.CompareOp", spelled), left, right, span=_span(meta))
+        spelled = {"==": "=", "<>": "!="}.get(op.text, op.text)
+        return ast.Compare(cast("ast.CompareOp", spelled), left, right, span=span)
 
-    def between(self, meta: "Meta", children: Children) -> ast.Between:
+    def between(self, span: Span, children: Children) -> ast.Between:
         operand, low, high = _nodes(children)
-        return ast.Between(operand, low, high, _has(children, "NOT"), span=_span(meta))
+        return ast.Between(operand, low, high, _has(children, "NOT"), span=span)
 
-    def in_list(self, meta: "Meta", children: Children) -> ast.InList:
+    def in_list(self, span: Span, children: Children) -> ast.InList:
         operand, *items = _nodes(children)
-        return ast.InList(operand, tuple(items), _has(children, "NOT"), span=_span(meta))
+        return ast.InList(operand, tuple(items), _has(children, "NOT"), span=span)
 
-    def like(self, meta: "Meta", children: Children) -> ast.Like:
-        operand, pattern = _nodes(children)
-        negated, ignore_case = _has(children, "NOT"), _has(children, "ILIKE")
-        return ast.Like(operand, pattern, negated, ignore_case, span=_span(meta))
+    def like(self, span: Span, children: Children) -> ast.Like:
+        operand, negation, form, pattern = children
+        return ast.Like(operand, pattern, negation is not None, form.kind, span=span)
 
-    def is_null(self, meta: "Meta", children: Children) -> ast.IsNull:
-        return ast.IsNull(children[0], _has(children, "NOT"), span=_span(meta))
+    def is_null(self, span: Span, children: Children) -> ast.IsNull:
+        return ast.IsNull(children[0], _has(children, "NOT"), span=span)
 
     # arithmetic and indexing
 
-    def binary(self, meta: "Meta", children: Children) -> ast.Binary:
+    def binary(self, span: Span, children: Children) -> ast.Binary:
         left, op, right = children
-        return ast.Binary(cast("ast.ArithmeticOp", str(op)), left, right, span=_span(meta))
+        return ast.Binary(cast("ast.ArithmeticOp", op.text), left, right, span=span)
 
-    def sign(self, meta: "Meta", children: Children) -> ast.Unary | ast.Literal:
-        op, operand = children
+    def sign(self, span: Span, children: Children) -> ast.Unary | ast.Literal:
+        op, operand = children[0].text, children[1]
         if op == "-" and isinstance(operand, ast.Literal) and _is_positive(operand.value):
             value = -cast("int | float", operand.value)
             if isinstance(value, int) and value < INT_MIN:
-                raise self._fail(
-                    f"{value} does not fit in 64 bits", _span(meta), "write it as 1e20"
-                )
-            return ast.Literal(value, span=_span(meta))
-        return ast.Unary("-" if op == "-" else "+", operand, span=_span(meta))
+                raise self.fail(f"{value} does not fit in 64 bits", span, "write it as 1e20")
+            return ast.Literal(value, span=span)
+        return ast.Unary("-" if op == "-" else "+", operand, span=span)
 
-    def index(self, meta: "Meta", children: Children) -> ast.Index:
+    def index(self, span: Span, children: Children) -> ast.Index:
         operand, *items = children
-        return ast.Index(operand, tuple(items), span=_span(meta))
+        return ast.Index(operand, tuple(items), span=span)
 
-    def slice(self, meta: "Meta", children: Children) -> ast.Slice:
+    def slice(self, span: Span, children: Children) -> ast.Slice:
         start, stop, step = children
-        return ast.Slice(start, stop, step, span=_span(meta))
+        return ast.Slice(start, stop, step, span=span)
 
-    def slice_start(self, _meta: "Meta", children: Children) -> ast.Expr:
+    def slice_start(self, _span: Span, children: Children) -> ast.Expr:
         return children[0]
 
     slice_stop = slice_step = case_operand = case_else = slice_start
 
-    def rest(self, meta: "Meta", _children: Children) -> ast.Rest:
-        return ast.Rest(span=_span(meta))
+    def rest(self, span: Span, _children: Children) -> ast.Rest:
+        return ast.Rest(span=span)
 
     # values
 
-    def number(self, meta: "Meta", children: Children) -> ast.Literal:
-        written = str(children[0])
+    def number(self, span: Span, children: Children) -> ast.Literal:
+        written: str = children[0].text
         if len(written) > MAX_DIGITS:
-            raise self._fail(f"a number of {len(written)} characters", _span(meta), "too long")
+            raise self.fail(f"a number of {len(written)} characters", span, "too long")
         if written.isdecimal():
             value = int(written)
             if value > UINT_MAX:
-                raise self._fail(
-                    f"{written} does not fit in 64 bits", _span(meta), "write it as 1e20"
-                )
-            return ast.Literal(value, span=_span(meta))
+                raise self.fail(f"{written} does not fit in 64 bits", span, "write it as 1e20")
+            return ast.Literal(value, span=span)
         real = float(written)
         if math.isinf(real):
-            raise self._fail(f"{written} is beyond float64", _span(meta))
-        return ast.Literal(real, span=_span(meta))
+            raise self.fail(f"{written} is beyond float64", span)
+        return ast.Literal(real, span=span)
 
-    def text(self, meta: "Meta", children: Children) -> ast.Literal:
-        return ast.Literal(str(children[0])[1:-1].replace("''", "'"), span=_span(meta))
+    def text(self, span: Span, children: Children) -> ast.Literal:
+        return ast.Literal(children[0].text[1:-1].replace("''", "'"), span=span)
 
-    def true(self, meta: "Meta", _children: Children) -> ast.Literal:
-        return ast.Literal(value=True, span=_span(meta))
+    def true(self, span: Span, _children: Children) -> ast.Literal:
+        return ast.Literal(value=True, span=span)
 
-    def false(self, meta: "Meta", _children: Children) -> ast.Literal:
-        return ast.Literal(value=False, span=_span(meta))
+    def false(self, span: Span, _children: Children) -> ast.Literal:
+        return ast.Literal(value=False, span=span)
 
-    def null(self, meta: "Meta", _children: Children) -> ast.Literal:
-        return ast.Literal(None, span=_span(meta))
+    def null(self, span: Span, _children: Children) -> ast.Literal:
+        return ast.Literal(None, span=span)
 
-    def array(self, meta: "Meta", children: Children) -> ast.Array:
-        return ast.Array(_nodes(children), span=_span(meta))
+    def array(self, span: Span, children: Children) -> ast.Array:
+        return ast.Array(_nodes(children), span=span)
 
-    def parameter(self, meta: "Meta", children: Children) -> ast.Parameter:
-        return ast.Parameter(str(children[0])[1:], span=_span(meta))
+    def parameter(self, span: Span, children: Children) -> ast.Parameter:
+        return ast.Parameter(children[0].text[1:], span=span)
 
-    def name(self, meta: "Meta", children: Children) -> ast.Column:
+    def name(self, span: Span, children: Children) -> ast.Column:
         token: Token = children[0]
-        written = str(token)
-        name = written[1:-1].replace('""', '"') if token.type == "QUOTED" else written
-        return ast.Column(name, span=_span(meta))
+        is_quoted = token.kind == "QUOTED"
+        name = token.text[1:-1].replace('""', '"') if is_quoted else token.text
+        return ast.Column(name, span=span)
 
-    def column(self, _meta: "Meta", children: Children) -> ast.Column:
-        return children[0]
+    def column(self, span: Span, children: Children) -> ast.Column:
+        first, second = children
+        return first if second is None else ast.Column(second.name, first.name, span=span)
 
     # calls
 
-    def star(self, meta: "Meta", _children: Children) -> ast.Star:
-        return ast.Star(span=_span(meta))
+    def star(self, span: Span, _children: Children) -> ast.Star:
+        return ast.Star(span=span)
 
-    def named(self, meta: "Meta", children: Children) -> ast.Named:
-        return ast.Named(str(children[0]).lower(), children[1], span=_span(meta))
+    def named(self, span: Span, children: Children) -> ast.Named:
+        return ast.Named(children[0].text.lower(), children[1], span=span)
 
-    def call(self, meta: "Meta", children: Children) -> ast.Call:
+    def weighted(self, span: Span, children: Children) -> ast.Weighted:
+        return ast.Weighted(children[0], children[1], span=span)
+
+    def call(self, span: Span, children: Children) -> ast.Call:
         name, *arguments = children
-        args: list[ast.Expr | ast.Star] = []
+        args: list[ast.Expr | ast.Star | ast.Weighted] = []
         named: list[ast.Named] = []
+        over: ast.Over | None = None
         for argument in _nodes(arguments):
-            if isinstance(argument, ast.Named):
+            if isinstance(argument, ast.Over):
+                over = argument
+            elif isinstance(argument, ast.Named):
                 named.append(argument)
             elif args and _spells_axis(argument):  # Deep Lake's axis=0
                 named.append(ast.Named("axis", argument.right, span=argument.span))
             elif named:
-                raise self._fail("a positional argument after a named one", argument.span)
+                raise self.fail("a positional argument after a named one", argument.span)
             else:
                 args.append(argument)
-        return ast.Call(str(name).upper(), tuple(args), tuple(named), span=_span(meta))
+        is_distinct = _has(arguments, "DISTINCT")
+        return ast.Call(name.text.upper(), tuple(args), tuple(named), is_distinct, over, span=span)
 
-    def case(self, meta: "Meta", children: Children) -> ast.Case:
+    def over(self, span: Span, children: Children) -> ast.Over:
+        return ast.Over(children[0], children[1], span=span)
+
+    def partition(self, _span: Span, children: Children) -> tuple[ast.Expr, ...]:
+        return tuple(children)
+
+    def exists(self, span: Span, children: Children) -> ast.Exists:
+        return ast.Exists(children[0].query, span=span)
+
+    def in_query(self, span: Span, children: Children) -> ast.InQuery:
+        operand, negation, query = children
+        return ast.InQuery(operand, query.query, negation is not None, span=span)
+
+    def case(self, span: Span, children: Children) -> ast.Case:
         operand, *whens, otherwise = children
-        return ast.Case(operand, tuple(whens), otherwise, span=_span(meta))
+        return ast.Case(operand, tuple(whens), otherwise, span=span)
 
-    def when(self, meta: "Meta", children: Children) -> ast.When:
-        return ast.When(children[0], children[1], span=_span(meta))
+    def when(self, span: Span, children: Children) -> ast.When:
+        return ast.When(children[0], children[1], span=span)
 
-    def cast(self, meta: "Meta", children: Children) -> ast.Cast:
-        return ast.Cast(children[0], str(children[1]).lower(), span=_span(meta))
+    def cast(self, span: Span, children: Children) -> ast.Cast:
+        return ast.Cast(children[0], children[1].text.lower(), span=span)
 
 
 def _is_positive(value: object) -> bool:

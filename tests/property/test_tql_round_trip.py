@@ -48,7 +48,7 @@ def larger(inner):
         st.builds(ast.Between, inner, inner, inner, st.booleans()),
         st.builds(ast.InList, inner, several(inner), st.booleans()),
         st.builds(ast.IsNull, inner, st.booleans()),
-        st.builds(ast.Like, inner, inner, st.booleans(), st.booleans()),
+        st.builds(ast.Like, inner, inner, st.booleans(), st.sampled_from(["LIKE", "ILIKE", "GLOB", "REGEXP"])),
         st.builds(ast.Case, maybe, arms, maybe),
         st.builds(ast.Cast, inner, st.sampled_from(["float", "int8", "text"])),
         st.builds(ast.Index, inner, items),
@@ -65,7 +65,7 @@ QUERIES = st.builds(
     select=several(
         st.just(ast.Output(ast.Star())) | st.builds(ast.Output, EXPRESSIONS, st.none() | NAMES)
     ),
-    from_this=st.booleans(),
+    source=st.none() | st.just(ast.Table(ast.Column("this"))),
     where=st.none() | EXPRESSIONS,
     group_by=several(EXPRESSIONS, 0),
     having=st.none() | EXPRESSIONS,

@@ -5,6 +5,7 @@ from tensorlake_query.functions import (
     geometry,
     math,
     reductions,
+    rows,
     shape,
     similarity,
     text,
@@ -13,7 +14,7 @@ from tensorlake_query.functions.registry import Function
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for group in (shape, reductions, math, text, similarity, geometry, conditional)
+    for group in (shape, rows, reductions, math, text, similarity, geometry, conditional)
     for function in group.FUNCTIONS
 }
 

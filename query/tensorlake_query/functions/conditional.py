@@ -6,11 +6,12 @@ not a number, or of a float that an integer cannot hold, is NULL.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant, show
 from tensorlake_query.conversions import JSON_COST, MAX_INT_BITS, as_condition, as_number, as_text
 from tensorlake_query.errors import joined, listed, nearest
@@ -263,8 +264,55 @@ def _written(value: object) -> str:
     return str(value)
 
 
+def _bind_weights(*, is_sum: bool) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        args: list[Bound] = []
+        for condition, weight in zip(site.args[::2], site.args[1::2], strict=True):
+            known = as_condition(condition)
+            if known is None or known.type.shape:
+                shown = f"{show(condition)} is {describe(condition.type)}"
+                raise site.fail(f"a weight needs a condition, and {shown}", at=condition)
+            args += [known, required_number(site, weight)]
+
+        def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+            total = np.full(num_rows, 0.0 if is_sum else -np.inf)
+            holds_any = np.zeros(num_rows, np.bool_)
+            for condition, weight in zip(vectors[::2], vectors[1::2], strict=True):
+                holds = np.asarray(condition.values, np.bool_) & valid_of(condition)
+                holds &= valid_of(weight)
+                holds_any |= holds
+                combine = np.add if is_sum else np.maximum
+                combine(total, weight.values.astype(np.float64), out=total, where=holds)
+            return UniformBatch(np.where(holds_any, total, 0.0))
+
+        return site.apply(kernel, number("float64"), args=args, strict=False)
+
+    return bind
+
+
+def _bind_is_null(site: Site) -> Bound:
+    return site.bind(ast.IsNull(next(ast.operands(site.syntax)), span=site.syntax.span))
+
+
 FUNCTIONS = (
     Function(
         "COALESCE", "COALESCE(x, …)", "The first value that is not NULL.", (1, 64), _bind_coalesce
+    ),
+    Function("ISNULL", "ISNULL(x)", "Is it NULL; also written x IS NULL.", (1, 1), _bind_is_null),
+    Function(
+        "MAX_WEIGHT",
+        "MAX_WEIGHT(condition: weight, …)",
+        "The largest weight whose condition is true; 0 without one.",
+        (1, 64),
+        _bind_weights(is_sum=False),
+        is_weighted=True,
+    ),
+    Function(
+        "SUM_WEIGHT",
+        "SUM_WEIGHT(condition: weight, …)",
+        "The sum of the weights whose conditions are true.",
+        (1, 64),
+        _bind_weights(is_sum=True),
+        is_weighted=True,
     ),
 )

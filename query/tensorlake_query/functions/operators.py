@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound, ColumnRef, Constant, ShapeRef, show
+from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, show, syntax_of
 from tensorlake_query.conversions import as_condition, as_number, as_text, converted, is_null
 from tensorlake_query.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.functions.registry import Site
-from tensorlake_query.source import AnyArray, BoolArray, ColumnType, UniformBatch
+from tensorlake_query.source import AnyArray, ColumnType, UniformBatch
 from tensorlake_query.types import BOOL, TEXT, broadcast, describe, number
 from tensorlake_query.vectors import Vector, elementwise, valid_of
 
@@ -97,7 +97,7 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
             raise site.fail(
                 f"a comparison with NULL is never true ({op} NULL)", hint=f"write {answer}"
             )
-    left, right = _same_kind(site, op, left, right)
+    left, right = same_kind(site, op, left, right)
     compare = COMPARISONS[op]
     nullable = left.type.nullable or right.type.nullable
     if left.type.kind in {"text", "bytes", "json"}:
@@ -155,6 +155,17 @@ def bind_logic(site: Site, role: str) -> Bound:
     return site.apply(kernel, column_type, args=args, strict=False, role=role)
 
 
+def conjunction(conditions: Sequence[Bound]) -> Bound:
+    """Return the AND of bound conditions, one truth value each."""
+    if len(conditions) == 1:
+        return conditions[0]
+    column_type = replace(BOOL, nullable=any(each.type.nullable for each in conditions))
+    syntax = ast.And(tuple(map(syntax_of, conditions)))
+    return Apply(
+        _kleene(decides=False), tuple(conditions), column_type, syntax, strict=False, role="and"
+    )
+
+
 def bind_is_null(site: Site, *, negated: bool) -> Bound:
     """Bind `x IS [NOT] NULL`."""
 
@@ -167,45 +178,6 @@ def bind_is_null(site: Site, *, negated: bool) -> Bound:
         return Constant(negated, BOOL, site.syntax)
     role = "is not null" if negated else "is null"
     return site.apply(kernel, BOOL, args=(presence_of(operand),), strict=False, role=role)
-
-
-def bind_in_constants(site: Site, *, negated: bool) -> Bound:
-    """Bind `x [NOT] IN (constants)`; a NULL among them makes "no" into "not known"."""
-    operand, *items = site.args
-    has_null = any(is_null(item) for item in items)
-    wanted: list[Bound] = []
-    for item in items:
-        value = item
-        if not is_null(item):
-            operand, value = _same_kind(site, "=", operand, item)
-        if value.type.shape:
-            raise site.fail(f"IN compares single values, not {describe(value.type)}", at=item)
-        wanted.append(value)
-    values = [
-        each.value for each in wanted if isinstance(each, Constant) and each.value is not None
-    ]
-    if operand.type.shape:
-        raise site.fail(
-            f"{show(operand)} is {describe(operand.type)}; IN compares single values",
-            at=operand,
-            hint=f"write CONTAINS({show(operand)}, value), or index one element",
-        )
-    member = _membership(operand, values)
-
-    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        found = member(vectors[0].values)
-        valid = vectors[0].valid
-        if has_null:
-            valid = found if valid is None else found & valid
-        return UniformBatch(~found if negated else found, valid)
-
-    nullable = operand.type.nullable or has_null
-    args = (operand, *wanted)
-    role = "not in" if negated else "in"
-    cost = 2.0 if operand.type.dtype is not None else TEXT_COST
-    return site.apply(
-        kernel, replace(BOOL, nullable=nullable), args=args, strict=False, cost=cost, role=role
-    )
 
 
 def presence_of(expr: Bound) -> Bound:
@@ -261,7 +233,7 @@ def adapted(args: Sequence[Bound]) -> list[Bound]:
     ]
 
 
-def _same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bound]:
+def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """Convert the two sides of a comparison to one kind."""
     kinds = {left.type.kind, right.type.kind}
     if kinds == {"label", "text"}:
@@ -386,32 +358,3 @@ def _kleene(*, decides: bool) -> Callable[[Sequence[Vector], int], Vector]:
         return UniformBatch(decided if decides else ~decided, None if valid.all() else valid)
 
     return kernel
-
-
-def _membership(operand: Bound, values: Sequence[object]) -> Callable[[AnyArray], BoolArray]:
-    if operand.type.kind == "json":  # lists and dicts compare, and do not hash
-
-        def among_json(array: AnyArray) -> BoolArray:
-            return np.fromiter((each in values for each in array.tolist()), np.bool_, len(array))
-
-        return among_json
-    if operand.type.dtype is None:
-        wanted = frozenset(values)
-
-        def among_objects(array: AnyArray) -> BoolArray:
-            return np.fromiter(map(wanted.__contains__, array.tolist()), np.bool_, len(array))
-
-        return among_objects
-    listed_values = np.array(_weakly_typed(operand, values))
-
-    def among_numbers(array: AnyArray) -> BoolArray:
-        return np.isin(array, listed_values)
-
-    return among_numbers
-
-
-def _weakly_typed(operand: Bound, values: Sequence[object]) -> list[object]:
-    if operand.type.dtype in {"float16", "float32"}:
-        with np.errstate(all="ignore"):
-            return [np.dtype(operand.type.dtype).type(value) for value in values]
-    return list(values)

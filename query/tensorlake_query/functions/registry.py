@@ -23,6 +23,7 @@ class Site:
     named: Mapping[str, Bound]
     text: str
     bind: Callable[[ast.Expr], Bound]
+    seed: int = 0
 
     def fail(self, message: str, *, at: Bound | None = None, hint: str = "") -> QueryTypeError:
         """Return a type error that points at an argument, or at the whole expression."""
@@ -65,3 +66,4 @@ class Function:
     arity: tuple[int, int]
     bind: Callable[[Site], Bound]
     options: frozenset[str] = frozenset()
+    is_weighted: bool = False  # its arguments are `condition: weight`

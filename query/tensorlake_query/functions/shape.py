@@ -1,4 +1,4 @@
-"""Shape and place: SHAPE, NDIM, SIZE, LENGTH, ROW_NUMBER.
+"""Shape: SHAPE, NDIM, SIZE, LENGTH.
 
 The shape of a column is asked of the source, which answers without decoding; only the shape of a
 computed value is computed.
@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, RowNumber, ShapeRef, show
+from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, show
 from tensorlake_query.conversions import JSON_COST
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import UniformBatch
@@ -96,10 +96,6 @@ def _argument(site: Site, shape: Bound) -> Bound:
     return replace(shape, syntax=syntax)
 
 
-def _bind_row_number(site: Site) -> Bound:
-    return RowNumber(INT, site.syntax)
-
-
 FUNCTIONS = (
     Function("SHAPE", "SHAPE(x)", "Sizes of the dimensions.", (1, 1), _shape_of),
     Function("NDIM", "NDIM(x)", "Number of dimensions.", (1, 1), _bind_ndim),
@@ -110,12 +106,5 @@ FUNCTIONS = (
         "Characters of a text, first dimension of an array, members of JSON.",
         (1, 1),
         _bind_length,
-    ),
-    Function(
-        "ROW_NUMBER",
-        "ROW_NUMBER()",
-        "The row's number in what is queried, from 0.",
-        (0, 0),
-        _bind_row_number,
     ),
 )

@@ -1,93 +1,18 @@
-"""Text: LOWER, UPPER, LIKE, CONTAINS.
+"""Text: LOWER, UPPER, TRIM, SUBSTR, REPLACE, SPLIT, CONTAINS."""
 
-LIKE matches the whole text: `%` is any run of characters, `_` any one, a backslash takes the next
-literally. A pattern is cut at its `%` into pieces of fixed length, searched one after the other
-from left to right, so that no pattern can take more than (length of the text × length of the
-pattern) steps.
-"""
-
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound, Constant, show
+from tensorlake_query.bound import Bound
 from tensorlake_query.conversions import JSON_COST, is_text_constant
 from tensorlake_query.functions.operators import TEXT_COST, required_text
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import UniformBatch
 from tensorlake_query.types import BOOL, TEXT, describe
 from tensorlake_query.vectors import Vector, object_array, python_values
-
-
-def bind_like(site: Site, syntax: ast.Like) -> Bound:
-    """Bind `text [NOT] [I]LIKE pattern`; the pattern is a text known when the query is bound."""
-    operand, pattern = required_text(site, site.args[0]), site.args[1]
-    if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
-        raise site.fail(
-            f"the pattern of LIKE must be a text, and {show(pattern)} is {describe(pattern.type)}",
-            at=pattern,
-            hint="write LIKE 'a%', or pass it as a parameter: LIKE $pattern",
-        )
-    folds, negated = syntax.ignore_case, syntax.negated
-    matches = like_matcher(pattern.value.lower() if folds else pattern.value)
-
-    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        texts = python_values(vectors[0].values)
-        if folds:
-            texts = [text.lower() for text in texts]
-        found = np.fromiter(map(matches, texts), np.bool_, len(texts))
-        return UniformBatch(~found if negated else found)
-
-    column_type = replace(BOOL, nullable=operand.type.nullable)
-    return site.apply(kernel, column_type, args=(operand, pattern), cost=2 * TEXT_COST)
-
-
-def like_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return the test that a LIKE pattern stands for."""
-    pieces = _pieces(pattern)
-    if len(pieces) == 1:
-        whole = _compiled(pieces[0])
-        return lambda text: whole.fullmatch(text) is not None
-    first, last = _compiled(pieces[0]), _compiled(pieces[-1])
-    middle = [_compiled(piece) for piece in pieces[1:-1] if piece]
-    last_length = len(pieces[-1])
-
-    def matches(text: str) -> bool:
-        head = first.match(text)
-        end = len(text) - last_length
-        if head is None or end < head.end() or last.fullmatch(text, end) is None:
-            return False
-        at = head.end()
-        for piece in middle:
-            found = piece.search(text, at, end)
-            if found is None:
-                return False
-            at = found.end()
-        return True
-
-    return matches
-
-
-def _pieces(pattern: str) -> list[list[str]]:
-    """Cut a pattern at its `%`; a piece is a list of one regular expression a character."""
-    pieces: list[list[str]] = [[]]
-    characters = iter(pattern)
-    for character in characters:
-        if character == "%":
-            pieces.append([])
-        elif character == "_":
-            pieces[-1].append(".")
-        else:
-            literal = next(characters, "\\") if character == "\\" else character
-            pieces[-1].append(re.escape(literal))
-    return pieces
-
-
-def _compiled(piece: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("".join(piece), re.DOTALL)
 
 
 def _bind_case(change: Callable[[str], str]) -> Callable[[Site], Bound]:

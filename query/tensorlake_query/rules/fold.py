@@ -64,7 +64,7 @@ def _simplified(expr: Apply) -> Bound:
     items = tuple(map(syntax_of, kept))
     written = expr.syntax
     assert isinstance(written, ast.And | ast.Or), "only these have the roles"
-    return replace(expr, args=tuple(kept), syntax=replace(written, items=items))
+    return replace(expr, args=tuple(kept), syntax=ast.with_fields(written, items=items))
 
 
 def _is(expr: Bound, *, value: bool) -> bool:

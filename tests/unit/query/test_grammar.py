@@ -1,23 +1,79 @@
 """The grammar: no conflict hidden, the reserved words in step, the printer its inverse."""
 
+import importlib.util
+import json
 import logging
+import os
 import re
+import subprocess
+import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from lark import Lark, logger
 
-from tensorlake_query import ast, parse, parse_predicate, print_expr, print_query
+from tensorlake_query import (
+    QuerySyntaxError,
+    ast,
+    parse,
+    parse_change,
+    parse_predicate,
+    print_change,
+    print_expr,
+    print_query,
+)
+from tensorlake_query.lalr import tables
 from tensorlake_query.printer import RESERVED
 
-GRAMMAR = files("tensorlake_query").joinpath("tql.lark").read_text(encoding="utf-8")
+PACKAGE = files("tensorlake_query")
+GRAMMAR = PACKAGE.joinpath("tql.lark").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def loaded(path: Path):
+    """Return a script that no package holds, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_tables = loaded(ROOT / "query/make_tables.py")
+
+
+def test_the_shipped_tables_are_those_of_the_grammar():
+    shipped = PACKAGE.joinpath("tql.tables.json").read_text(encoding="utf-8")
+
+    assert shipped == make_tables.written_tables(), "run: python query/make_tables.py"
+
+
+def test_the_viewers_keywords_are_those_of_the_grammar():
+    written = (ROOT / "viewer/src/query/keywords.json").read_text(encoding="utf-8")
+
+    assert json.loads(written) == json.loads(make_tables.written_keywords())
+
+
+def test_a_query_loads_no_parser_generator():
+    code = (
+        "import sys; from tensorlake_query import compile_query, ColumnType\n"
+        "compile_query('WHERE x > 1', {'x': ColumnType('number', 'int64', ())})\n"
+        "print('lark' in sys.modules)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "query")},
+    )  # fmt: skip
+
+    assert done.stdout.strip() == "False"
 
 
 def test_the_grammar_has_no_conflict(caplog, monkeypatch):
     # Lark settles shift/reduce conflicts by itself, and says so only in its debug log
     monkeypatch.setattr(logger, "propagate", True)
     with caplog.at_level(logging.DEBUG, logger=logger.name):
-        Lark(GRAMMAR, parser="lalr", start=["query", "predicate"], debug=True)
+        Lark(GRAMMAR, parser="lalr", start=make_tables.STARTS, debug=True)
 
     assert [record.message for record in caplog.records if "onflict" in record.message] == []
 
@@ -34,7 +90,7 @@ def test_the_printer_knows_the_words_that_the_grammar_reserves():
     excluded = re.search(r"NAME: /\(\?!\(\?:([a-z|]+)\)", GRAMMAR)
 
     assert excluded is not None
-    assert set(excluded.group(1).split("|")) == RESERVED
+    assert set(excluded.group(1).split("|")) == tables().reserved == RESERVED
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))
@@ -73,11 +129,67 @@ def test_a_reserved_word_is_a_name_in_quotes(word):
         ("group by a having true", "GROUP BY a HAVING TRUE"),
         ("explain select a", "EXPLAIN SELECT a"),
         ("where a = 1.50e2", "WHERE a = 150.0"),
+        ("select top 3 a", "SELECT a LIMIT 3"),
+        ("select distinct on(a) a, b.*", "SELECT DISTINCT ON (a) a, b.*"),
+        ("select * limit all", "SELECT *"),
+        ("from a as b version 'x'", None),
+        ("from a version 'x' as b", "FROM a VERSION 'x' AS b"),
+        ("from a as of '2026' as b, c", "FROM a AS OF '2026' AS b CROSS JOIN c"),
+        ("from 's3://a' left outer join b using(c,d)", 'FROM "s3://a" LEFT JOIN b USING (c, d)'),
+        ("from (where a) as t inner join u on t.a==u.a", "FROM (WHERE a) AS t JOIN u ON t.a = u.a"),
+        ("expand by 2", "EXPAND BY 2 2"),
+        ("expand by 2 1 overlap true", "EXPAND BY 2 1 OVERLAP TRUE"),
+        ("ungroup by split arrange by a", "UNGROUP BY split ARRANGE BY a"),
+        ("sample by max_weight(a: 2, true: 1) replace false seed 7 limit 5 percent",
+         "SAMPLE BY MAX_WEIGHT(a: 2, TRUE: 1) REPLACE FALSE SEED 7 LIMIT 5 PERCENT"),
+        ("(where a) union (where b limit 2)", "WHERE a UNION (WHERE b LIMIT 2)"),
+        ("select a except (select b except select c)",
+         "SELECT a EXCEPT (SELECT b EXCEPT SELECT c)"),
+        ("(select a union select b) intersect select c",
+         "(SELECT a UNION SELECT b) INTERSECT SELECT c"),
+        ("select a union all select b order by a limit 1",
+         "SELECT a UNION ALL SELECT b ORDER BY a LIMIT 1"),
+        ("with a as(where x),b as(from a) from b", "WITH a AS (WHERE x), b AS (FROM a) FROM b"),
+        ("where a in(select b) and exists(select 1)", "WHERE a IN (SELECT b) AND EXISTS (SELECT 1)"),
+        ("where a > (select max(b)) + 1", "WHERE a > (SELECT MAX(b)) + 1"),
+        ("select rank() over(partition by a order by b desc)",
+         "SELECT RANK() OVER (PARTITION BY a ORDER BY b DESC)"),
+        ("select count(distinct a)", "SELECT COUNT(DISTINCT a)"),
+        ("where a glob '*x?' or b not regexp 'y'", "WHERE a GLOB '*x?' OR b NOT REGEXP 'y'"),
+        ("where a isnull", "WHERE a IS NULL"),
+        ("explain analyze where a", "EXPLAIN ANALYZE WHERE a"),
     ],
 )  # fmt: skip
 def test_canonical_text_is_upper_case_with_no_needless_parenthesis(text, canonical):
+    if canonical is None:
+        with pytest.raises(QuerySyntaxError):
+            parse(text)
+        return
     assert print_query(parse(text)) == canonical
     assert parse(canonical) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("update this set a=1,b=a+1 where c", "UPDATE this SET a = 1, b = a + 1 WHERE c"),
+        ("delete from this", "DELETE FROM this"),
+        ("delete from this where a", "DELETE FROM this WHERE a"),
+        ("insert into this(a,b) select 1,2", "INSERT INTO this (a, b) SELECT 1, 2"),
+        ("insert into this select *", "INSERT INTO this SELECT *"),
+    ],
+)
+def test_a_change_has_canonical_text_too(text, canonical):
+    assert print_change(parse_change(text)) == canonical
+    assert parse_change(canonical) == parse_change(text)
+
+
+def test_words_that_are_not_reserved_stay_names():
+    names = (
+        "top exists array cast left right version tag sample of on using over union all join date"
+    )
+    for name in names.split():
+        assert parse(f"SELECT {name} WHERE {name} > 1").where.left == ast.Column(name)
 
 
 def test_spans_point_at_the_text():

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tensorlake_query import parse
-from tensorlake_query.plan import explain
+from tensorlake_query.environment import Environment
+from tensorlake_query.explain import explain
 from tensorlake_query.rules import RULES
-from tensorlake_query.statement import bind_query
+from tensorlake_query.statement import bind_statement
 from tests.unit.query.pets import pets
 
 CASES = Path(__file__).parent / "cases"
@@ -26,7 +27,8 @@ def cases():
 @pytest.mark.parametrize(("rule", "case"), list(cases()))
 def test_a_rule_turns_the_plan_into_the_one_beside_it(rule, case):
     query, before, after = (part.strip("\n") for part in case.split("-->"))
-    plan = bind_query(parse(query), pets().schema, {}, query).plan
+    env = Environment(pets().schema, {}, query, optimize=False)
+    plan = bind_statement(parse(query), env).plan
     names = [each.__name__ for each in RULES]
 
     for earlier in RULES[: names.index(rule)]:

@@ -37,10 +37,10 @@ def test_a_tree_selects_what_its_text_selects():
 
 def test_a_tree_without_text_loads_no_grammar():
     code = (
-        "from tensorlake_query import ast, compile_query, ColumnType, parser\n"
+        "from tensorlake_query import ast, compile_query, ColumnType, lalr\n"
         "tree = ast.Query(where=ast.Compare('>', ast.Column('x'), ast.Literal(1)))\n"
         "compiled = compile_query(tree, {'x': ColumnType('number', 'int64', ())})\n"
-        "print(compiled.text, parser.grammar.cache_info().currsize)\n"
+        "print(compiled.text, lalr.tables.cache_info().currsize)\n"
     )
 
     done = subprocess.run(

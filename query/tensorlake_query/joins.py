@@ -1,0 +1,80 @@
+"""Joining: which rows of two sides belong together, found by sorting the codes of their keys.
+
+The values of a pair of keys are numbered together; each left row then finds the run of right rows
+with its number. A NULL key equals nothing. Pairs come in the order of the left rows, and among
+those of one left row in the order of the right ones; rows of an outer side that found no partner
+come with their own side, and those of the right one after all others.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorlake_query import ast
+from tensorlake_query.grouping import codes_of
+from tensorlake_query.source import BoolArray, IntArray, UniformBatch
+from tensorlake_query.vectors import Vector, concatenated, valid_of
+
+Pairs = tuple[IntArray, IntArray]
+
+
+def matching_pairs(
+    left: Sequence[Vector], right: Sequence[Vector], sizes: tuple[int, int]
+) -> Pairs:
+    """Return the pairs of rows whose keys are equal."""
+    num_left, num_right = sizes
+    codes = np.zeros(num_left + num_right, np.int64)
+    known = np.ones(num_left + num_right, np.bool_)
+    for a, b in zip(left, right, strict=True):
+        both = concatenated([_plain(a), _plain(b)])
+        ranks, count = codes_of(both)
+        known &= valid_of(both)
+        _, codes = np.unique(codes * (count + 1) + ranks, return_inverse=True)
+        codes = codes.reshape(-1)
+    mine, theirs = codes[:num_left], codes[num_left:]
+    candidates = np.flatnonzero(known[num_left:])
+    order = candidates[np.argsort(theirs[candidates], kind="stable")]
+    ordered = theirs[order]
+    start = np.searchsorted(ordered, mine, "left")
+    stop = np.searchsorted(ordered, mine, "right")
+    counts = np.where(known[:num_left], stop - start, 0)
+    left_rows = np.repeat(np.arange(num_left), counts)
+    within = np.arange(len(left_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return left_rows, order[np.repeat(start, counts) + within]
+
+
+def all_pairs(start: int, stop: int, num_right: int) -> Pairs:
+    """Return every pair of left rows `start` … `stop` − 1 with every right row."""
+    return (
+        np.repeat(np.arange(start, stop), num_right),
+        np.tile(np.arange(num_right), stop - start),
+    )
+
+
+def with_unmatched(pairs: Pairs, kind: ast.JoinKind, sizes: tuple[int, int]) -> Pairs:
+    """Add the rows of an outer side that found no partner; −1 stands for the side without one."""
+    left, right = pairs
+    if kind in {"LEFT", "FULL"}:
+        alone = np.flatnonzero(~_found(left, sizes[0]))
+        left = np.concatenate([left, alone])
+        right = np.concatenate([right, np.full(len(alone), -1)])
+        order = np.argsort(left, kind="stable")
+        left, right = left[order], right[order]
+    if kind in {"RIGHT", "FULL"}:
+        alone = np.flatnonzero(~_found(pairs[1], sizes[1]))
+        left = np.concatenate([left, np.full(len(alone), -1)])
+        right = np.concatenate([right, alone])
+    return left, right
+
+
+def _found(rows: IntArray, count: int) -> BoolArray:
+    found = np.zeros(count, np.bool_)
+    found[rows] = True
+    return found
+
+
+def _plain(vector: Vector) -> Vector:
+    """Return truth values as numbers, so that both sides number the same values alike."""
+    if isinstance(vector, UniformBatch) and vector.values.dtype == np.bool_:
+        return UniformBatch(vector.values.astype(np.int8), vector.valid)
+    return vector

@@ -1,0 +1,249 @@
+"""Where the columns of a scope come from: a source, groups, rows with more columns beside them.
+
+    SourceReader   rows of a source, and what was read of it
+    GroupReader    one row a group: slots '#0', '#1', …, and columns stacked over the group's rows
+    WindowReader   the rows of another reader, with slots beside them
+    UngroupReader  one row for each element of some columns
+
+Each knows which rows of its source its own rows are (`source_rows`), and which columns it passes on
+unchanged (`source_column`), so that a result can be rows of a dataset rather than copies of them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tensorlake_query.lineage import lineage_of
+from tensorlake_query.source import (
+    ColumnSource,
+    ColumnType,
+    IdentifiedSource,
+    IntArray,
+    UniformBatch,
+)
+from tensorlake_query.stacks import element_at, stacked
+from tensorlake_query.vectors import RowError, Vector, as_ragged, from_batch, object_array, take
+
+Lookup = Callable[[str, IntArray], Vector]
+
+
+class Reader(Protocol):
+    """Where the columns of a scope come from."""
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the samples of `rows`."""
+        ...
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the sample shapes of `rows`."""
+        ...
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return which rows of the source these are; None where they are none."""
+        ...
+
+    def source_column(self, name: str) -> str | None:
+        """Return which column of the source this is, unchanged; None where it is none."""
+        ...
+
+    @property
+    def base(self) -> "SourceReader":
+        """The source underneath."""
+        ...
+
+
+class SourceReader:
+    """Reads a `ColumnSource`, and counts what it reads."""
+
+    def __init__(self, source: ColumnSource, meter: "Meter", query: Callable[..., object]) -> None:
+        self.source = source
+        self.rows_read: dict[str, int] = {}
+        self.query = query
+        self._meter = meter
+        self._schema = source.schema
+
+    @property
+    def base(self) -> "SourceReader":
+        """Itself."""
+        return self
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the samples of `rows`, in the form the column's type asks for."""
+        self.rows_read[name] = self.rows_read.get(name, 0) + len(rows)
+        vector = from_batch(self.source.read(name, rows), self._schema[name])
+        self._meter.add(vector)
+        return vector
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the sample shapes of `rows`; NULL where the source gives −1."""
+        shapes = self.source.shapes(name, rows)
+        known = np.asarray((shapes >= 0).all(axis=1))
+        return UniformBatch(shapes, None if known.all() else known)
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows themselves."""
+        return rows
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column itself."""
+        return name
+
+    def row_ids(self, rows: IntArray) -> Vector:
+        """Return the identities of rows.
+
+        Raises:
+            RowError: the source gives its rows none.
+        """
+        lineage = lineage_of(self.source)
+        if lineage is None or not isinstance(lineage.source, IdentifiedSource):
+            raise RowError("rows of this source have no identity", 0)
+        return UniformBatch(object_array(lineage.source.row_ids(lineage.rows(rows))))
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts the bytes of samples that a run reads, and ends it at a limit."""
+
+    limit_nbytes: int | None
+    fail: Callable[[int], Exception]
+    nbytes: int = 0
+
+    def add(self, vector: Vector) -> None:
+        """Count what was read.
+
+        Raises:
+            QueryLimitError: it is more than the limit.
+        """
+        if vector.values.dtype == object:
+            self.nbytes += sum(
+                len(value) if isinstance(value, str | bytes) else vector.values.itemsize
+                for value in vector.values.tolist()
+            )
+        else:
+            self.nbytes += vector.values.nbytes
+        if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
+            raise self.fail(self.nbytes)
+
+
+class GroupReader:
+    """Groups: slots, and the columns of their rows stacked."""
+
+    def __init__(
+        self, slots: Mapping[str, Vector], reader: Reader, rows: IntArray, counts: IntArray
+    ) -> None:
+        self._slots = slots
+        self._reader = reader
+        self._rows = rows  # of all groups, one group after the other
+        self._counts = counts
+        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the slot's values of some groups, or the stacks of their samples."""
+        if name in self._slots:
+            return take(self._slots[name], rows)
+        samples = self._reader.column(name, self._members(rows))
+        return stacked(samples, self._counts[rows])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the shapes of the values; of stacks without reading them."""
+        if name in self._slots:
+            return UniformBatch(np.asarray(as_ragged(self._slots[name]).shapes)[rows])
+        inner = self._reader.shapes(name, self._members(rows)).values
+        counts = self._counts[rows]
+        firsts = inner[np.cumsum(counts) - counts] if len(inner) else inner
+        return UniformBatch(np.concatenate([counts[:, None], firsts], axis=1))
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return None: a group is no row."""
+        del rows
+        return None
+
+    def source_column(self, name: str) -> str | None:
+        """Return None: a stack is no column of the source."""
+        del name
+        return None
+
+    def _members(self, groups: IntArray) -> IntArray:
+        counts = self._counts[groups]
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._rows[np.repeat(self._starts[groups], counts) + within]
+
+
+class WindowReader:
+    """The rows of another reader, with the values of window functions beside them."""
+
+    def __init__(self, reader: Reader, rows: IntArray, slots: Mapping[str, Vector]) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._slots = slots
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return a slot's values, or the samples of the rows beneath."""
+        if name in self._slots:
+            return take(self._slots[name], rows)
+        return self._reader.column(name, self._rows[rows])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return sample shapes."""
+        if name in self._slots:
+            return UniformBatch(np.asarray(as_ragged(self._slots[name]).shapes)[rows])
+        return self._reader.shapes(name, self._rows[rows])
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows beneath."""
+        return self._reader.source_rows(self._rows[rows])
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column beneath; slots are none."""
+        return None if name in self._slots else self._reader.source_column(name)
+
+
+class UngroupReader:
+    """One row for each element of some columns; the others repeat."""
+
+    def __init__(
+        self, reader: Reader, rows: IntArray, elements: IntArray, split: Mapping[str, ColumnType]
+    ) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._elements = elements
+        self._split = split
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the elements of a split column, the samples of another."""
+        samples = self._reader.column(name, self._rows[rows])
+        if name not in self._split:
+            return samples
+        return element_at(samples, self._elements[rows], self._split[name])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return sample shapes: of an element, those of its stack without the first size."""
+        shapes = self._reader.shapes(name, self._rows[rows])
+        if name not in self._split:
+            return shapes
+        return UniformBatch(shapes.values[:, 1:], shapes.valid)
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows beneath: they repeat."""
+        return self._reader.source_rows(self._rows[rows])
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column beneath; a split one is none."""
+        return None if name in self._split else self._reader.source_column(name)

@@ -1,0 +1,100 @@
+"""What the steps of one run share: its deadline, its limits, and what is counted of it."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tensorlake_query import ast
+from tensorlake_query.errors import QueryLimitError
+from tensorlake_query.evaluate import Scope
+from tensorlake_query.plan import Plan
+from tensorlake_query.readers import Meter, SourceReader
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a run must end; `clock` gives seconds, `cancelled` tells whether it was called off."""
+
+    clock: Callable[[], float]
+    stop: float | None
+    timeout_s: float | None
+    text: str
+    cancelled: Callable[[], bool] | None = None
+
+    def check(self, done: int, total: int) -> None:
+        """Raise when the time is up, or the run was called off.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        if self.stop is not None and self.clock() > self.stop:
+            raise QueryLimitError(
+                f"the query ran past its timeout of {self.timeout_s} s, "
+                f"{done:,} rows into a step of {total:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+                hint="give more time, or narrow it with WHERE or LIMIT",
+            )
+        if self.cancelled is not None and self.cancelled():
+            raise QueryLimitError(
+                f"the query was cancelled, {done:,} rows into a step of {total:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+            )
+
+
+@dataclass(slots=True)
+class StepCount:
+    """What one step of a plan did."""
+
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class StepCounts:
+    """What the steps of a plan did, by identity of the step."""
+
+    clock: Callable[[], float] = time.perf_counter
+    steps: dict[int, StepCount] = field(default_factory=dict[int, StepCount])
+
+    def timed(self, step: Plan, scopes: Iterator[Scope]) -> Iterator[Scope]:
+        """Pass on the batches of a step, and count them; its time is that of its inputs too."""
+        count = self.steps.setdefault(id(step), StepCount())
+        while True:
+            started = self.clock()
+            scope = next(scopes, None)
+            count.seconds += self.clock() - started
+            if scope is None:
+                return
+            count.rows += len(scope)
+            count.batches += 1
+            yield scope
+
+    def note(self, step: Plan) -> str:
+        """Return what is known of a step, as a plan shows it."""
+        count = self.steps.get(id(step))
+        if count is None:
+            return ""
+        plural = "" if count.rows == 1 else "s"
+        return f"   [{count.rows:,} row{plural}, {count.seconds * 1e3:.1f} ms]"
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a query.
+
+    Attributes:
+        deadline: when it must end.
+        meter: the bytes of samples read.
+        text: the query, for errors to point at.
+        counts: what each step did; None where nobody asked.
+        readers: everything that was read from, in order of opening.
+    """
+
+    deadline: Deadline
+    meter: Meter
+    text: str
+    counts: StepCounts | None = None
+    readers: list[SourceReader] = field(default_factory=list[SourceReader])
