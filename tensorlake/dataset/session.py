@@ -234,6 +234,7 @@ class Session:
             self._is_committing = False
         with self.lock:
             self._stand_on(published.entry, published.state)
+            self._keys.note_published(published.entry)
         return published.entry
 
     def discard(self) -> None:

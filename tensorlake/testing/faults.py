@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,9 +23,11 @@ from tensorlake.storage import (
     Buffer,
     Data,
     MissingObjectError,
+    ObjectExistsError,
     ObjectMeta,
     Store,
     UnknownOutcomeError,
+    pieces_of,
 )
 
 READS = frozenset({"get", "get_range", "get_ranges", "head", "list"})
@@ -41,6 +44,10 @@ class Fault(Enum):
     SHORT = "a read that brings half of the bytes"
     FLIPPED = "a read with one bit changed in its middle"
     MISSING = "a read that finds no object"
+    LANDS_LATER = "a write of unknown outcome that lands after more requests"
+    TORN = "an overwrite of which half is stored"
+    DELAYED = "a request that is held back while others pass"
+    REORDERED = "a listing in another order"
 
 
 class SimulatedCrash(BaseException):
@@ -54,6 +61,7 @@ class _Rule:
     skip: int
     times: int
     effect: Fault | Callable[[], object]
+    later: int = 1
 
     def applies(self, call: str, path: str) -> bool:
         """Whether this request is hit; counts it."""
@@ -66,32 +74,58 @@ class _Rule:
         return True
 
 
+@dataclass(slots=True)
+class _LateWrite:
+    path: str
+    data: bytes
+    requests_left: int
+
+
 class FaultyStore:
     """A store that passes requests on, but for those that a test wants to fail."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rules: list[_Rule] = []
+        self._late: list[_LateWrite] = []
+        self._later = 1
         self._last_write: int | None = None
         self._is_dead = False
         self.writes = 0
         """How many writing requests were passed on."""
 
     def inject(
-        self, fault: Fault, *, call: str, path: str = "", skip: int = 0, times: int = 1
+        self,
+        fault: Fault,
+        *,
+        call: str,
+        path: str = "",
+        skip: int = 0,
+        times: int = 1,
+        later: int = 1,
     ) -> None:
-        """Let requests fail: after `skip` of them, the next `times` whose path contains `path`."""
+        """Let requests fail: after `skip` of them, the next `times` whose path contains `path`.
+
+        What lands later does so after `later` more requests; what is delayed waits for as many
+        turns of the event loop.
+        """
         if call not in READS | WRITES:
             raise InvalidInputError(
                 f"{call!r} is no request;\nuse one of {sorted(READS | WRITES)}", call=call
             )
-        self._rules.append(_Rule(call, path, skip, times, fault))
+        self._rules.append(_Rule(call, path, skip, times, fault, later))
 
     def before(
         self, call: str, action: Callable[[], object], *, path: str = "", skip: int = 0
     ) -> None:
         """Run `action` once, in a thread, right before such a request: a race, made certain."""
         self._rules.append(_Rule(call, path, skip, 1, action))
+
+    def heal(self) -> None:
+        """Forget all faults that have not happened yet; what was to land later lands now."""
+        self._rules.clear()
+        for write in self._late:
+            write.requests_left = 0
 
     def crash_after(self, writes: int) -> None:
         """Let that many more writing requests through; the next, and all after it, is a crash."""
@@ -121,11 +155,16 @@ class FaultyStore:
 
     async def put_if_absent(self, path: str, data: Data) -> None:
         fault = await self._arrive("put_if_absent", path)
+        if fault is Fault.LANDS_LATER:
+            self._hold_back(path, data)
         await self._store.put_if_absent(path, data)
         self._leave("put_if_absent", path, fault)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         fault = await self._arrive("put", path)
+        if fault is Fault.TORN:
+            whole = b"".join(bytes(piece) for piece in pieces_of(data))
+            data = whole[: len(whole) // 2]
         await self._store.put(path, data, durable=durable)
         self._leave("put", path, fault)
 
@@ -134,13 +173,17 @@ class FaultyStore:
         return None if fault is Fault.MISSING else await self._store.head(path)
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
-        await self._arrive("list", prefix)
-        async for meta in self._store.list(prefix):
+        if await self._arrive("list", prefix) is not Fault.REORDERED:
+            async for meta in self._store.list(prefix):
+                yield meta
+            return
+        for meta in reversed([meta async for meta in self._store.list(prefix)]):
             yield meta
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        await self._arrive("list", prefix)
-        return await self._store.folders(prefix)
+        fault = await self._arrive("list", prefix)
+        found = await self._store.folders(prefix)
+        return [*reversed(found)] if fault is Fault.REORDERED else found
 
     async def delete(self, path: str) -> None:
         fault = await self._arrive("delete", path)
@@ -159,13 +202,18 @@ class FaultyStore:
         """Raise what happens before the request is done; return what happens to its answer."""
         if self._is_dead:
             raise SimulatedCrash(f"{call} {path!r}")
+        await self._land_what_is_due()
         fault: Fault | None = None
         for rule in self._rules:
             if rule.applies(call, path):
-                if isinstance(rule.effect, Fault):
-                    fault = rule.effect
+                if rule.effect is Fault.DELAYED:
+                    for _ in range(rule.later):
+                        await asyncio.sleep(0)
+                elif isinstance(rule.effect, Fault):
+                    fault, self._later = rule.effect, rule.later
                     break
-                await asyncio.to_thread(rule.effect)
+                else:
+                    await asyncio.to_thread(rule.effect)
         what = f"{call} of object {path!r} of {self.url!r} was made to fail"
         match fault:
             case Fault.REFUSED:
@@ -184,6 +232,24 @@ class FaultyStore:
                 raise SimulatedCrash(f"{call} {path!r}")
             self.writes += 1
         return fault
+
+    async def _land_what_is_due(self) -> None:
+        due = [write for write in self._late if write.requests_left <= 0]
+        self._late = [write for write in self._late if write.requests_left > 0]
+        for write in self._late:
+            write.requests_left -= 1
+        for write in due:
+            with suppress(ObjectExistsError):  # sent again meanwhile, or another's
+                await self._store.put_if_absent(write.path, write.data)
+
+    def _hold_back(self, path: str, data: Data) -> None:
+        whole = b"".join(bytes(piece) for piece in pieces_of(data))
+        self._late.append(_LateWrite(path, whole, self._later))
+        raise UnknownOutcomeError(
+            f"put_if_absent of object {path!r} of {self.url!r} timed out and may still land;"
+            "\nread it back",
+            path=path,
+        )
 
     def _leave(self, call: str, path: str, fault: Fault | None) -> None:
         if fault is Fault.ANSWER_LOST:

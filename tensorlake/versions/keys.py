@@ -43,6 +43,12 @@ class CommitKeys:
         number = self._number_of.get(key)
         return None if number is None else await self._log.existing(number)
 
+    def note_published(self, entry: Entry) -> None:
+        """Take an entry that was just published: where it is the next one it is not read again."""
+        if entry.seq == self._stop > self._start:
+            self._note(entry)
+            self._stop += 1
+
     async def _read(self, start: int, stop: int) -> None:
         factories = [partial(self._log.existing, number) for number in range(start, stop)]
         for entry in await runtime.gather_bounded(factories, limit=READ_AT_ONCE):

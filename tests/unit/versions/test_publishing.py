@@ -9,9 +9,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.errors import CommitOutcomeUnknownError, StorageError
+from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
 from tensorlake.storage import MemoryStore, run
-from tensorlake.testing import Fault, FaultyStore
+from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions.stage import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
 from tests.handles import create_on, open_on, wait_for_hints
 
@@ -271,3 +271,123 @@ def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(
 
     assert not commit.is_alive()
     assert tl.open("memory://stage-few-uploads")["x"][:].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_nothing_is_staged_on_a_commit_in_doubt_until_it_is_known(store, dataset, fault):
+    """What is staged then would be lost if the commit turned out to stand."""
+    unknown_outcome(store, dataset, fault)
+
+    with pytest.raises(InvalidStateError, match="commit\\(\\) again"):
+        dataset.append({"x": 2})
+    assert dataset["x"][:].tolist() == [0, 1]
+    dataset.commit("again")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_doubt_ends_where_another_has_the_number(store, dataset):
+    unknown_outcome(store, dataset, Fault.NOT_STORED)
+    add_row(store, 10)
+
+    dataset.refresh(keep_staged=True)
+    dataset.append({"x": 2})
+    dataset.commit()
+
+    assert values(store) == [0, 10, 1, 2]
+
+
+def test_a_refresh_finds_that_the_commit_in_doubt_stands(store, dataset):
+    unknown_outcome(store, dataset, Fault.ANSWER_LOST)
+    add_row(store, 10)
+
+    dataset.refresh(keep_staged=True)
+
+    assert not dataset.has_changes
+    assert dataset["x"][:].tolist() == values(store) == [0, 1, 10]
+
+
+def test_a_refused_commit_leaves_no_doubt(store, dataset):
+    store.inject(Fault.REFUSED, call="put_if_absent", path="branches/")
+    with pytest.raises(StorageError):
+        dataset.commit()
+
+    dataset.append({"x": 2})
+    dataset.commit()
+
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_known_key_is_answered_when_nothing_is_staged(store, dataset):
+    late = open_on(store)
+    first = dataset.commit("second", key="batch-1")
+    add_row(store, 5)
+
+    for handle in (dataset, late, open_on(store)):
+        assert handle.commit("again", key="batch-1").version == first.version
+        assert not handle.has_changes
+    assert open_on(store).commit("nothing", key="other").version == "main@3"
+    assert values(store) == [0, 1, 5]
+
+
+def test_a_key_costs_nothing_but_new_entries_once_the_log_was_read(store, dataset):
+    for x in range(1, 70):
+        dataset.append({"x": x})
+        dataset.commit(key=f"k{x}")
+    counting = CountingStore(store)
+    handle = open_on(counting)
+    handle.append({"x": 100})
+    handle.commit(key="k100")
+    wait_for_hints()
+    before = len(counting.requests)
+
+    handle.append({"x": 101})
+    handle.commit(key="k101")
+    wait_for_hints()
+
+    assert [one.call for one in counting.requests[before:]] == [
+        "put_if_absent",
+        "put_if_absent",
+        "put",
+    ]
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.LANDS_LATER])
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("later", [0, 1, 2, 3, 5])
+def test_a_put_that_lands_later_than_its_answer_is_one_commit(store, dataset, fault, path, later):
+    """Test 5, its worst case: timed out, read back absent, sent again, and then it lands."""
+    store.inject(fault, call="put_if_absent", path=path, later=later)
+
+    dataset.commit("second")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_hints()
+
+    assert values(store) == [0, 1, 2]
+    assert open_on(store).version == "main@3"
+
+
+def test_listings_in_any_order_find_the_same_branches_and_tags(store, dataset):
+    dataset.discard()
+    for name in "cab":
+        dataset.branch(f"branch-{name}")
+        dataset.tag(f"tag-{name}", at="main@1")
+    store.inject(Fault.REORDERED, call="list", times=100)
+
+    assert dataset.branches == ["branch-a", "branch-b", "branch-c", "main"]
+    assert set(dataset.tags) == {"tag-a", "tag-b", "tag-c"}
+
+
+def test_a_torn_hint_changes_nothing(store, dataset):
+    store.inject(Fault.TORN, call="put", path="HEAD", times=100)
+
+    dataset.commit("second")
+    wait_for_hints()
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_hints()
+
+    assert values(store) == [0, 1, 2]
