@@ -110,7 +110,7 @@ class InterruptedStore:
 
 def contents(store: Store) -> dict[str, dict[str, Any]]:
     """Read every version that must be readable, in full: of live branches, and under tags."""
-    return {name: content_of(open_on(store, name)) for name in run(_readable(store))}
+    return {name: content_of(open_on(store, name)) for name in run(readable(store))}
 
 
 def content_of(data: Dataset | View) -> dict[str, Any]:
@@ -131,7 +131,8 @@ def _plain(column: Column) -> tuple[Any, ...]:
             return [bytes(sample) for sample in column.samples], valid
 
 
-async def _readable(store: Store) -> list[str]:
+async def readable(store: Store) -> list[str]:
+    """Name every version that must be readable: of live branches by number, and tags."""
     names = [*await list_tags(store)]
     for branch in await branch_names(store):
         log = BranchLog(store, branch)

@@ -1,0 +1,226 @@
+"""Random histories with collections in between: what may be read never changes, what may not goes.
+
+The model remembers what each version held when it was made. After every collection all versions of
+live branches from their expired_before on, and all tags and views, must hold the same, and no
+pack older than the grace time may be left that none of these needs.
+"""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.errors import (
+    ConflictError,
+    InvalidStateError,
+    SnapshotExpiredError,
+    TransactionExpiredError,
+)
+from tensorlake.storage import MemoryStore, run
+from tests.garbage import GRACE, Clock, content_of, needed_paths, pack_paths, readable
+from tests.handles import create_on, open_on
+
+BRANCHES = ("main", "one", "two", "three")
+HOURS = st.sampled_from([0, 1, 11, 23, 25, 49])
+
+
+class Lake(RuleBasedStateMachine):
+    """A dataset, a clock, and what each version held."""
+
+    versions = Bundle("versions")
+
+    @initialize(target=versions)
+    def create(self) -> str:
+        self.clock = Clock()
+        self.store = MemoryStore(clock=self.clock)
+        create_on(self.store, {"x": "int64", "text": "str"}).close()
+        self.held: dict[str, Any] = {}
+        self.views: dict[str, Any] = {}
+        self.names = 0
+        self.asleep: list[Dataset] = []
+        return self.remember(open_on(self.store))
+
+    def remember(self, handle: Dataset) -> str:
+        self.held[handle.version] = content_of(handle)
+        return handle.version
+
+    def branch(self, data: st.DataObject) -> Dataset:
+        return open_on(self.store, data.draw(st.sampled_from(self.main().branches)))
+
+    def main(self) -> Dataset:
+        return open_on(self.store)
+
+    def name(self) -> str:
+        self.names += 1
+        return f"name {self.names}"
+
+    @rule(target=versions, data=st.data(), values=st.lists(st.integers(0, 9), min_size=1))
+    def append(self, data, values):
+        handle = self.branch(data)
+        handle.extend({"x": values, "text": [str(value) for value in values]})
+        handle.commit("append")
+        return self.remember(handle)
+
+    @rule(target=versions, data=st.data(), value=st.integers(10, 19))
+    def update(self, data, value):
+        handle = self.branch(data)
+        if len(handle):
+            handle["x"][: data.draw(st.integers(1, len(handle)))] = value
+            handle.commit("update")
+        return self.remember(handle)
+
+    @rule(target=versions, data=st.data())
+    def delete(self, data):
+        handle = self.branch(data)
+        if len(handle):
+            handle.delete([data.draw(st.integers(0, len(handle) - 1))])
+            handle.commit("delete")
+        return self.remember(handle)
+
+    @rule(target=versions, data=st.data())
+    def optimize(self, data):
+        handle = self.branch(data)
+        handle.optimize()
+        return self.remember(handle)
+
+    @rule(target=versions, version=versions, name=st.sampled_from(BRANCHES[1:]))
+    def start_branch(self, version, name):
+        try:
+            made = self.main().branch(name, at=version)
+        except (SnapshotExpiredError, ValueError):
+            return version
+        return self.remember(made)
+
+    @rule(name=st.sampled_from(BRANCHES[1:]))
+    def end_branch(self, name):
+        if name in self.main().branches:
+            self.main().delete_branch(name)
+
+    @rule(target=versions, version=versions, data=st.data())
+    def restore(self, version, data):
+        handle = self.branch(data)
+        try:
+            handle.restore(version)
+        except SnapshotExpiredError:
+            return version
+        return self.remember(handle)
+
+    @rule(target=versions, data=st.data())
+    def merge(self, data):
+        handle, other = self.branch(data), self.branch(data)
+        try:
+            handle.merge(other.session.branch, on_conflict="theirs")
+        except (ConflictError, SnapshotExpiredError):
+            return self.remember(open_on(self.store))
+        return self.remember(handle)
+
+    @rule(version=versions, hours=st.none() | HOURS)
+    def tag(self, version, hours):
+        expires = None if hours is None else self.clock.now + dt.timedelta(hours=hours)
+        name = self.name()
+        try:
+            self.main().at(version).tag(name, expires)
+        except SnapshotExpiredError:
+            return
+        self.held[name] = self.held[version]
+
+    @rule(version=versions, data=st.data())
+    def save_view(self, version, data):
+        name = self.name()
+        try:
+            handle = self.main().at(version)
+            rows = data.draw(st.lists(st.integers(0, max(len(handle) - 1, 0)), max_size=3))
+            view = handle[rows if len(handle) else []].save(name)
+        except SnapshotExpiredError:
+            return
+        self.views[name] = content_of(view)
+
+    @rule(data=st.data())
+    def withdraw(self, data):
+        tags = [*self.main().tags, *self.main().views]
+        if tags:
+            self.main().delete_tag(data.draw(st.sampled_from(tags)))
+
+    @rule(data=st.data())
+    def fall_asleep(self, data):
+        """Stage rows, store their packs, and sleep before the entry."""
+        handle = self.branch(data)
+        handle.extend({"x": [100], "text": ["asleep"]})
+        handle.session.transaction.stage.send_open()
+        handle.session.transaction.working()
+        handle.session.transaction.stage.send_open()
+        handle.session.transaction.stage.settle()
+        self.asleep.append(handle)
+
+    @precondition(lambda self: self.asleep)
+    @rule(target=versions)
+    def wake_up(self):
+        handle = self.asleep.pop(0)
+        try:
+            handle.commit("woken up")
+        except (TransactionExpiredError, InvalidStateError):
+            handle.discard()
+            return self.remember(open_on(self.store))
+        return self.remember(handle)
+
+    @rule(hours=HOURS)
+    def sleep(self, hours):
+        self.clock.now += dt.timedelta(hours=hours)
+
+    @rule(keep=st.integers(1, 3))
+    def expire(self, keep):
+        self.main().expire(keep_last=keep)
+
+    @rule(hours=HOURS)
+    def collect(self, hours):
+        self.clock.now += dt.timedelta(hours=hours)
+        self.main().gc()
+
+        self.everything_is_held()
+        needed = needed_paths(self.store)
+        for path in pack_paths(self.store) - needed:
+            stored = run(self.store.head(path)).modified
+            assert self.clock.now - stored < GRACE + dt.timedelta(seconds=2), path
+
+    def everything_is_held(self) -> None:
+        for name in run(readable(self.store)):
+            assert content_of(open_on(self.store, name)) == self.held[name], name
+        views = self.main().views
+        for name in views:
+            assert content_of(views[name]) == self.views[name], name
+
+    @invariant()
+    def heads_are_readable(self):
+        if hasattr(self, "store"):
+            for name in self.main().branches:
+                content_of(open_on(self.store, name))
+
+    def teardown(self):
+        for handle in getattr(self, "asleep", ()):
+            handle.discard()
+
+
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(12, 30), pytest.param(300, 50, marks=pytest.mark.soak)]
+)
+def test_collections_change_nothing_that_may_be_read(examples, steps):
+    run_state_machine_as_test(
+        Lake,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
