@@ -170,9 +170,14 @@ def identify_samples(
     version = f"{selection.snapshot.digest} {view} {name}"
     if name in readable.computed:
         return [f"{version} {position}" for position in positions.tolist()]
+    # What a chunk reads as changes with the tensor's type, and with the codes of merged classes.
+    spec = selection.snapshot.spec(name)
+    read_as = [f"{spec.layout.kind} {spec.layout.dtype} {one.codes}" for one in spec.encodings]
     located = readable.reader().locate(name, selection.physical(positions))
     places = [
-        version if key.is_fill else f"{key.pack.path} {key.offset} {key.nbytes} {key.read_as}"
+        version
+        if key.is_fill
+        else f"{key.pack.path} {key.offset} {key.nbytes} {read_as[key.read_as]}"
         for key in located.chunks
     ]
     pairs = zip(located.chunk.tolist(), located.row_in_chunk.tolist(), strict=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from tensorlake.errors import StateMismatchError
+from tensorlake.errors import StateMismatchError, UncommittedChangesError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
 from tensorlake.loader.source import Int64Array, Reader, Selection
@@ -131,7 +131,17 @@ class SelectedRows:
     def returned_to(
         self, state: LoaderState, *, seed: int | None, shuffle: Shuffle
     ) -> SelectedRows:
-        """Read the version that the state recorded, even if the branch moved on."""
+        """Read the version that the state recorded, even if the branch moved on.
+
+        Raises:
+            UncommittedChangesError: These rows show staged changes.
+        """
+        if self.selection.snapshot.is_staged:
+            url = self.selection.snapshot.url
+            raise UncommittedChangesError(
+                f"a loader over staged changes of {url!r} cannot be resumed: they are in no version"
+                "\ncommit them, and make the loader from the new version"
+            )
         rows = self
         if state.selection != self.selection.digest and self.repin is not None:
             rows = self._returned(state, self.repin)

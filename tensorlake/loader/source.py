@@ -62,6 +62,11 @@ class Snapshot(Protocol):
         ...
 
     @property
+    def is_staged(self) -> bool:
+        """Whether it shows staged changes, which nobody else can read, and which may go."""
+        ...
+
+    @property
     def packs(self) -> Packs:
         """Where its bytes are."""
         ...

@@ -325,6 +325,20 @@ def test_a_loader_goes_on_over_a_saved_view_from_another_handles_state():
     assert sorted(itertools.chain.from_iterable(seen + rest)) == list(range(40, 100))
 
 
+def test_a_loader_over_staged_changes_is_not_resumed():
+    ds = new()
+    ds.append({"x": 100, "note": ""})
+    loader = ds.query("WHERE x > 5").loader(batch_size=2)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    batches.close()
+
+    with pytest.raises(tl.UncommittedChangesError):
+        ds.query("WHERE x > 5").loader(batch_size=2).load_state_dict(state)
+    ds.discard()
+
+
 def test_many_scattered_rows_lie_in_pages_and_come_back():
     store = CountingStore(MemoryStore())
     ds = create_on(store, {"x": "int64"})
