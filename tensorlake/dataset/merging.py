@@ -279,7 +279,7 @@ class Cells:
         one: tuple[Version, Int64Array],
         other: tuple[Version, Int64Array],
         *,
-        codes: Sequence[int] | None,
+        codes: tuple[Sequence[int] | None, Sequence[int] | None],
     ) -> BoolArray:
         """Tell for pairs of physical rows whether their stored values differ."""
         count = len(one[1])
@@ -287,11 +287,11 @@ class Cells:
         for start in range(0, count, READ_AT_ONCE):
             part = slice(start, min(count, start + READ_AT_ONCE))
             left, right = (
-                self.read(version, tensor_id, rows[part], decode=False)
-                for version, rows in (one, other)
+                with_codes(self.read(version, tensor_id, rows[part], decode=False), table)
+                for (version, rows), table in zip((one, other), codes, strict=True)
             )
             declared = self._spec(one[0], tensor_id).type
-            same = in_same_terms(left, declared, with_codes(right, codes), declared)
+            same = in_same_terms(left, declared, right, declared)
             found[part] = samples_differ(*same)
         return found
 

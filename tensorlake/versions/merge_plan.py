@@ -22,9 +22,10 @@ from tensorlake.types import Column
 from tensorlake.versions.axes import Matched, match, shared_rows, subtract
 from tensorlake.versions.bases import Version
 from tensorlake.versions.combine import Conflict, find_conflicts
+from tensorlake.versions.merge_names import codes_in
 from tensorlake.versions.merge_schema import MergedSchema, MergedTensor, Source, merge_schemas
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, union
-from tensorlake.versions.sides import CellReader, Comparison, Side, compare_sides
+from tensorlake.versions.sides import CellReader, Codes, Comparison, Side, compare_sides
 
 __all__ = [
     "DisputedCells",
@@ -163,8 +164,7 @@ class _Planner:
         """Compare, find conflicts, decide."""
         prefer = "theirs" if self.request.on_conflict == "theirs" else "ours"
         first = self._merged(self._sources({}), prefer)
-        codes = {id_: one.codes for id_, one in first.tensors.items() if one.codes is not None}
-        compared = list(self._compared(codes))
+        compared = list(self._compared(self._codes(first)))
         news = self._new_rows(compared)
         conflicts = list(self._conflicts(compared, news))
         drops = {
@@ -211,7 +211,23 @@ class _Planner:
             branches=(self.ours.version.branch, self.theirs.version.branch),
         )
 
-    def _compared(self, codes: Mapping[str, Sequence[int]]) -> Iterator[Comparison]:
+    def _codes(self, merged: MergedSchema) -> dict[Side, dict[str, Codes]]:
+        """What class codes of theirs, and of the bases, are in the result; ours keep theirs."""
+        found: dict[Side, dict[str, Codes]] = {}
+        for id_, tensor in merged.tensors.items():
+            mine = self.ours.spec(id_)
+            if tensor.codes is not None:
+                found.setdefault(self.theirs, {})[id_] = tensor.codes
+            for base in self.bases:
+                old = base.spec(id_)
+                if mine is None or old is None:
+                    continue
+                codes = codes_in(mine, old)
+                if codes != tuple(range(len(codes))):
+                    found.setdefault(base, {})[id_] = codes
+        return found
+
+    def _compared(self, codes: Mapping[Side, Mapping[str, Codes]]) -> Iterator[Comparison]:
         """Compare rows with the newest base that shows them, and those of none by themselves."""
         wanted = self.request.tensors
         sides = (*self.bases, self.ours, self.theirs)

@@ -5,10 +5,10 @@
     theirs    id 9f… "kind"   cat, dog, emu, owl        theirs renamed the tensor, too
     merged    id 9f… "kind"   cat, dog, owl, emu        theirs' codes: 0, 1, 2 → 3, 3 → 2
 
-Specs that both have are united by ``format/uniting.py``: what one side changed is taken, class
-names added by both are united by name, and ours keep their codes. Names of tensors are settled
-last: of two that would share one, one becomes ``<name>~<branch>``. What both changed differently
-is a ``Clash``, whether or not a preference decides it.
+Specs that both have are united by ``format/uniting.py``: what one side changed is taken. Class
+names are united by ``merge_names.py``: what both added is one class by name, ours keep their codes.
+Names of tensors are settled last: of two that would share one, one becomes ``<name>~<branch>``.
+What both changed differently is a ``Clash``, whether or not a preference decides it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from tensorlake.format import Schema, SpecConflict, TensorSpec, unite_specs
 from tensorlake.types import NO_DEFAULT, ClassLabel, SampleType
+from tensorlake.versions.merge_names import ClassNames, class_names, codes_in, merge_class_names
 
 __all__ = ["Clash", "MergedSchema", "MergedTensor", "Preference", "merge_schemas"]
 
@@ -136,37 +137,41 @@ class _Merging:
         """Merge a tensor that both sides have."""
         # Without a base, what was there before is taken to be ours, with no class in common.
         before = base or replace(mine, type=_bare(mine.type))
+        merged = self._names(before, mine, other)
+        codes = None if merged is None or _is_same(merged.codes) else merged.codes
+        if merged is not None:
+            before = _in_terms(before, merged.names, codes_in(mine, before))
+            mine = _in_terms(mine, merged.names, None)
+            other = _in_terms(other, merged.names, codes)
         united = unite_specs(before, mine, other)
         while isinstance(united, SpecConflict):
-            mine, other = self._decided(united, before, mine, other)
+            mine, other = self._decided(before, mine, other)
             united = unite_specs(before, mine, other)
-        return MergedTensor(united.spec, "both", united.read_as, united.codes)
+        return MergedTensor(united.spec, "both", united.read_as, codes)
+
+    def _names(self, base: TensorSpec, mine: TensorSpec, other: TensorSpec) -> ClassNames | None:
+        """Unite class names; None where there are none, or nothing else than before."""
+        if not (isinstance(mine.type, ClassLabel) and isinstance(other.type, ClassLabel)):
+            return None
+        prefer_theirs = self.prefer == "theirs"
+        merged = merge_class_names(base, mine, other, prefer_theirs=prefer_theirs)
+        self.clashes.extend(
+            Clash(base.id, one.what, one.can_be_preferred) for one in merged.clashes
+        )
+        if all(one.can_be_preferred for one in merged.clashes):
+            return merged
+        return ClassNames(class_names(mine), tuple(range(len(class_names(other)))))
 
     def _decided(
-        self, conflict: SpecConflict, base: TensorSpec, mine: TensorSpec, other: TensorSpec
+        self, base: TensorSpec, mine: TensorSpec, other: TensorSpec
     ) -> tuple[TensorSpec, TensorSpec]:
-        """Note a conflict, and let the preferred side alone have changed what it is about."""
+        """Note a conflict, and let the preferred side alone have changed the tensor."""
         loser, winner = (other, mine) if self.prefer == "ours" else (mine, other)
-        if conflict.names is None:
-            # The loser's samples must be readable as the winner's type: types only ever widen.
-            is_readable = _bare(loser.type) in (_bare(base.type), _bare(winner.type))
-            told = f"both changed the schema of {base.name!r}"
-            self.clashes.append(Clash(base.id, told, is_readable))
-            loser = _with_names(replace(base, encodings=loser.encodings), _names_of(loser))
-        elif conflict.names.code is None:
-            told = f"class {conflict.names.ours!r} of {base.name!r} would stand for two classes"
-            self.clashes.append(Clash(base.id, told, can_be_preferred=False))
-            names = _names_of(base)
-            return _with_names(mine, names), _with_names(other, names)
-        else:
-            code, names = conflict.names.code, [*_names_of(loser)]
-            told = (
-                f"both changed class {_names_of(base)[code]!r} of {base.name!r}:"
-                f" to {conflict.names.ours!r} and to {conflict.names.theirs!r}"
-            )
-            self.clashes.append(Clash(base.id, told))
-            names[code] = _names_of(base)[code]
-            loser = _with_names(loser, names)
+        # The loser's samples must be readable as the winner's type: types only ever widen.
+        is_readable = _bare(loser.type) in (_bare(base.type), _bare(winner.type))
+        told = f"both changed the schema of {base.name!r}"
+        self.clashes.append(Clash(base.id, told, is_readable))
+        loser = replace(base, encodings=loser.encodings)
         return (winner, loser) if self.prefer == "ours" else (loser, winner)
 
 
@@ -177,15 +182,27 @@ def _bare(declared: SampleType) -> SampleType:
     return replace(declared, default=NO_DEFAULT).with_names(())
 
 
-def _names_of(spec: TensorSpec) -> Sequence[str]:
-    return spec.type.names if isinstance(spec.type, ClassLabel) else ()
+def _is_same(codes: Sequence[int]) -> bool:
+    return tuple(codes) == tuple(range(len(codes)))
 
 
-def _with_names(spec: TensorSpec, names: Sequence[str]) -> TensorSpec:
+def _in_terms(spec: TensorSpec, names: Sequence[str], codes: Sequence[int] | None) -> TensorSpec:
+    """A spec with the result's class names; its codes, and how chunks are read, mapped to them."""
     declared = spec.type
-    return (
-        replace(spec, type=declared.with_names(names)) if isinstance(declared, ClassLabel) else spec
-    )
+    if not isinstance(declared, ClassLabel):
+        return spec
+    default = declared.default
+    if isinstance(default, int) and codes is not None:
+        default = codes[default]
+    bare = replace(declared, default=NO_DEFAULT).with_names(names)
+    spec = replace(spec, type=replace(bare, default=default))
+    if codes is None or _is_same(codes):
+        return spec
+    mapped = [
+        replace(one, codes=tuple(codes[code] for code in one.codes or range(len(codes))))
+        for one in spec.encodings
+    ]
+    return replace(spec, encodings=(*mapped, spec.layout))  # the last is for new chunks
 
 
 def _with_own_names(
@@ -242,7 +259,7 @@ def _changes(before: Schema, after: Schema) -> list[dict[str, Any]]:
             continue
         if old.name != spec.name:
             found.append(_op("rename", spec))
-        if tuple(_names_of(old)) != tuple(_names_of(spec)):
+        if class_names(old) != class_names(spec):
             found.append(_op("names", spec))
         if _bare(old.type) != _bare(spec.type):
             found.append(_op("type", spec))

@@ -30,10 +30,13 @@ from tensorlake.versions.bases import Version
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
 from tensorlake.versions.state import table_of
 
-__all__ = ["CellReader", "Comparison", "Side", "TensorChanges", "compare_sides"]
+__all__ = ["CellReader", "Codes", "Comparison", "Side", "TensorChanges", "compare_sides"]
 
 BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
+
+Codes = Sequence[int]
+"""What each class code of a version is in the merge's result."""
 
 COMPARED_AT_ONCE = 1 << 16
 """Cells told one by one at a time: their row numbers take 1.5 MiB."""
@@ -48,7 +51,7 @@ class CellReader(Protocol):
         one: tuple[Version, Int64Array],
         other: tuple[Version, Int64Array],
         *,
-        codes: Sequence[int] | None,
+        codes: tuple[Codes | None, Codes | None],
     ) -> BoolArray:
         """Tell for pairs of physical rows whether their stored values differ.
 
@@ -56,7 +59,8 @@ class CellReader(Protocol):
             tensor_id: The tensor, which both versions have.
             one: A version and some of its physical rows.
             other: Another, and as many.
-            codes: What each class code of the other side is on the first; None: the same.
+            codes: What each class code of the one, and of the other, is in the merge's result;
+                None: itself.
         """
         ...
 
@@ -145,7 +149,7 @@ def compare_sides(
     domain: Ranges,
     tensor_ids: Sequence[str],
     cells: CellReader,
-    codes: Mapping[str, Sequence[int]],
+    codes: Mapping[Side, Mapping[str, Codes]],
     crossed: Sequence[Side] = (),
     has_base: bool = True,
 ) -> Comparison:
@@ -158,7 +162,8 @@ def compare_sides(
         domain: Physical rows of the base.
         tensor_ids: Tensors that the base and a side have, or both sides.
         cells: Compares values.
-        codes: What each of theirs' class codes is in the result, where it changes; by tensor id.
+        codes: For each side and tensor id, what its class codes are in the result, where they
+            are not the same.
         crossed: Other bases: cells differing between them and this one were changed on both sides.
         has_base: False when ``base`` is ours, for want of a base: what differs was changed by both.
     """
@@ -174,20 +179,18 @@ def compare_sides(
         deleted_by_theirs=subtract(domain, in_theirs),
         tensors={},
     )
-    differing = _Differing(base, cells)
+    differing = _Differing(cells, codes)
     here = SharedRows.identity(base.physical)
     tensors: dict[str, TensorChanges] = {}
     for tensor_id in tensor_ids:
-        mapped = codes.get(tensor_id)
         both = match(to_ours, to_theirs)
         if not has_base or base.spec(tensor_id) is None:
-            apart = differing(tensor_id, ours, theirs, both, codes=mapped)
+            apart = differing(tensor_id, ours, theirs, both)
             tensors[tensor_id] = TensorChanges(apart, apart, apart)
             continue
         moved = differing.places(tensor_id, base, theirs, match(here, to_theirs))
-        theirs_changed = differing.values(
-            tensor_id, base, theirs, match(here, to_theirs).within(moved), codes=mapped
-        )
+        their_cells = match(here, to_theirs).within(moved)
+        theirs_changed = differing.values(tensor_id, base, theirs, their_cells)
         at_ours = differing.places(tensor_id, base, ours, match(here, to_ours))
         asked = at_ours
         if theirs.spec(tensor_id) is not None:
@@ -197,7 +200,7 @@ def compare_sides(
         for other in crossed:
             shared = base.shared_with(other).within(domain).within_other(other.shown.ranges)
             disputed = union((disputed, differing(tensor_id, base, other, match(here, shared))))
-        conflicts = differing(tensor_id, ours, theirs, both.within(disputed), codes=mapped)
+        conflicts = differing(tensor_id, ours, theirs, both.within(disputed))
         tensors[tensor_id] = TensorChanges(
             ours=union((ours_changed, conflicts)),
             theirs=union((theirs_changed, conflicts)),
@@ -219,23 +222,17 @@ def compare_sides(
 class _Differing:
     """Which cells of two versions differ, first by place, then by value."""
 
-    base: Side
     cells: CellReader
+    codes: Mapping[Side, Mapping[str, Codes]]
 
-    def __call__(
-        self,
-        tensor_id: str,
-        one: Side,
-        other: Side,
-        matched: Matched,
-        *,
-        codes: Sequence[int] | None = None,
-    ) -> Ranges:
-        if codes is None:  # otherwise one place may hold another value
+    def __call__(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
+        """Where values differ; of equal places only those where class codes mean something else."""
+        if self._codes(one, tensor_id) == self._codes(other, tensor_id):
             matched = matched.within(self.places(tensor_id, one, other, matched))
-        return self.values(tensor_id, one, other, matched, codes=codes)
+        return self.values(tensor_id, one, other, matched)
 
     def places(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
+        """Where samples lie in different places."""
         spec, other_spec = one.spec(tensor_id), other.spec(tensor_id)
         if spec is None or other_spec is None or not len(matched.at):
             return no_ranges()
@@ -248,18 +245,12 @@ class _Differing:
             same_fill=spec.fill == other_spec.fill,
         )
 
-    def values(
-        self,
-        tensor_id: str,
-        one: Side,
-        other: Side,
-        matched: Matched,
-        *,
-        codes: Sequence[int] | None = None,
-    ) -> Ranges:
+    def values(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
+        """Where values differ, whatever the places."""
         found: list[Ranges] = []
         if one.spec(tensor_id) is None or other.spec(tensor_id) is None:
             return no_ranges()
+        codes = (self._codes(one, tensor_id), self._codes(other, tensor_id))
         at, rows, other_rows = matched.rows()
         for start in range(0, len(at), COMPARED_AT_ONCE):
             part = slice(start, start + COMPARED_AT_ONCE)
@@ -271,3 +262,6 @@ class _Differing:
             )
             found.append(ranges_of(at[part][differs]))
         return union(found)
+
+    def _codes(self, side: Side, tensor_id: str) -> Codes | None:
+        return self.codes.get(side, {}).get(tensor_id)

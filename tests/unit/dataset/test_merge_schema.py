@@ -261,3 +261,58 @@ def test_two_types_for_one_tensor_can_be_preferred_by_nobody(main, fix):
     for how in ("error", "ours", "theirs"):
         with pytest.raises(ConflictError, match="both changed the schema of 'small'"):
             main.merge("fix", on_conflict=how)
+
+
+def test_classes_whose_codes_a_merge_moved_are_found_again_by_the_next(main, fix):
+    """format.md 44: the base is then a version of theirs, where owl has another code."""
+    fix["label"].add_names(["owl"])
+    fix.append(a_row(100, "owl"))
+    fix.commit("fix")
+    main["label"].add_names(["emu"])
+    main.append(a_row(200, "emu"))
+    main.commit("main")
+    main.merge("fix")
+    fix["label"].add_names(["yak"])
+    fix.append(a_row(101, "owl"))
+    fix.append(a_row(102, "yak"))
+    fix["label"][6] = "yak"
+    fix.commit("more")
+
+    main.merge("fix")
+
+    assert main["label"].names == ("cat", "dog", "emu", "owl", "yak")
+    assert labels(main)[6:] == ["emu", "yak", "owl", "yak"]
+
+
+def test_a_class_that_was_moved_and_then_renamed_is_found_by_the_code_map(main, fix):
+    """format.md 44: neither its name nor its code is what the base has."""
+    fix["label"].add_names(["owl"])
+    fix.append(a_row(100, "owl"))
+    fix.commit("fix")
+    main["label"].add_names(["emu"])
+    main.append(a_row(200, "emu"))
+    main.commit("main")
+    main.merge("fix")
+    main["label"].rename("owl", "strix")
+    main.commit("renamed")
+    fix.append(a_row(101, "owl"))
+    fix.commit("more")
+
+    main.merge("fix")
+
+    assert main["label"].names == ("cat", "dog", "emu", "strix")
+    assert labels(main)[6:] == ["emu", "strix", "strix"]
+
+
+def test_a_class_that_one_side_dropped_stays_where_the_other_may_use_it(main, fix):
+    fix["label"].add_names(["owl"])
+    fix.commit("owl")
+    main.merge("fix")
+    fix["label"].drop_names(["owl"])
+    fix.commit("dropped")
+    main.append(a_row(200, "owl"))
+    main.commit("used")
+
+    main.merge("fix")
+
+    assert labels(main)[6:] == ["owl"]
