@@ -56,7 +56,7 @@ def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[
 def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
     label = _LABEL.search(before)
     names = schema[label.group(1)].names if label and label.group(1) in schema else None
-    for name in names or ():
+    for name in filter(None, names or ()):  # a class that was dropped has none
         escaped = name.replace("'", "''")
         yield Completion(f"'{escaped}'", "class", f"class of {label.group(1) if label else ''}")
     kinds = accepted_after(before, "query")

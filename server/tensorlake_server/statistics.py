@@ -88,6 +88,7 @@ def _count_classes(readable: Readable, kind: ClassLabel, blank: Statistics) -> S
     classes = [
         ClassCount(code=code, name=name, count=count)
         for code, (name, count) in enumerate(zip(kind.names, counts.tolist(), strict=True))
+        if name  # a class that was dropped has none
     ]
     return blank.model_copy(
         update={"values": int(counts.sum()), "nulls": nulls, "classes": classes}

@@ -284,9 +284,9 @@ def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:
     read = tensor.read(null=0)
     codes = np.asarray(getattr(read, "values", read)).reshape(-1)
     counts = np.bincount(codes, minlength=len(names))
-    order = np.argsort(-counts, kind="stable")[:CLASSES_SHOWN]
-    shown = "  ".join(f"{names[code]} {counts[code]:,}" for code in order.tolist())
-    return shown + ("  …" if len(names) > CLASSES_SHOWN else "")
+    known = [code for code in np.argsort(-counts, kind="stable").tolist() if names[code]]
+    shown = "  ".join(f"{names[code]} {counts[code]:,}" for code in known[:CLASSES_SHOWN])
+    return shown + ("  …" if len(known) > CLASSES_SHOWN else "")
 
 
 CLASSES_SHOWN = 4

@@ -40,8 +40,10 @@ def to_pandas(rows: Readable) -> Any:
         values = [tensor.type.present_one(column, at) for at in range(len(column))]
         names = tensor.names_or_none
         if names is not None and tensor.type.layout == "uniform":
-            codes = [-1 if value is None else int(value) for value in values]
-            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(names)))
+            known = [one for one in names if one]  # a class that was dropped is no category
+            place = {one: at for at, one in enumerate(known)}
+            codes = [-1 if value is None else place[names[int(value)]] for value in values]
+            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(known))
         elif column.valid is None and tensor.type.layout == "uniform" and not tensor.type.shape:
             columns[name] = np.asarray(tensor.type.present(column))
         else:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset.column_source import column_type
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on
@@ -70,6 +71,25 @@ def test_a_class_between_others_is_dropped_and_codes_stay():
         again.query("WHERE label = 'dog'")
     with pytest.raises(tl.QueryNameError, match="no class"):
         again.query("WHERE label = ''")
+
+
+def test_dropped_classes_are_not_shown():
+    from tensorlake_query import complete
+
+    ds = new({"label": tl.ClassLabel(["cat", "dog", "cow", "hen", "emu"])}, label=["emu", "cat"])
+    ds["label"].drop_names(["dog", "hen"])
+    ds.commit()
+
+    frame = tl.open(ds.url).to_pandas()
+
+    assert frame["label"].tolist() == ["emu", "cat"]
+    assert frame["label"].cat.categories.tolist() == ["cat", "cow", "emu"]
+    assert ds.summary(full=True).tensors[0].values == "cat 1  emu 1  cow 0"
+    assert ds.summary().tensors[0].type == "ClassLabel(3: cat, cow, emu)"
+    schema = {"label": column_type(ds.schema["label"])}
+    text = "WHERE label = "
+    offered = [one.text for one in complete(text, len(text), schema) if one.kind == "class"]
+    assert offered == ["'cat'", "'cow'", "'emu'"]
 
 
 def test_old_versions_keep_their_class_names():
