@@ -81,6 +81,16 @@ class Lake(RuleBasedStateMachine):
             handle.commit("update")
         return self.remember(handle)
 
+    @rule(target=versions, data=st.data(), value=st.integers(20, 29))
+    def replace_everything(self, data, value):
+        """No chunk of the version before is needed any more."""
+        handle = self.branch(data)
+        if len(handle):
+            handle["x"][:] = value
+            handle["text"][:] = str(value)
+            handle.commit("replace")
+        return self.remember(handle)
+
     @rule(target=versions, data=st.data())
     def delete(self, data):
         handle = self.branch(data)
@@ -175,17 +185,27 @@ class Lake(RuleBasedStateMachine):
             return self.remember(open_on(self.store))
         return self.remember(handle)
 
+    @precondition(lambda self: self.asleep)
+    @rule()
+    def die(self):
+        self.asleep.pop().discard()
+
     @rule(hours=HOURS)
     def sleep(self, hours):
         self.clock.now += dt.timedelta(hours=hours)
 
     @rule(keep=st.integers(1, 3))
-    def expire(self, keep):
+    def collect_what_is_given_up(self, keep):
         self.main().expire(keep_last=keep)
+        self.clock.pass_grace()
+        self.collect()
 
     @rule(hours=HOURS)
-    def collect(self, hours):
+    def collect_later(self, hours):
         self.clock.now += dt.timedelta(hours=hours)
+        self.collect()
+
+    def collect(self) -> None:
         self.main().gc()
 
         self.everything_is_held()
