@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tensorlake.cli.changed_rows import changed_rows, row_documents
 from tensorlake.cli.exits import FAILED
 from tensorlake.cli.options import AsJson, EndpointUrl, StorageOptions, Url, open_dataset
 from tensorlake.cli.output import print_json
@@ -24,6 +25,12 @@ def diff(
     tensor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show only what changed of this tensor.")
     ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Each row, with its value before and after.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --rows: at most so many of each kind.")
+    ] = 20,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 1 when there are differences.")
     ] = False,
@@ -44,16 +51,21 @@ def diff(
         }
         differs = bool(updated) if tensor else bool(found)
         if as_json:
-            print_json(
-                {
-                    "before": found.before,
-                    "after": found.after,
-                    "added": len(found.added),
-                    "removed": len(found.removed),
-                    "updated": updated,
-                    "schema": list(found.schema),
-                }
-            )
+            document: dict[str, object] = {
+                "before": found.before,
+                "after": found.after,
+                "added": len(found.added),
+                "removed": len(found.removed),
+                "updated": updated,
+                "schema": list(found.schema),
+            }
+            if rows:
+                document["rows"] = row_documents(found, tensor=tensor, limit=limit)
+            print_json(document)
+        elif rows:
+            print(f"{found.before} → {found.after}")
+            for line in changed_rows(found, tensor=tensor, limit=limit):
+                print(line)
         elif tensor is None:
             print(found)
         else:

@@ -1,13 +1,21 @@
 """``tensorlake log URL``: the commits that led here, newest first."""
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated
 
 import typer
 
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.graph import draw_graph
+from tensorlake.cli.options import (
+    AsJson,
+    At,
+    EndpointUrl,
+    StorageOptions,
+    Url,
+    open_dataset,
+    parse_date,
+)
 from tensorlake.cli.output import ago, print_json, print_table
 from tensorlake.dataset import Commit
 
@@ -22,6 +30,12 @@ def log(
         int | None, typer.Option("-n", metavar="N", min=1, help="At most so many commits.")
     ] = None,
     oneline: Annotated[bool, typer.Option("--oneline", help="One line a commit.")] = False,
+    graph: Annotated[
+        bool,
+        typer.Option(
+            "--graph", help="Draw how branches went apart and were merged; one line each."
+        ),
+    ] = False,
     since: Annotated[
         str | None, typer.Option(metavar="DATE", help="Only commits from this day on: 2026-01-31.")
     ] = None,
@@ -33,8 +47,15 @@ def log(
     endpoint_url: EndpointUrl = None,
 ) -> None:
     """Show the commits that led to a version, newest first."""
-    earliest = _parse_date(since) if since else None
+    if graph and (since or author or as_json):
+        wrong_usage("--graph shows all commits; leave out --since, --author and --json")
+    earliest = parse_date(since, flag="--since") if since else None
     with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+        if graph:
+            for drawing, commit in draw_graph(ds.graph(number)):
+                told = "" if commit is None else "  ".join(filter(None, commit_line(commit)))
+                print(f"{drawing}  {told}".rstrip())
+            return
         read_all = author is not None or earliest is not None
         wanted = (
             commit
@@ -77,11 +98,3 @@ def commit_document(commit: Commit) -> dict[str, object]:
         "parents": list(commit.parents),
         "changes": commit.summary(),
     }
-
-
-def _parse_date(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        wrong_usage(f"--since expects a date like 2026-01-31, got {text!r}")
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -4,6 +4,7 @@ A flag is an argument of the SDK with dashes; there is no flag without one. ``st
 given as ``--storage-option KEY=VALUE``, the endpoint also as ``--endpoint-url``.
 """
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -19,8 +20,10 @@ __all__ = [
     "Quiet",
     "StorageOptions",
     "Url",
+    "Yes",
     "open_dataset",
     "parse_columns",
+    "parse_date",
     "parse_storage_options",
 ]
 
@@ -30,6 +33,7 @@ At = Annotated[
     typer.Option("--at", metavar="VERSION", help="A branch, a tag, or a commit like main@12."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Columns = Annotated[
     str | None,
@@ -74,7 +78,17 @@ def open_dataset(
     at: str | None,
     storage_option: list[str] | None,
     endpoint_url: str | None,
+    read_only: bool = True,
 ) -> tl.Dataset:
-    """Open a dataset for reading."""
+    """Open a dataset, for reading unless told otherwise."""
     options = parse_storage_options(storage_option, endpoint_url)
-    return tl.open(url, at, read_only=True, storage_options=options or None)
+    return tl.open(url, at, read_only=read_only, storage_options=options or None)
+
+
+def parse_date(text: str, *, flag: str) -> datetime:
+    """Read a day or a moment; without a time zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        wrong_usage(f"{flag} expects a date like 2026-01-31, got {text!r}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -6,18 +6,24 @@ from typing import Annotated
 
 import typer
 
+from tensorlake.cli.branch import branch
 from tensorlake.cli.check import check
 from tensorlake.cli.copy import copy
 from tensorlake.cli.diff import diff
 from tensorlake.cli.exits import exits_cleanly
+from tensorlake.cli.expire import expire
+from tensorlake.cli.gc import gc
 from tensorlake.cli.head import head
 from tensorlake.cli.info import info
 from tensorlake.cli.ingest import ingest
 from tensorlake.cli.log import log
 from tensorlake.cli.ls import ls
+from tensorlake.cli.merge import merge
 from tensorlake.cli.optimize import optimize
 from tensorlake.cli.query import query
+from tensorlake.cli.restore import restore
 from tensorlake.cli.serve import serve
+from tensorlake.cli.tag import tag
 
 __all__ = ["main"]
 
@@ -37,7 +43,7 @@ def _register(*commands: Callable[..., None]) -> None:
         app.command()(exits_cleanly(command))
 
 
-_register(info, ls, head, log, diff, query, ingest, serve)
+_register(info, ls, head, log, diff, query, branch, tag, merge, restore, ingest, expire, gc, serve)
 _register(copy, check, optimize)
 
 

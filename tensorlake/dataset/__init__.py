@@ -5,6 +5,7 @@ from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit, Diff, Updated
+from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
@@ -17,6 +18,8 @@ __all__ = [
     "Dataset",
     "Diff",
     "Log",
+    "MergeConflict",
+    "MergeReport",
     "Predicate",
     "Row",
     "Tensor",

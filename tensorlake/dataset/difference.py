@@ -17,7 +17,8 @@ from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.view import View
 from tensorlake.format import TensorSpec
 from tensorlake.reading import Selection, Snapshot
-from tensorlake.types import in_same_terms
+from tensorlake.types import ClassLabel, in_same_terms
+from tensorlake.versions import codes_in
 
 __all__ = ["diff_snapshots"]
 
@@ -44,9 +45,13 @@ def diff_snapshots(
             continue
         changed = _changed(session, (before, old_spec), (after, spec), kept_old, kept_new)
         if len(changed):
+            view_before = _view(session, before, kept_old[changed])
+            view_after = _view(session, after, kept_new[changed])
             updated[spec.name] = Updated(
-                Tensor(_view(session, before, kept_old[changed]), old_spec.name),
-                Tensor(_view(session, after, kept_new[changed]), spec.name),
+                Tensor(view_before, old_spec.name),
+                Tensor(view_after, spec.name),
+                view_before,
+                view_after,
             )
     return Diff(
         added=_view(session, after, new[is_added]),
@@ -98,8 +103,24 @@ def _schema_changes(before: Snapshot, after: Snapshot) -> list[str]:
     for id_ in old.keys() & new.keys():
         if old[id_].name != new[id_].name:
             lines.append(f"{old[id_].name} → {new[id_].name}")
-        if old[id_].type != new[id_].type:
-            lines.append(
-                f"{new[id_].name}  {old[id_].type.describe()} → {new[id_].type.describe()}"
-            )
+        lines += [f"{new[id_].name}  {change}" for change in _type_changes(old[id_], new[id_])]
     return sorted(lines)
+
+
+def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
+    """What became of a type; of class names, each that came, went, or was renamed."""
+    if old.type == new.type:
+        return []
+    if not isinstance(old.type, ClassLabel) or not isinstance(new.type, ClassLabel):
+        return [f"{old.type.describe()} → {new.type.describe()}"]
+    names, changes, known = new.type.names, list[str](), set[int]()
+    for name, code in zip(old.type.names, codes_in(new, old), strict=True):
+        now = names[code] if code < len(names) else ""
+        known.add(code)
+        if name and not now:
+            changes.append(f"-class {name!r}")
+        elif now != name:
+            changes.append(f"class {name!r} → {now!r}" if name else f"+class {now!r}")
+    added = [name for code, name in enumerate(names) if code not in known and name]
+    changes += [f"+class {name!r}" for name in added]
+    return changes or [f"{old.type.describe()} → {new.type.describe()}"]

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tensorlake.dataset.words import human_time, plural
 from tensorlake.format import ChangedRows, Changes, Entry, EntryLine
 from tensorlake.versions import time_of
@@ -103,10 +106,24 @@ class Updated:
     Attributes:
         before: The tensor over those rows in the older version.
         after: The same rows, in the same order, in the newer one.
+        view_before: Those rows of the older version, with all of its tensors.
+        view_after: And of the newer.
     """
 
     before: Tensor
     after: Tensor
+    view_before: View
+    view_after: View
+
+    @property
+    def rows_before(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the older version."""
+        return self.view_before.rows
+
+    @property
+    def rows_after(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the newer version, in the same order."""
+        return self.view_after.rows
 
     def __len__(self) -> int:
         return len(self.after)

@@ -6,10 +6,12 @@ A handle never jumps: what opens another version gives a new handle.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Self
 
 from tensorlake.dataset import merging, restoring, versioning
+from tensorlake.dataset.commit_graph import commit_graph
 from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.history import Commit, Diff
 from tensorlake.dataset.merging import MergeReport, OnConflict
@@ -32,6 +34,11 @@ class Versioned:
     def log(self, limit: int | None = None) -> Log:
         """Commits up to this version, newest first, read as far as they are looked at."""
         return versioning.log(self.session, limit)
+
+    def graph(self, limit: int | None = None) -> Iterator[Commit]:
+        """Commits that led to this version, newest first, those of merged branches included."""
+        commits = commit_graph(self.session.store, self.session.branch, self.session.head)
+        return islice(commits, limit)
 
     def at(self, version: str | dt.datetime) -> Self:
         """Open another version as a new handle: a branch is writable, a commit or tag is not.

@@ -23,6 +23,7 @@ from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, branch_names, list_branches
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
+from tensorlake.versions.merge_names import codes_in
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest, plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.packs import PackReader
@@ -95,6 +96,7 @@ __all__ = [
     "branch_names",
     "check_dataset",
     "check_writable",
+    "codes_in",
     "collect_garbage",
     "commit_under",
     "copy_dataset",

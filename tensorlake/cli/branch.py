@@ -1,0 +1,49 @@
+"""``tensorlake branch URL [NAME]``: list the branches, start one, or end one."""
+
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.confirm import confirm
+from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.log import commit_document, commit_line
+from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, Yes, open_dataset
+from tensorlake.cli.output import print_json, print_table
+
+__all__ = ["branch"]
+
+
+def branch(
+    url: Url,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The branch to start; none: list them.")
+    ] = None,
+    *,
+    at: At = None,
+    delete: Annotated[
+        str | None, typer.Option("--delete", "-d", metavar="NAME", help="End this branch.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """List branches with their newest commits, start one, or end one."""
+    if name is not None and delete is not None:
+        wrong_usage("give a NAME to start, or --delete NAME, not both")
+    with open_dataset(
+        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
+    ) as ds:
+        if delete is not None:
+            confirm(f"End branch {delete!r} of {url}?", yes=yes)
+            ds.delete_branch(delete)
+            return
+        if name is not None:
+            with ds.branch(name, at=at) as made:
+                newest = [made.log(1)[0]]
+        else:
+            newest = [ds.at(known).log(1)[0] for known in ds.branches]
+    if as_json:
+        print_json([commit_document(commit) for commit in newest])
+    else:
+        print_table([commit_line(commit) for commit in newest])

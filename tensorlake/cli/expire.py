@@ -1,0 +1,52 @@
+"""``tensorlake expire URL``: give up old versions, for ``gc`` to remove what only they needed."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.confirm import DryRun, confirm
+from tensorlake.cli.options import (
+    AsJson,
+    EndpointUrl,
+    Quiet,
+    StorageOptions,
+    Url,
+    Yes,
+    open_dataset,
+)
+from tensorlake.cli.output import print_json
+
+__all__ = ["expire"]
+
+
+def expire(
+    url: Url,
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Versions that another replaced that long ago: 90d."),
+    ] = None,
+    keep_last: Annotated[
+        int | None, typer.Option(metavar="N", help="All but so many commits of each branch.")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """Give up old versions of every branch; tags and saved views keep theirs."""
+    with open_dataset(
+        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
+    ) as ds:
+        if not (dry_run or yes):
+            told = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=True)
+            ranges = ", ".join(map(str, told.given_up))
+            confirm(f"Give up {ranges} of {url} for good?", yes=not told.given_up)
+        report = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=dry_run)
+    if as_json:
+        print_json(asdict(report))
+    elif not quiet:
+        print(report)

@@ -1,0 +1,76 @@
+"""``tensorlake merge URL NAME``: bring a branch's changes into another, row by row."""
+
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.exits import FAILED, wrong_usage
+from tensorlake.cli.options import (
+    AsJson,
+    EndpointUrl,
+    StorageOptions,
+    Url,
+    open_dataset,
+    parse_columns,
+)
+from tensorlake.cli.output import print_json
+from tensorlake.dataset import MergeReport
+
+__all__ = ["merge"]
+
+
+def merge(
+    url: Url,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The branch, or any version.")],
+    *,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="BRANCH", help="The branch merged into; none: main."),
+    ] = None,
+    ours: Annotated[
+        bool, typer.Option("--ours", help="Where both changed the same, keep this branch's.")
+    ] = False,
+    theirs: Annotated[
+        bool, typer.Option("--theirs", help="Where both changed the same, take the other's.")
+    ] = False,
+    tensors: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Take only updates of these, with commas between."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say what would happen; exit with 1 on conflicts."),
+    ] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """Merge a branch into another and publish the result: all of it, or nothing."""
+    if ours and theirs:
+        wrong_usage("--ours and --theirs exclude each other")
+    how = "ours" if ours else "theirs" if theirs else "error"
+    with open_dataset(
+        url, at=at, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
+    ) as ds:
+        report = ds.merge(name, on_conflict=how, tensors=parse_columns(tensors), dry_run=dry_run)
+    if as_json:
+        print_json(_document(report))
+    else:
+        print(report)
+    if dry_run and report.conflicts and how == "error":
+        raise typer.Exit(FAILED)
+
+
+def _document(report: MergeReport) -> dict[str, object]:
+    return {
+        "ours": report.ours,
+        "theirs": report.theirs,
+        "bases": list(report.bases),
+        "how": report.how,
+        "version": None if report.published is None else report.version,
+        "added": report.added,
+        "removed": report.removed,
+        "updated": dict(report.updated),
+        "schema": list(report.schema),
+        "conflicts": list(report.conflicts),
+    }

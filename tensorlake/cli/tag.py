@@ -1,0 +1,68 @@
+"""``tensorlake tag URL [NAME]``: list the tags, name a version, or give a name up."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.confirm import confirm
+from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.options import (
+    AsJson,
+    At,
+    EndpointUrl,
+    StorageOptions,
+    Url,
+    Yes,
+    open_dataset,
+    parse_date,
+)
+from tensorlake.cli.output import print_json, print_table
+from tensorlake.versions import Tag
+
+__all__ = ["tag"]
+
+
+def tag(
+    url: Url,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The tag to make; none: list them.")
+    ] = None,
+    *,
+    at: At = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="From this day on a collection may give it up."),
+    ] = None,
+    delete: Annotated[
+        str | None, typer.Option("--delete", "-d", metavar="NAME", help="Give this tag up.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+    endpoint_url: EndpointUrl = None,
+) -> None:
+    """List tags, name a version (none given: main's head), or give a tag up."""
+    if name is not None and delete is not None:
+        wrong_usage("give a NAME to make, or --delete NAME, not both")
+    until: datetime | None = None if expires is None else parse_date(expires, flag="--expires")
+    with open_dataset(
+        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
+    ) as ds:
+        if delete is not None:
+            confirm(f"Give up tag {delete!r} of {url}?", yes=yes)
+            ds.delete_tag(delete)
+            return
+        tags = list(ds.tags.values()) if name is None else [ds.tag(name, until, at=at)]
+    if as_json:
+        print_json([_document(one) for one in tags])
+    else:
+        print_table([(one.name, one.version, _until(one)) for one in tags])
+
+
+def _until(named: Tag) -> str:
+    return "" if named.expires is None else f"until {named.expires:%Y-%m-%d}"
+
+
+def _document(named: Tag) -> dict[str, object]:
+    return {"name": named.name, "version": named.version, "expires": named.expires}
