@@ -133,8 +133,8 @@ def check_url(
         DatasetNotFoundError: There is none, not even parts of one.
     """
     store = open_store(url, storage_options=storage_options or None)
-    parts = (store.head(DESCRIPTOR), store.head(entry_path(MAIN, 0)))
-    if not any(runtime.run(part) is not None for part in parts):
+    parts = (DESCRIPTOR, entry_path(MAIN, 0))
+    if not any(runtime.run(store.head(part)) is not None for part in parts):
         raise DatasetNotFoundError(f"no tensorlake dataset at {store.url!r}", dataset=store.url)
     return check_store(store, full=full, decode=decode, repair=repair)
 
