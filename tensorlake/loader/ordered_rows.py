@@ -16,14 +16,27 @@ from typing import Protocol, Self
 from tensorlake.errors import StateMismatchError, UncommittedChangesError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
-from tensorlake.loader.source import Int64Array, Reader, Selection
+from tensorlake.loader.source import Int64Array, Reader, Selection, Snapshot
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.strategy import row_nbytes_of
 from tensorlake.loader.virtual import VirtualColumn
 
-__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows"]
+__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows", "refuse_staged"]
 
 Repin = Callable[[str], tuple[Selection, Reader]]
+
+
+def refuse_staged(snapshot: Snapshot) -> None:
+    """Refuse to go on over rows that are in no version.
+
+    Raises:
+        UncommittedChangesError: They are staged.
+    """
+    if snapshot.is_staged:
+        raise UncommittedChangesError(
+            f"a loader over staged changes of {snapshot.url!r} cannot be resumed: they are in no"
+            " version\ncommit them, and make the loader from the new version"
+        )
 
 
 class Plan(Protocol):
@@ -136,12 +149,7 @@ class SelectedRows:
         Raises:
             UncommittedChangesError: These rows show staged changes.
         """
-        if self.selection.snapshot.is_staged:
-            url = self.selection.snapshot.url
-            raise UncommittedChangesError(
-                f"a loader over staged changes of {url!r} cannot be resumed: they are in no version"
-                "\ncommit them, and make the loader from the new version"
-            )
+        refuse_staged(self.selection.snapshot)
         rows = self
         if state.selection != self.selection.digest and self.repin is not None:
             rows = self._returned(state, self.repin)

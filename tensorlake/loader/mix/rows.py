@@ -20,6 +20,7 @@ from tensorlake.loader.mix.plan import (
 from tensorlake.loader.mix.sources import MixReader, MixSelection, MixSource, SourceColumn
 from tensorlake.loader.mix.spans import Spans, weights_at
 from tensorlake.loader.mix_order import MixOrder, MixStop, SourceOrder, Span, Weight
+from tensorlake.loader.ordered_rows import refuse_staged
 from tensorlake.loader.plan import Shuffle, choose_order
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.strategy import row_nbytes_of
@@ -130,6 +131,7 @@ class MixRows:
 
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> MixRows:
         """Read the versions that the state recorded, even if branches moved on."""
+        refuse_staged(self.selection.snapshot)
         recorded = state.order
         rows = self
         if isinstance(recorded, MixOrder):

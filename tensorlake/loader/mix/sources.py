@@ -115,6 +115,11 @@ class MixSnapshot:
         return ", ".join(urls)
 
     @property
+    def is_staged(self) -> bool:
+        """Whether any source shows staged changes."""
+        return any(one.selection.snapshot.is_staged for one in self.sources)
+
+    @property
     def packs(self) -> MixSnapshot:
         """Itself: it knows whose pack is asked for."""
         return self

@@ -183,9 +183,7 @@ def test_views_are_listed_apart_from_tags():
     assert len(ds.views) == 2
     assert list(ds.tags) == ["v1"]
     assert repr(ds.views) == (
-        f"2 views of '{ds.url}'\n"
-        "  a  2 rows  main@1  two rows\n"
-        "  b  6 rows  main@1  WHERE x > 3"
+        f"2 views of '{ds.url}'\n  a  2 rows  main@1  two rows\n  b  6 rows  main@1  WHERE x > 3"
     )
     assert "c" not in ds.views
 
