@@ -179,8 +179,9 @@ def check_may_optimize(session: Session, *, dry_run: bool) -> None:
         )
     if not session.is_writable and not dry_run:
         raise ReadOnlyError(
-            f"this handle is at {session.name!r} of {session.store.url!r} and cannot write\n"
-            "only a branch is optimized: open it without a version, or ds.at('main')",
+            f"this handle is at {session.name!r} of {session.store.url!r} and cannot write"
+            + (f": {session.why_read_only}\n" if session.why_read_only else "\n")
+            + "only a branch is optimized: open it without a version, or ds.at('main')",
             version=session.name,
         )
     check_writable(session.head, url=session.store.url)
