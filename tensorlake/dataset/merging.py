@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.cells import samples_differ
-from tensorlake.dataset.history import Commit
+from tensorlake.dataset.history import SCHEMA_WORDS, Commit
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
@@ -41,16 +41,6 @@ Int64Array = npt.NDArray[np.int64]
 
 READ_AT_ONCE = 4096
 """Cells read together from both sides."""
-
-SCHEMA_WORDS = {
-    "add": "+{}",
-    "drop": "-{}",
-    "rename": "renamed to {}",
-    "names": "classes of {}",
-    "type": "type of {}",
-    "attributes": "attributes of {}",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
@@ -259,7 +249,7 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
         removed=int((plan.deleted[:, 1] - plan.deleted[:, 0]).sum()),
         updated={name: count for name, count in counts.items() if count},
         schema=tuple(
-            SCHEMA_WORDS.get(str(change["op"]), "{}").format(change["name"])
+            SCHEMA_WORDS[change["op"]].format(change["name"])
             for change in plan.merged.changes
         ),
         conflicts=tuple(describe_conflicts(plan)),

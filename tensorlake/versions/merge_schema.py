@@ -264,7 +264,7 @@ def _changes(before: Schema, after: Schema) -> list[dict[str, Any]]:
         if _bare(old.type) != _bare(spec.type):
             found.append(_op("type", spec))
         if old.attributes != spec.attributes:
-            found.append(_op("attributes", spec))
+            found.append(_op("metadata", spec))
     return found
 
 
