@@ -79,10 +79,9 @@ class Assembler:
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group], None]
 
-    def start(self, group: Group) -> None:
-        """Assemble a group whose chunks are loaded; its future is set in the end."""
-        assembly = Assembly(self, group)
-        assembly.guard(assembly.gather)
+    def begin(self, group: Group) -> Assembly:
+        """Prepare to assemble a group; ``finish`` it when all it needs is loaded."""
+        return Assembly(self, group)
 
 
 @dataclass(slots=True)
@@ -97,6 +96,7 @@ class Assembly:
     placements: dict[str, list[Placement | None]] = field(
         default_factory=dict[str, list[Placement | None]]
     )
+    arrived: set[str] = field(default_factory=set[str])  # pictures decoded piece by piece
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
     has_lost: bool = False  # some sample was skipped
@@ -122,12 +122,33 @@ class Assembly:
                 if not self.group.batches.done():
                     self.group.batches.set_exception(error)
 
+    def finish(self) -> None:
+        """Go on when everything is loaded; the group's future is set in the end."""
+        self.guard(self.gather)
+
+    def expect(self, tensor: str) -> None:
+        """Prepare for pictures of a tensor that come, and are decoded, in pieces."""
+        for column in self.how.columns:
+            if column.name == tensor and column.kind == "picture":
+                self.arrived.add(tensor)
+                self._make_room(column)
+
+    def arrive(self, tensor: str, start: int, stop: int) -> None:
+        """Decode the rows of a piece that has come."""
+        for column in self.how.columns:
+            if column.name == tensor and tensor in self.arrived:
+                self._pick(column, start, stop)
+                with self.how.counters.timed("decode_s"):
+                    decoded = sum(self._decode_one(column, row) for row in range(start, stop))
+                self.how.counters.add(pictures=decoded)
+
     def gather(self) -> None:
         """Copy or list what needs no decoding, then decode."""
         with self.how.counters.timed("gather_s"):
             for column in self.how.columns:
                 self._gather_column(column)
-        self._share_out(self._decode_rows if self.samples else None, self._move)
+        to_decode = self.samples.keys() - self.arrived
+        self._share_out(self._decode_rows if to_decode else None, self._move)
 
     def _gather_column(self, column: ColumnPlan) -> None:
         name = column.name
@@ -146,18 +167,27 @@ class Assembly:
                 present = column.type.present_sample
                 self.values[name] = [None if one is None else present(one) for one in samples]
             case "picture":
-                rows = self.group.tensors[name]
-                assert column.type is not None
-                samples = pick_pictures(self._chunks(name), rows, self.group, column.type)
-                self.samples[name] = samples
-                self.placements[name] = [None] * len(samples)
-                self.values[name] = [None] * len(samples)
-                if column.collate is None:
-                    if None in samples:
-                        raise null_in_batch(name)
-                    assert column.dtype is not None
-                    shape = (len(samples), *(length or 0 for length in column.shape))
-                    self.values[name] = self.how.slabs.array(shape, column.dtype)
+                if name not in self.arrived:
+                    self._make_room(column)
+                    self._pick(column, 0, len(self.group.places))
+
+    def _make_room(self, column: ColumnPlan) -> None:
+        name, count = column.name, len(self.group.places)
+        self.samples[name] = [None] * count
+        self.placements[name] = [None] * count
+        self.values[name] = [None] * count
+        if column.collate is None:
+            assert column.dtype is not None
+            shape = (count, *(length or 0 for length in column.shape))
+            self.values[name] = self.how.slabs.array(shape, column.dtype)
+
+    def _pick(self, column: ColumnPlan, start: int, stop: int) -> None:
+        name = column.name
+        assert column.type is not None
+        samples = pick_pictures(self._chunks(name), self.group, start, stop, column.type)
+        if column.collate is None and None in samples:
+            raise null_in_batch(name)
+        self.samples[name][start:stop] = samples
 
     def _virtual(self, column: ColumnPlan) -> Any:
         """Return an array where it is to be one, else a list of values."""
@@ -239,7 +269,7 @@ class Assembly:
         decoded = 0
         with self.how.counters.timed("decode_s"):
             for column in self.how.columns:
-                if column.kind == "picture":
+                if column.kind == "picture" and column.name not in self.arrived:
                     for number in range(start, stop):
                         decoded += self._decode_one(column, number)
         self.how.counters.add(pictures=decoded)

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from tensorlake.loader.virtual import VirtualColumn, VirtualValues
     from tensorlake.types import Column
 
-__all__ = ["Group", "GroupRows", "MakeBatch", "add_own", "plan_groups", "shares_by_segment"]
+__all__ = [
+    "Group",
+    "GroupRows",
+    "MakeBatch",
+    "add_own",
+    "expect_own",
+    "plan_groups",
+    "shares_by_segment",
+]
 
 MakeBatch: TypeAlias = Callable[[], dict[str, Any]]  # called once, by the consumer
 GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
@@ -41,6 +49,10 @@ class GroupRows:
     chunk: Int64Array  # ordinals of the cache
     row_in_chunk: Int64Array
     used: Int64Array  # the different ordinals
+
+    def part(self, rows: slice) -> GroupRows:
+        """Keep some rows; ``used`` stays that of all."""
+        return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,14 +85,29 @@ class Group:
         return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
 
 
-def add_own(group: Group, tensor: str, column: Column) -> None:
-    """Give a group the samples of a tensor, in the order of its rows."""
-    chunks = TensorChunks(tensor)
-    chunks.put(chunks.ordinal(None), loaded_chunk(column, b""))
+def expect_own(group: Group, tensor: str, piece_rows: int) -> list[tuple[int, int]]:
+    """Make room for the samples of a tensor that come in pieces, in the order of the rows.
+
+    Returns:
+        The rows of each piece: start and stop.
+    """
     count = len(group.rows)
-    used = np.zeros(1, dtype=np.int64)
-    group.tensors[tensor] = GroupRows(np.zeros(count, np.int64), np.arange(count), used)
+    starts = range(0, count, piece_rows)
+    chunks = TensorChunks(tensor)
+    for start in starts:
+        chunks.ordinal(start)
+    rows = np.arange(count)
+    group.tensors[tensor] = GroupRows(
+        rows // piece_rows, rows % piece_rows, np.arange(len(starts), dtype=np.int64)
+    )
     group.own[tensor] = chunks
+    return [(start, min(start + piece_rows, count)) for start in starts]
+
+
+def add_own(group: Group, tensor: str, start: int, column: Column) -> None:
+    """Give a group the piece of a tensor's samples that begins at a row."""
+    chunks = group.own[tensor]
+    chunks.put(chunks.ordinal(start), loaded_chunk(column, b""))
 
 
 def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[list[list[Share]]]:

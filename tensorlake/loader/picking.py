@@ -52,11 +52,13 @@ def pick_encoded(chunks: TensorChunks, rows: GroupRows) -> list[bytes | None]:
 
 
 def pick_pictures(
-    chunks: TensorChunks, rows: GroupRows, group: Group, sample_type: SampleType
+    chunks: TensorChunks, group: Group, start: int, stop: int, sample_type: SampleType
 ) -> list[Sample | None]:
-    """List stored pictures, with what errors and random numbers need to know of each."""
+    """List stored pictures of rows of a group, with what errors and random numbers need."""
     picked: list[Sample | None] = []
-    numbers = zip(group.rows.tolist(), group.places.tolist(), strict=True)
+    part = slice(start, stop)
+    rows = group.tensors[chunks.tensor].part(part)
+    numbers = zip(group.rows[part].tolist(), group.places[part].tolist(), strict=True)
     for (chunk, row), (number, place) in zip(_each(chunks, rows), numbers, strict=True):
         column = chunk.column
         assert isinstance(column, EncodedColumn)

@@ -4,7 +4,8 @@
     storage loop      the requests
     worker threads    decode chunks, gather, decode pictures, transform
     reader threads    rows read by themselves: sparse tensors of remote datasets, and the large
-                      samples of a pass's first group, which need not wait for whole chunks
+                      samples of a pass's first group, which need not wait for whole chunks and
+                      are decoded piece by piece as they come
     consumer          takes groups from the queue in plan order and waits for their batches
 
 ``prefetch_nbytes`` bounds all that waits between fetch and user; two groups are always allowed,
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import InvalidStateError as FinishedError
 from contextlib import suppress
@@ -26,12 +27,19 @@ from typing import TYPE_CHECKING
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.loader.fetch import ChunkFetcher
-from tensorlake.loader.group import Group, MakeBatch, add_own, plan_groups, shares_by_segment
+from tensorlake.loader.group import (
+    Group,
+    MakeBatch,
+    add_own,
+    expect_own,
+    plan_groups,
+    shares_by_segment,
+)
 from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
 
 if TYPE_CHECKING:
-    from tensorlake.loader.assemble import Assembler
+    from tensorlake.loader.assemble import Assembler, Assembly
     from tensorlake.loader.chunks import ChunkCache
     from tensorlake.loader.ordered_rows import Plan
     from tensorlake.loader.sharding import Share
@@ -46,6 +54,7 @@ MIN_GROUPS = 2
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
+EARLY_PIECE_ROWS = 8  # of a first group at least, decoded as soon as they are there
 EARLY_NBYTES = 4 << 20  # in flight for later groups while the first one's rows are read
 JOIN_TIMEOUT_S = 30.0
 
@@ -161,7 +170,7 @@ class Pipeline:
 
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
-        is_first = True
+        is_first = not self._is_local
         try:
             for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
                 with setup.counters.timed("plan_s"):
@@ -175,14 +184,14 @@ class Pipeline:
                         virtual=setup.virtual,
                     )
                 for group in groups:
-                    if is_first and not self._is_local:
+                    if is_first:
                         group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
-                    is_first = False
                     missing = self._pin(group)
                     if not self._admit(group):
                         return
                     self._queue.put(group)
-                    self._launch(group, missing, assembler)
+                    self._launch(group, missing, assembler, in_pieces=is_first)
+                    is_first = False
             self._queue.put(None)
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
             self._queue.put(error)
@@ -217,39 +226,85 @@ class Pipeline:
             self._waiting_nbytes += group.nbytes
             return True
 
-    def _launch(self, group: Group, missing: list[tuple[str, int]], assembler: Assembler) -> None:
+    def _launch(
+        self,
+        group: Group,
+        missing: list[tuple[str, int]],
+        assembler: Assembler,
+        *,
+        in_pieces: bool,
+    ) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
-        needs = self._fetcher.load(missing)
+        assembly = assembler.begin(group)
+        alone = (*group.by_row, *self._setup.sparse)
+        pieces_each = max(1, READ_THREADS // max(1, len(alone))) if in_pieces else 1
+        piece_rows = max(EARLY_PIECE_ROWS, -(-len(group.rows) // pieces_each))
+        pieces = [
+            (tensor, start, stop)
+            for tensor in alone
+            for start, stop in expect_own(group, tensor, piece_rows)
+        ]
+        needs = [Future[None]() for _ in pieces]
         # While rows of the first group are on their way, what comes later gets little of the
-        # line, and while they are decoded nothing of the processors.
-        early = Countdown(len(group.by_row), partial(self._rows_arrived, group))
+        # line, and while the last of them are decoded nothing of the processors.
+        early = Countdown(len(pieces), partial(self._rows_arrived, group))
         if group.by_row:
             self._fetcher.hold_back(EARLY_NBYTES)
             group.batches.add_done_callback(lambda _: self._fetcher.go_on())
-        for tensor in (*self._setup.sparse, *group.by_row):
-            needs.append(need := Future[None]())
-            if tensor in group.by_row:
-                need.add_done_callback(lambda _: early())
-            self._readers.submit(partial(self._read_rows, group, tensor, need))
-        start = partial(self.workers.submit, partial(assembler.start, group))
+        if in_pieces:
+            for tensor in dict.fromkeys(tensor for tensor, _, _ in pieces):
+                assembly.expect(tensor)
+        for (tensor, start, stop), need in zip(pieces, needs, strict=True):
+            arrived = partial(self._piece_arrived, assembly, early, tensor, start, stop, need)
+            read = partial(self._read_rows, group, tensor, start, stop, need, arrived)
+            self._readers.submit(read)
+        needs += self._fetcher.load(missing)
+        finish = partial(self.workers.submit, assembly.finish)
         if not needs:
-            start()
+            finish()
             return
-        countdown = Countdown(len(needs), start)
+        countdown = Countdown(len(needs), finish)
         for need in needs:
             need.add_done_callback(partial(_needed, group, countdown))
 
     def _rows_arrived(self, group: Group) -> None:
-        if not group.batches.done():  # done already: it failed, and the pass is ending
+        if group.by_row and not group.batches.done():  # done: it failed, and the pass is ending
             self._fetcher.hold_back(0)
 
-    def _read_rows(self, group: Group, tensor: str, need: Future[None]) -> None:
+    def _read_rows(
+        self,
+        group: Group,
+        tensor: str,
+        start: int,
+        stop: int,
+        need: Future[None],
+        arrived: Callable[[], None],
+    ) -> None:
         try:
-            column = self._setup.reader.read(tensor, group.physical, decode=False)
-            add_own(group, tensor, column)
-            need.set_result(None)
+            column = self._setup.reader.read(tensor, group.physical[start:stop], decode=False)
+            add_own(group, tensor, start, column)
         except Exception as error:  # noqa: BLE001 - raised to the consumer
             need.set_exception(error)
+            return
+        arrived()
+
+    def _piece_arrived(
+        self,
+        assembly: Assembly,
+        early: Countdown,
+        tensor: str,
+        start: int,
+        stop: int,
+        need: Future[None],
+    ) -> None:
+        """Let a worker decode what came; the group goes on when all of it is decoded."""
+
+        def decode() -> None:
+            assembly.guard(partial(assembly.arrive, tensor, start, stop))
+            need.set_result(None)
+
+        early()
+        self.workers.submit(decode)
 
 
 class Countdown:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -222,3 +226,51 @@ def test_a_pass_left_after_its_first_batch_ends_with_nothing_held_back(store):
     rest = sum(len(batch["image"]) for batch in loader)
 
     assert rest == ROWS
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A step that says when the first picture is about to be decoded."""
+
+    is_random: ClassVar[bool] = False
+    resizes: ClassVar[bool] = False
+    event: threading.Event
+
+    def place(self, placement, draws):
+        self.event.set()
+        return placement
+
+    def output_size(self, size):
+        return 64, 64
+
+
+def test_pictures_of_the_first_batch_are_decoded_while_others_are_on_their_way(store):
+    dataset = open_on(store)
+    decoding = threading.Event()
+    waited = []
+
+    class LastRowsLate:
+        def __getattr__(self, name):
+            return getattr(dataset.reader(), name)
+
+        def read(self, tensor, physical, **how):
+            if last in physical:
+                waited.append(decoding.wait(30))
+            return dataset.reader().read(tensor, physical, **how)
+
+    loader = make_loader(
+        SelectedRows(dataset.selection(), LastRowsLate()),
+        framework="numpy",
+        batch_size=32,
+        shuffle=True,
+        columns=["image", "_row"],
+        decode={"image": Announced(decoding)},
+    )
+    (whole,) = dataset.loader(batch_size=ROWS, shuffle=True, columns=["_row"])
+    last = whole["_row"][31]
+
+    batch = next(iter(loader))
+
+    assert waited == [True]
+    assert batch["_row"].tolist() == whole["_row"][:32].tolist()
+    assert np.array_equal(batch["image"][0], dataset["image"][int(batch["_row"][0])])
