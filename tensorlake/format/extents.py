@@ -18,7 +18,6 @@ the extents of a tail. In a tail, columns are JSON arrays, left out where all it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -26,7 +25,8 @@ import numpy.typing as npt
 
 from tensorlake.format.chunk import ChunkBlob, ChunkKind
 from tensorlake.format.damage import damaged
-from tensorlake.format.nodes import pack_table, read_pack_table
+from tensorlake.format.nodes import read_pack_table
+from tensorlake.format.pack_table import PackTable, pack_column
 from tensorlake.format.pages import Page, PageKind, SectionArray, require_columns
 from tensorlake.format.spec import PackId
 from tensorlake.format.statistics import StatisticsTable
@@ -70,7 +70,7 @@ class Extents:
     nbytes: npt.NDArray[np.uint64]
     header_nbytes: npt.NDArray[np.uint32]
     checksum: npt.NDArray[np.uint64]
-    packs: tuple[PackId, ...]
+    packs: Sequence[PackId]
     statistics: Summaries[StatisticsTable]
     units: UnitTable
     stops: npt.NDArray[np.int64] = field(init=False)  # rows up to each one's end
@@ -180,7 +180,7 @@ class Extents:
         if len(tables) <= 1:
             return tables[0] if tables else cls.empty()
         columns = {name: np.concatenate([getattr(t, name) for t in tables]) for name in _DTYPES}
-        packs = tuple(chain.from_iterable(table.packs for table in tables))
+        packs = PackTable.concat([table.packs for table in tables])
         counts = [len(table.packs) for table in tables]
         shift = np.repeat(np.cumsum(counts) - counts, [len(table) for table in tables])
         is_placed = columns["pack"] != NO_PACK
@@ -289,7 +289,7 @@ class Extents:
         """Return the columns of a leaf page."""
         table = _with_used_packs(self)
         columns: dict[str, SectionArray] = {name: getattr(table, name) for name in _DTYPES}
-        columns["packs"] = pack_table(table.packs)
+        columns["packs"] = pack_column(table.packs)
         return columns | table.statistics.to_columns(_STATISTICS) | table.units.to_columns()
 
     @classmethod
@@ -300,7 +300,9 @@ class Extents:
             CorruptionError: It is no page of extents, or contradicts itself.
         """
         require_columns(page, tuple(_DTYPES), where=where)
-        columns = {name: page.columns[name].astype(_DTYPES[name]) for name in _DTYPES}
+        columns = {
+            name: page.columns[name].astype(dtype, copy=False) for name, dtype in _DTYPES.items()
+        }
         return cls._checked(
             columns,
             read_pack_table(page, where=where),
@@ -355,7 +357,7 @@ class Extents:
     def _checked(
         cls,
         columns: dict[str, SectionArray],
-        packs: tuple[PackId, ...],
+        packs: Sequence[PackId],
         statistics: Summaries[StatisticsTable],
         units: UnitTable,
         *,
@@ -374,7 +376,7 @@ class Extents:
         cls,
         columns: dict[str, SectionArray],
         entries: int,
-        packs: tuple[PackId, ...],
+        packs: Sequence[PackId],
         statistics: Summaries[StatisticsTable] | None = None,
         units: UnitTable | None = None,
     ) -> Self:
@@ -400,7 +402,7 @@ def _with_used_packs(extents: E) -> E:
     used = used[used != NO_PACK]
     packs = [extents.packs[number] for number in used.tolist()]
     number = {pack: at for at, pack in enumerate(dict.fromkeys(packs))}
-    if tuple(number) == extents.packs:
+    if extents.packs == tuple(number):
         return extents
     table = np.full(len(extents.packs) + 1, NO_PACK, np.uint32)
     table[used] = [number[pack] for pack in packs]

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.format.damage import damaged
+from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import (
     Page,
     PageKind,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 SETTLED = 2  # merges after which a leaf is left alone (format.md: rewritten at most twice)
 MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
 
-_PACK_NBYTES = 20
 _INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
 _SUMMARY = "summary."
 
@@ -273,7 +273,7 @@ class Inner:
     """A decoded inner page."""
 
     columns: Mapping[str, SectionArray]
-    packs: tuple[PackId, ...]
+    packs: Sequence[PackId]
     summaries: Summaries[Any]
     stops: npt.NDArray[np.int64]  # rows up to the end of each child
 
@@ -320,7 +320,7 @@ def write_inner(children: Sequence[PageRef], sink: PageSink) -> PageRef:
         "offset": np.array([child.offset for child in children], np.uint64),
         "nbytes": np.array([child.nbytes for child in children], np.uint32),
         "checksum": np.array([child.checksum for child in children], np.uint64),
-        "packs": pack_table(packs),
+        "packs": pack_column(packs),
         **summaries.to_columns(_SUMMARY),
     }
     rows = sum(child.rows for child in children)
@@ -353,18 +353,12 @@ def read_inner(data: Buffer, table: type[LeafTable], *, where: str) -> Inner:
     return Inner(page.columns, packs, summaries, stops)
 
 
-def pack_table(packs: Sequence[PackId]) -> SectionArray:
-    """Return the column that names packs: 20 bytes each."""
-    data = b"".join(pack.to_bytes() for pack in packs)
-    return np.frombuffer(data, np.uint8).reshape(-1, _PACK_NBYTES)
-
-
-def read_pack_table(page: Page, *, where: str) -> tuple[PackId, ...]:
-    """Read the column that ``pack_table`` made."""
+def read_pack_table(page: Page, *, where: str) -> PackTable:
+    """Read the column that ``pack_column`` made."""
     column = page.columns.get("packs")
-    if column is None or column.ndim != 2 or column.shape[1] != _PACK_NBYTES:  # noqa: PLR2004 a table
+    if column is None or column.ndim != 2 or column.shape[1] != PACK_NBYTES:  # noqa: PLR2004 a table
         raise damaged(where, "its table of packs is missing or of another form")
-    return tuple(PackId.from_bytes(row.tobytes()) for row in column)
+    return PackTable(column.astype(np.uint8, copy=False))
 
 
 def _parse_child(value: Any, packs: Sequence[PackId]) -> PageRef:

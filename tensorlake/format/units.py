@@ -96,9 +96,9 @@ class UnitTable:
         """Read the columns that ``to_columns`` wrote; no units where they are absent."""
         if "units.count" not in columns:
             return cls.none(entries)
-        counts = columns["units.count"].astype(np.uint32)
-        lengths = columns.get("units.lengths", counts[:0]).astype(np.uint32)
-        checksums = columns.get("units.checksums", counts[:0]).astype(np.uint32)
+        counts = columns["units.count"].astype(np.uint32, copy=False)
+        lengths = columns.get("units.lengths", counts[:0]).astype(np.uint32, copy=False)
+        checksums = columns.get("units.checksums", counts[:0]).astype(np.uint32, copy=False)
         total = int(counts.sum(dtype=np.int64))
         if counts.shape != (entries,) or lengths.shape != (total,) or checksums.shape != (total,):
             raise damaged(where, f"its units are not the {total} that its extents count")

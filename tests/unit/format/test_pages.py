@@ -17,7 +17,7 @@ from tensorlake.format import (
     encode_json_page,
     encode_page,
 )
-from tensorlake.format.nodes import pack_table
+from tensorlake.format.pack_table import pack_column
 from tensorlake.format.pages import checksum32, decode_section, read_table
 
 DTYPES = ["<u1", "<u2", "<u4", "<u8", "<i1", "<i2", "<i4", "<i8", "<f4", "<f8"]
@@ -58,7 +58,7 @@ def media_locations(n=4096):
         "nbytes": nbytes,
         "header_nbytes": (64 + 4 * rows).astype("<u4"),
         "checksum": rng.integers(0, 2**63, n).astype("<u8"),
-        "packs": pack_table(packs),
+        "packs": pack_column(packs),
     }
 
 
