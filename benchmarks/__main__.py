@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import ingest, loading, remote, requests
+from benchmarks import ingest, loading, remote, requests, scale, storage, writers
 from benchmarks.data import REPOSITORY, Workspace, find_images
 from benchmarks.harness import Benchmark, print_measurement, run_rounds
 from benchmarks.report import describe_machine, print_result, write_json, write_page
@@ -19,6 +19,9 @@ ALL: tuple[Benchmark, ...] = (
     *loading.BENCHMARKS,
     *remote.BENCHMARKS,
     *requests.BENCHMARKS,
+    *storage.BENCHMARKS,
+    *writers.BENCHMARKS,
+    *scale.BENCHMARKS,
 )
 MIN_ROUNDS = 3
 

@@ -25,6 +25,7 @@ __all__ = [
     "Benchmark",
     "Contender",
     "Goal",
+    "Limit",
     "Measurement",
     "Stopwatch",
     "run_alone",
@@ -44,6 +45,8 @@ class Measurement:
     """Of the benchmark's unit: images, rows, megabytes."""
     cpu_seconds: float = 0.0
     facts: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+    """Why there is no figure: a peer that does not install."""
 
     @property
     def rate(self) -> float:
@@ -68,6 +71,23 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """What a figure of one contender should be: at most, or at least, so much."""
+
+    contender: str
+    fact: str
+    """Which of its facts; "" is the benchmark's own figure."""
+    at_most: float = float("inf")
+    at_least: float = 0.0
+
+    def holds(self, value: float) -> bool:
+        return self.at_least <= value <= self.at_most
+
+    def __str__(self) -> str:
+        return f"≥ {self.at_least:g}" if self.at_most == float("inf") else f"≤ {self.at_most:g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A question, and those who answer it side by side."""
 
@@ -76,6 +96,7 @@ class Benchmark:
     unit: str
     contenders: tuple[Contender, ...]
     goals: tuple[Goal, ...] = ()
+    limits: tuple[Limit, ...] = ()
     prepare: Callable[[Workspace], None] | None = None
 
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.data import REPOSITORY, Workspace
-from benchmarks.harness import Benchmark, Goal, Measurement
+from benchmarks.harness import Benchmark, Goal, Limit, Measurement
 
 __all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
 
@@ -57,17 +57,43 @@ def ratios(runs: Runs, goal: Goal) -> Spread:
     return Spread.of([one.rate / other.rate for one, other in pairs])
 
 
+def limited(runs: Runs, limit: Limit, unit: str) -> Spread:
+    """Take the figure that a limit is about."""
+    measured = runs[limit.contender]
+    if not limit.fact:
+        return figures(measured, unit)
+    return Spread.of([m.facts[limit.fact] for m in measured])
+
+
+def has_both(runs: Runs, goal: Goal) -> bool:
+    """Whether both sides of a goal were measured: a peer may not install."""
+    return not any(m.note for name in (goal.contender, goal.against) for m in runs[name])
+
+
 def print_result(benchmark: Benchmark, runs: Runs) -> None:
     """Print one benchmark's figures."""
     print(f"\n{benchmark.name}: {benchmark.question}")
     for name, measured in runs.items():
         facts = ", ".join(f"{key} {value}" for key, value in _facts(measured).items())
+        if measured[0].note:
+            print(f"  {name:32} {measured[0].note}")
+            continue
         rate = figures(measured, benchmark.unit)
         print(f"  {name:32} {rate!s:>32} {benchmark.unit:8} {facts}".rstrip())
     for goal in benchmark.goals:
+        if not has_both(runs, goal):
+            continue
         spread = ratios(runs, goal)
         mark = "reached" if spread.median >= goal.at_least else "MISSED"
         print(f"  {goal.contender} ÷ {goal.against}: {spread}, goal ≥ {goal.at_least:.3g}: {mark}")
+    for limit in benchmark.limits:
+        spread = limited(runs, limit, benchmark.unit)
+        mark = "reached" if limit.holds(spread.median) else "MISSED"
+        print(f"  {_named(limit, benchmark.unit)}: {spread}, goal {limit}: {mark}")
+
+
+def _named(limit: Limit, unit: str) -> str:
+    return f"{limit.contender}, {limit.fact or unit}"
 
 
 def _facts(measured: Sequence[Measurement]) -> dict[str, Spread]:
@@ -145,14 +171,25 @@ def _section(benchmark: Benchmark, runs: Runs) -> list[str]:
         "| --- | --- | --- |",
     ]
     for name, measured in runs.items():
+        if measured[0].note:
+            lines.append(f"| {name} | | {measured[0].note} |")
+            continue
         facts = "; ".join(f"{key} {value}" for key, value in _facts(measured).items())
         lines.append(f"| {name} | {figures(measured, benchmark.unit)} | {facts} |")
     if benchmark.goals:
         lines += ["", "| ratio | measured | goal | |", "| --- | --- | --- | --- |"]
     for goal in benchmark.goals:
+        if not has_both(runs, goal):
+            continue
         spread = ratios(runs, goal)
         mark = "reached" if spread.median >= goal.at_least else "**missed**"
         lines.append(
             f"| {goal.contender} ÷ {goal.against} | {spread} | ≥ {goal.at_least:.3g} | {mark} |"
         )
+    if benchmark.limits:
+        lines += ["", "| figure | measured | goal | |", "| --- | --- | --- | --- |"]
+    for limit in benchmark.limits:
+        spread = limited(runs, limit, benchmark.unit)
+        mark = "reached" if limit.holds(spread.median) else "**missed**"
+        lines.append(f"| {_named(limit, benchmark.unit)} | {spread} | {limit} | {mark} |")
     return lines

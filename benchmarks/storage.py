@@ -1,0 +1,241 @@
+"""Opening, committing, taking in rows and reading scattered ones, beside other formats.
+
+All are given the same tokens: rows of 512 uint16, 1 KiB each. Deep Lake, Lance, Zarr and MDS never
+call fsync; so each task of ours that writes is there twice, with what we promise by default and
+without. A version of an append is a commit; Zarr and MDS have none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace
+from benchmarks.harness import (
+    Benchmark,
+    Contender,
+    Goal,
+    Limit,
+    Measurement,
+    folder_nbytes,
+    stopwatch,
+    warm_up,
+)
+from benchmarks.peers import PEERS, peer_contenders, prepare_peers, tokens_file
+from benchmarks.remote import LATENCY_MS
+
+__all__ = ["BENCHMARKS"]
+
+Durability = Literal["fsync", "none"]
+DATASET = "tokens.tl"
+TIMES = 20
+SCATTERED = 1000
+OWN = ("tensorlake", "tensorlake, no fsync")
+
+
+def token_dataset(workspace: Workspace) -> Path:
+    """Return the dataset of tokens, written when it is first needed."""
+    folder = workspace.lake / DATASET
+    if not folder.exists():
+        _write(folder, np.load(tokens_file(workspace)), "none")
+    return folder
+
+
+def _write(folder: Path, values: np.ndarray, durability: Durability) -> None:
+    import tensorlake as tl
+
+    schema = {"tokens": tl.Array("uint16", shape=(TOKENS_PER_ROW,))}
+    with tl.create(str(folder), schema, durability=durability) as ds:
+        ds.extend({"tokens": values})
+        ds.commit("all")
+
+
+def open_dataset(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+
+    warm_up()
+    folder = str(token_dataset(workspace))
+    with stopwatch() as watch:
+        for _ in range(TIMES):
+            with tl.open(folder) as ds:
+                len(ds)
+    return Measurement(watch.seconds / TIMES, 1.0)
+
+
+def _append(workspace: Workspace, durability: Durability) -> Measurement:
+    import tensorlake as tl
+
+    warm_up()
+    values = np.load(tokens_file(workspace), mmap_mode="r")
+    folder = workspace.scratch("append.tl")
+    _write(folder, np.array(values[:10_000]), durability)
+    row = {"tokens": np.array(values[0])}
+    with tl.open(str(folder), durability=durability) as ds:
+        ds.append(row)
+        ds.commit("the first")
+        with stopwatch() as watch:
+            for number in range(TIMES):
+                ds.append(row)
+                ds.commit(f"row {number}")
+    return Measurement(watch.seconds / TIMES, 1.0, watch.cpu_seconds / TIMES)
+
+
+def append_with_fsync(workspace: Workspace) -> Measurement:
+    return _append(workspace, "fsync")
+
+
+def append_without_fsync(workspace: Workspace) -> Measurement:
+    return _append(workspace, "none")
+
+
+def two_files_with_fsync(workspace: Workspace) -> Measurement:
+    """What a commit cannot do without: two new files, each durable and in a durable folder."""
+    folder = workspace.scratch("files")
+    folder.mkdir()
+    with stopwatch() as watch:
+        for number in range(2 * TIMES):
+            with (folder / f"{number}").open("wb") as file:
+                file.write(bytes(4096))
+                file.flush()
+                os.fsync(file.fileno())
+            descriptor = os.open(folder, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+    return Measurement(watch.seconds / TIMES, 1.0)
+
+
+def _ingest(workspace: Workspace, durability: Durability) -> Measurement:
+    warm_up()
+    values = np.load(tokens_file(workspace))
+    folder = workspace.scratch("ingest.tl")
+    with stopwatch() as watch:
+        _write(folder, values, durability)
+    facts = {"stored MB": folder_nbytes(folder) / 1e6}
+    return Measurement(watch.seconds, values.nbytes / 1e6, watch.cpu_seconds, facts)
+
+
+def ingest_with_fsync(workspace: Workspace) -> Measurement:
+    return _ingest(workspace, "fsync")
+
+
+def ingest_without_fsync(workspace: Workspace) -> Measurement:
+    return _ingest(workspace, "none")
+
+
+def plain_file(workspace: Workspace) -> Measurement:
+    values = np.load(tokens_file(workspace))
+    target = workspace.scratch("tokens.npy")
+    with stopwatch() as watch, target.open("wb") as file:
+        np.save(file, values)
+        file.flush()
+        os.fsync(file.fileno())
+    target.unlink()
+    return Measurement(watch.seconds, values.nbytes / 1e6, watch.cpu_seconds)
+
+
+def _scattered(count: int) -> np.ndarray:
+    return np.random.default_rng(0).choice(count, SCATTERED, replace=False)
+
+
+def rows_from_folder(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+
+    warm_up()
+    with tl.open(str(token_dataset(workspace)), read_only=True) as ds:
+        rows = _scattered(len(ds))
+        with stopwatch() as watch:
+            found = ds["tokens"][rows]
+    assert found.shape == (SCATTERED, TOKENS_PER_ROW)
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds)
+
+
+def rows_from_s3(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+    from tensorlake.testing import Conditions, latency_server
+
+    warm_up()
+    with latency_server(workspace.folder) as server:
+        url, options = server.s3_url(f"{LAKE}/{DATASET}"), server.storage_options
+        with tl.open(url, read_only=True, storage_options=options) as ds:
+            server.set_conditions(Conditions(latency_ms=LATENCY_MS))
+            server.reset()
+            rows = _scattered(len(ds))
+            with stopwatch() as watch:
+                found = ds["tokens"][rows]
+            seen = server.counters()
+            server.set_conditions(Conditions())
+    assert found.shape == (SCATTERED, TOKENS_PER_ROW)
+    facts = {
+        "requests": float(seen.requests),
+        "MB": seen.bytes_sent / 1e6,
+        "in flight": float(seen.max_in_flight),
+    }
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
+
+
+def _prepare(workspace: Workspace) -> None:
+    prepare_peers(workspace)
+    token_dataset(workspace)
+
+
+def _beside(task: str, own: str) -> tuple[Goal, ...]:
+    return tuple(Goal(own, peer.name, at_least=1.0) for peer in PEERS if task in peer.tasks)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="open-local",
+        question="opening a dataset in a folder, when it was open before",
+        unit="ms",
+        contenders=(Contender(OWN[0], open_dataset), *peer_contenders("open")),
+        prepare=_prepare,
+    ),
+    Benchmark(
+        name="commit-local",
+        question="appending a row of 1 KiB and making it a version, in a folder",
+        unit="ms",
+        contenders=(
+            Contender("two files, fsync", two_files_with_fsync),
+            Contender(OWN[0], append_with_fsync),
+            Contender(OWN[1], append_without_fsync),
+            *peer_contenders("append"),
+        ),
+        goals=_beside("append", OWN[1]),
+        limits=(Limit(OWN[0], "", at_most=3.0), Limit(OWN[1], "", at_most=1.5)),
+        prepare=_prepare,
+    ),
+    Benchmark(
+        name="ingest-tokens",
+        question="rows of 1 KiB from memory into a folder",
+        unit="MB/s",
+        contenders=(
+            Contender("one .npy file, fsync", plain_file),
+            Contender(OWN[0], ingest_with_fsync),
+            Contender(OWN[1], ingest_without_fsync),
+            *peer_contenders("ingest"),
+        ),
+        goals=_beside("ingest", OWN[1]),
+        limits=(Limit(OWN[1], "", at_least=1000),),
+        prepare=_prepare,
+    ),
+    Benchmark(
+        name="scattered-rows-local",
+        question="1000 scattered rows of 1 KiB from a folder",
+        unit="ms",
+        contenders=(Contender(OWN[0], rows_from_folder), *peer_contenders("rows")),
+        goals=_beside("rows", OWN[0]),
+        limits=(Limit(OWN[0], "", at_most=7.0),),
+        prepare=_prepare,
+    ),
+    Benchmark(
+        name="scattered-rows-remote",
+        question=f"1000 scattered rows of 1 KiB, a request takes {LATENCY_MS:g} ms longer",
+        unit="ms",
+        contenders=(Contender(OWN[0], rows_from_s3),),
+        limits=(Limit(OWN[0], "", at_most=200), Limit(OWN[0], "MB", at_most=12)),
+        prepare=_prepare,
+    ),
+)
