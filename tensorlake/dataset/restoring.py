@@ -88,7 +88,14 @@ def revert(session: Session, version: str) -> None:
         pages = session.packs.pages
         cells = Cells(session)
         base = Side(commit, pages)
-        plan = plan_merge([base], Side(ours, pages), Side(before, pages), MergeRequest(), cells)
+        plan = plan_merge(
+            [base],
+            Side(ours, pages),
+            Side(before, pages),
+            MergeRequest(),
+            cells=cells,
+            was_reordered=lambda _base, _side: False,  # rows that come back come last in any case
+        )
         if plan.conflicts or plan.merged.clashes:
             raise merge_conflict_error(
                 plan, session.log, "error", what=f"reverting {commit.name} on {ours.name}"

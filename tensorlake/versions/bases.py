@@ -31,7 +31,14 @@ from tensorlake.versions.references import packs_of
 from tensorlake.versions.refs import commit_under
 from tensorlake.versions.state import State, state_of
 
-__all__ = ["Version", "contains", "merge_bases", "vector_of", "version_at"]
+__all__ = [
+    "Version",
+    "contains",
+    "merge_bases",
+    "vector_of",
+    "version_at",
+    "was_reordered",
+]
 
 PACKS_ASKED_AT_ONCE = 64
 
@@ -140,3 +147,23 @@ async def _is_whole(store: Store, version: Version, packs: PackReader) -> bool:
     heads = [partial(store.head, pack.path) for pack in needed]
     found = await runtime.gather_bounded(heads, limit=PACKS_ASKED_AT_ONCE)
     return all(meta is not None for meta in found)
+
+
+async def was_reordered(store: Store, base: Version, side: Version) -> bool:
+    """Whether a commit on the way from a base to a version put rows into another order.
+
+    Merges give rows another order on either side without anybody having asked for it; so only
+    commits that stand on one version, as restoring and ``optimize`` publish them, count.
+    """
+    at: tuple[str, int] | None = (side.branch, side.entry.seq)
+    while at is not None:
+        branch, seq = at
+        log, at = BranchLog(store, branch), None
+        for number in range(seq, base.entry.seq if branch == base.branch else 0, -1):
+            entry = await log.existing(number)
+            if entry.changes.rewrite and len(entry.parents) == 1:
+                return True
+            first = entry.parents[0] if len(entry.parents) == 1 else None
+            if first is not None and branch not in (first.branch, base.branch):
+                at = (first.branch, first.seq)  # where the branch was started
+    return False

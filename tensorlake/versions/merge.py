@@ -39,7 +39,7 @@ from tensorlake.format import (
 from tensorlake.storage import runtime
 from tensorlake.types import take
 from tensorlake.versions.axes import windows
-from tensorlake.versions.bases import Version, contains, merge_bases, version_at
+from tensorlake.versions.bases import Version, contains, merge_bases, version_at, was_reordered
 from tensorlake.versions.commit import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
@@ -155,7 +155,14 @@ class _Merging:
         pages = self.packs.pages
         sides = {version.name: Side(version, pages) for version in (*found, ours, theirs)}
         bases = [sides[base.name] for base in found]
-        plan = plan_merge(bases, sides[ours.name], sides[theirs.name], self.request, self.cells)
+        plan = plan_merge(
+            bases,
+            sides[ours.name],
+            sides[theirs.name],
+            self.request,
+            cells=self.cells,
+            was_reordered=lambda base, side: runtime.run(was_reordered(store, base, side)),
+        )
         outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan)
         if refuse:
             self._refuse_conflicts(plan)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tensorlake.format import ChangedRows, Changes, RowIdRuns, unite_rows
 from tensorlake.types import Column
-from tensorlake.versions.axes import Matched, match, shared_rows, subtract
+from tensorlake.versions.axes import Matched, SharedRows, match, shared_rows, subtract
 from tensorlake.versions.bases import Version
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.merge_names import codes_in
@@ -145,11 +145,21 @@ class MergePlan:
         return any(not clash.can_be_preferred for clash in self.merged.clashes)
 
 
+Reordered = Callable[[Version, Version], bool]
+"""Whether somebody put rows into another order between a base and a side."""
+
+
 def plan_merge(
-    bases: Sequence[Side], ours: Side, theirs: Side, request: MergeRequest, cells: CellReader
+    bases: Sequence[Side],
+    ours: Side,
+    theirs: Side,
+    request: MergeRequest,
+    *,
+    cells: CellReader,
+    was_reordered: Reordered,
 ) -> MergePlan:
     """Decide what a merge does. Conflicts are in the plan, whoever decided them."""
-    return _Planner(bases, ours, theirs, request, cells).plan()
+    return _Planner(bases, ours, theirs, request, cells, was_reordered).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,7 @@ class _Planner:
     theirs: Side
     request: MergeRequest
     cells: CellReader
+    was_reordered: Reordered
 
     def plan(self) -> MergePlan:
         """Compare, find conflicts, decide."""
@@ -329,10 +340,15 @@ class _Planner:
     def _reordered(self, one: Comparison) -> tuple[bool, bool]:
         if one.base is self.ours:
             return False, False
-        shown = one.base.shown
         return (
-            not shown.keeps_order(one.to_ours, self.ours.shown),
-            not shown.keeps_order(one.to_theirs, self.theirs.shown),
+            self._differs_in_order(one, one.to_ours, self.ours),
+            self._differs_in_order(one, one.to_theirs, self.theirs),
+        )
+
+    def _differs_in_order(self, one: Comparison, shared: SharedRows, side: Side) -> bool:
+        # Merges in both directions give each side an order of its own: nobody asked for that one.
+        return not one.base.shown.keeps_order(shared, side.shown) and self.was_reordered(
+            one.base.version, side.version
         )
 
     def _decided(

@@ -405,3 +405,64 @@ def test_a_handle_behind_its_branch_merges_into_the_newest(main, fix):
 
     assert main.version == "main@3"
     assert main["x"][:].tolist() == [100, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_another_order_that_somebody_asked_for_is_taken(main, fix):
+    fix.optimize(order_by="x DESC")
+    fix["t"][0] = "last"
+    fix.commit("fix")
+    main.append({"x": 99, "label": "dog", "t": "ours"})
+    main["t"][1] = "one"
+    main.commit("main")
+
+    report = main.merge("fix")
+
+    assert main["x"][:].tolist() == [7, 6, 5, 4, 3, 2, 1, 0, 99]
+    assert main["t"][:] == ["last", "t6", "t5", "t4", "t3", "t2", "one", "t0", "ours"]
+    assert report.changes.rewrite
+
+
+def test_two_orders_conflict_and_a_side_is_preferred(main, fix):
+    fix.optimize(order_by="x DESC")
+    main.optimize(order_by="label, x")
+
+    with pytest.raises(ConflictError, match="both put the rows into another order"):
+        main.merge("fix")
+    main.merge("fix", on_conflict="theirs")
+
+    assert main["x"][:].tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_optimizing_one_side_moves_chunks_and_disputes_nothing(main, fix):
+    for number in range(4):
+        fix.append({"x": 100 + number, "label": "cat", "t": "fix"})
+        fix.commit("row")
+    fix.optimize()
+    main["x"][:] = np.arange(8) * 10
+    main.commit("main")
+
+    report = main.merge("fix")
+
+    assert main["x"][:].tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 100, 101, 102, 103]
+    assert report.updated == {}
+
+
+def test_merging_both_ways_through_a_third_branch_disputes_no_order(main, fix):
+    """Found by the model: each side has an order of its own, which nobody asked for."""
+    third = main.branch("third")
+    for handle, x in ((fix, 100), (third, 200), (main, 300)):
+        handle.append({"x": x, "label": "cat", "t": "new"})
+        handle.commit("row")
+    third.merge("fix")
+    fix.merge("third")
+    fix.append({"x": 101, "label": "cat", "t": "new"})
+    fix.commit("row")
+    main.merge("third@2")
+    third.merge("main")
+    main.merge("fix")
+
+    main.merge("third")
+    fix.merge("main")
+
+    assert sorted(main["x"][:].tolist()) == [*range(8), 100, 101, 200, 300]
+    assert sorted(fix["x"][:].tolist()) == [*range(8), 100, 101, 200, 300]
