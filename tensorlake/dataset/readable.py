@@ -119,14 +119,9 @@ class Readable(ABC):
 
     def __getitems__(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         """Read many rows at once, as torch's map-style fetcher asks."""
-        here = self.frozen()
-        selection, reader, types = here.selection(), here.reader(), here.schema
-        physical = selection.physical(np.asarray(positions, dtype=np.int64))
-        columns = {name: reader.read(name, physical) for name in selection.columns}
-        return [
-            {name: types[name].present_one(column, at) for name, column in columns.items()}
-            for at in range(len(physical))
-        ]
+        from tensorlake.dataset.streaming import rows_at
+
+        return rows_at(self.frozen(), positions)
 
     def positions_named(self, rows: Any) -> Int64Array:
         """Positions in this that a slice, list, mask, Predicate or View names, in order."""

@@ -7,8 +7,8 @@ dataset or view with it and is made again there, of the same rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,13 @@ from tensorlake.dataset.computed import Computed
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import Framework, Loader, SelectedRows, VirtualValues, make_loader
 from tensorlake.reading import Reader, Selection
-from tensorlake.types import RaggedColumn, UniformColumn
+from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
+    from tensorlake.dataset.view import View
 
-__all__ = ["stream"]
+__all__ = ["rows_at", "stream"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -53,6 +54,27 @@ def stream(
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
 
+def rows_at(view: View, positions: Sequence[int]) -> list[dict[str, Any]]:
+    """Read many rows at once, as torch's map-style fetcher asks; the arrays are the caller's."""
+    selection, reader, types = view.selection(), view.reader(), view.schema
+    places = np.asarray(positions, dtype=np.int64)
+    physical = selection.physical(places)
+    columns = {name: _owned(reader.read(name, physical)) for name in selection.columns}
+    computed = {name: column.take(places) for name, column in view.computed.items()}
+    return [
+        {name: types[name].present_one(column, at) for name, column in columns.items()}
+        | {name: column.present_one(at) for name, column in computed.items()}
+        for at in range(len(physical))
+    ]
+
+
+def _owned(column: Column) -> Column:
+    """Copy what is mapped from a file and may not be written to: torch's collate refuses it."""
+    if isinstance(column, EncodedColumn) or column.values.flags.writeable:
+        return column
+    return replace(column, values=column.values.copy())
+
+
 def made_again(
     readable: Readable, framework: Framework, arguments: dict[str, Any], **replaced: Any
 ) -> Loader:
@@ -69,23 +91,13 @@ class ComputedColumn:
     @property
     def dtype(self) -> np.dtype | None:
         """Of its numbers; None for texts and objects."""
-        import tensorlake_query as tql
-
-        batch = self.computed.batch
-        return None if isinstance(batch, tql.ObjectBatch) else batch.values.dtype
+        dtype = self.computed.type.dtype
+        return None if dtype is None else np.dtype(dtype)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Of one value; None where lengths differ."""
-        import tensorlake_query as tql
-
-        match self.computed.batch:
-            case tql.UniformBatch(values=values):
-                return tuple(values.shape[1:])
-            case tql.RaggedBatch(shapes=shapes):
-                return (None, *self.computed.type.shape[1:]) if shapes.shape[1] else ()
-            case tql.ObjectBatch():
-                return ()
+        return () if self.computed.type.dtype is None else self.computed.type.shape
 
     def take(self, positions: Int64Array) -> VirtualValues:
         """Return the values at some positions."""

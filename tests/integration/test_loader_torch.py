@@ -99,6 +99,38 @@ def test_dataloader_workers_divide_the_batches_among_them(pets, workers):
     assert seen == expected  # worker i makes batches i, i + k, …, and they are asked in turn
 
 
+def test_dataloader_workers_that_are_spawned_make_the_loader_again(pets):
+    again = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    expected = [
+        batch["_row"].tolist()
+        for batch in pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    ]
+
+    stock = torch.utils.data.DataLoader(
+        again, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+    )
+
+    assert [batch["_row"].tolist() for batch in stock] == expected
+
+
+def test_map_style_reads_many_rows_at_once(pets):
+    stock = torch.utils.data.DataLoader(pets[["tokens", "label"]], batch_size=16)
+
+    batches = list(stock)
+
+    assert [len(batch["label"]) for batch in batches] == [16, 16, 16, 12]
+    assert batches[1]["tokens"][:, 0].tolist() == list(range(16, 32))
+
+
+def test_map_style_rows_have_computed_columns_and_memory_of_their_own(pets):
+    rows = pets.query("SELECT tokens, tokens[0] + 1 AS more").__getitems__([3, 1])
+
+    rows[0]["tokens"][:] = 0
+
+    assert [row["more"] for row in rows] == [4, 2]
+    assert pets["tokens"][3][0] == 3
+
+
 def test_resize_agrees_with_torchvisions_definition(pets):
     loader = pets.torch(batch_size=4, decode=RESIZE, columns=["image"])
     pixels = torch.from_numpy(np.ascontiguousarray(pets["image"][1])).permute(2, 0, 1)[None]
