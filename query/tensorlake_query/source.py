@@ -72,7 +72,9 @@ class ColumnStatistics:
     """Zone maps: zone z holds rows `starts[z]` … `starts[z + 1]` − 1 and bounds their values.
 
     Bounds are conservative: no row lies outside them, NaN aside. A zone that is not `known` is
-    never skipped by them. For array columns the bounds are over elements.
+    never skipped by them. For array columns the bounds are over elements. A zone has at most
+    `null_count` NULLs; those that have no value at all, only NULLs and empty arrays, are `empty`
+    (None: of no zone is that known).
     """
 
     starts: IntArray
@@ -80,6 +82,7 @@ class ColumnStatistics:
     maximum: AnyArray
     null_count: IntArray
     known: BoolArray
+    empty: BoolArray | None = None
 
 
 @runtime_checkable

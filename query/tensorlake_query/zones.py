@@ -102,10 +102,13 @@ def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
     statistics = source.statistics(operand.name)
     if statistics is None:
         return None
-    lengths = np.diff(statistics.starts)
-    is_null = expr.role == "is null"
-    keep = statistics.null_count > 0 if is_null else statistics.null_count < lengths
-    return _kept(statistics, keep)
+    if expr.role == "is null":
+        return _kept(statistics, statistics.null_count > 0)
+    # The count is an upper bound: a zone of so many rows may still hold a value. And an array
+    # without elements is a value.
+    if statistics.empty is None or operand.type.shape:
+        return None
+    return _kept(statistics, ~statistics.empty)
 
 
 def _logic(expr: Apply, source: ColumnSource) -> IntArray | None:
@@ -171,9 +174,8 @@ def _zone_ranges(
     keep = ~known
     bounds = statistics.minimum[known], statistics.maximum[known]
     keep[known] = could(bounds)
-    keep &= statistics.null_count < np.diff(
-        statistics.starts
-    )  # a comparison with NULL is never true
+    if statistics.empty is not None:
+        keep &= ~statistics.empty  # a comparison with NULL is never true
     return _kept(statistics, keep)
 
 

@@ -82,6 +82,7 @@ class SelectionSource:
             maximum=zones.maximum,
             null_count=zones.null_count,
             known=zones.known,
+            empty=zones.empty,
         )
 
 

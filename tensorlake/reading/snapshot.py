@@ -38,6 +38,7 @@ class Zones:
         maximum: Largest value of each zone, or more.
         null_count: NULLs in each zone, at most.
         known: Whether a zone's bounds are known.
+        empty: Whether a zone has no value: only NULLs, and samples without elements.
     """
 
     starts: Int64Array
@@ -45,6 +46,7 @@ class Zones:
     maximum: npt.NDArray[Any]
     null_count: Int64Array
     known: npt.NDArray[np.bool_]
+    empty: npt.NDArray[np.bool_]
 
 
 class Snapshot:
@@ -193,9 +195,11 @@ def zones_of(extents: Extents, physical: Int64Array) -> Zones | None:
         maximum=np.zeros(count, dtype=table.maximum.dtype),
         null_count=np.zeros(count, dtype=np.int64),
         known=np.zeros(count, dtype=np.bool_),
+        empty=np.zeros(count, dtype=np.bool_),
     )
     zones.minimum[has_row] = table.minimum
     zones.maximum[has_row] = table.maximum
     zones.null_count[has_row] = table.null_count
     zones.known[has_row] = table.has_minimum & table.has_maximum
+    zones.empty[has_row] = table.is_empty & (table.nan_count == 0)  # NaN differs from all values
     return zones

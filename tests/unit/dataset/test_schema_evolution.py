@@ -249,6 +249,19 @@ def test_the_summary_tells_the_shapes_of_old_and_new_chunks():
     assert tensor.shape == "3–7"
 
 
+def test_a_row_is_found_beside_nulls_that_were_deleted():
+    """A chunk's count of NULLs is an upper bound for the rows that are still shown."""
+    ds = new({"x": tl.Scalar("int8", nullable=True)}, x=[None, None, 5, None])
+    ds.delete([0, 3])
+    ds.commit()
+
+    again = tl.open(ds.url)
+
+    assert again.query("WHERE x = 5").rows.tolist() == [1]
+    assert again.query("WHERE x IS NOT NULL").rows.tolist() == [1]
+    assert again.query("WHERE x IS NULL").rows.tolist() == [0]
+
+
 # fills, NULL, metadata
 
 

@@ -59,11 +59,12 @@ class ArraySource:
         if self.zone_rows is None or kind.kind in {"json", "bytes", "media"}:
             return None
         starts = [*range(0, self.num_rows, self.zone_rows), self.num_rows]
-        low, high, nulls, known = [], [], [], []
+        low, high, nulls, known, empty = [], [], [], [], []
         for start, stop in pairwise(starts):
             zone = [each for each in data[start:stop] if each is not None]
             nulls.append(stop - start - len(zone))
             flat = [item for each in zone for item in np.asarray(each).reshape(-1).tolist()]
+            empty.append(not flat)
             flat = [item for item in flat if item == item]  # noqa: PLR0124 NaN is outside every order
             known.append(bool(flat))
             filler = "" if kind.kind == "text" else 0
@@ -76,6 +77,7 @@ class ArraySource:
             np.array(high, dtype),
             np.array(nulls, np.int64),
             np.array(known, np.bool_),
+            np.array(empty, np.bool_),
         )
 
 
