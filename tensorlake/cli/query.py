@@ -49,6 +49,10 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how it is evaluated instead of rows.")
     ] = False,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also save the rows as a view that others can open."),
+    ] = None,
     output_format: Annotated[
         Format, typer.Option("--format", help="How rows are written.")
     ] = Format.TABLE,
@@ -63,11 +67,19 @@ def query(
     """Run a TQL query and show the rows that it selects."""
     text = _query_text(tql, file)
     chosen = Format.JSON if as_json else output_format
-    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with open_dataset(
+        url,
+        at=at,
+        storage_option=storage_option,
+        endpoint_url=endpoint_url,
+        read_only=save is None,
+    ) as ds:
         view = ds.query(text, **parse_parameters(param))
         if explain:
             print(view.explain())
             return
+        if save is not None:
+            view.save(save)
         if count:
             print_json({"count": len(view)}) if as_json else print(len(view))
             return

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 
+import tensorlake as tl
+
 
 def test_query_prints_the_rows_it_selects(run, pets):
     shown = run("query", pets, "SELECT label, score WHERE score > 0.3")
@@ -25,6 +27,16 @@ def test_query_takes_parameters_as_json_or_text(run, pets):
 
     assert by_text.out == "2\n"
     assert by_number.out == "1\n"
+
+
+def test_query_saves_its_rows_as_a_view(run, pets):
+    saved = run("query", pets, "WHERE label = 'dog'", "--save", "dogs", "--count")
+
+    assert saved.out == "2\n"
+    assert tl.open(pets).views["dogs"].rows.tolist() == [1, 2]
+    taken = run("query", pets, "WHERE label = 'cat'", "--save", "dogs")
+    assert taken.code == 1
+    assert "other rows or columns" in taken.err
 
 
 def test_query_reads_an_older_version(run, pets):
