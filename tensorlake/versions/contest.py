@@ -214,7 +214,9 @@ def contest_of(meeting: Meeting) -> Contest:
     deleted = rows_in(clip(staged.deleted, staged.limit))
     vanished, touched = _nothing(), _nothing()
     if is_about["delete"]:
-        updated = union(clip(rows, staged.limit) for rows in staged.updated.values())
+        # What was written to a tensor that they have not is no change of their row.
+        written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
+        updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
         vanished = rows[~meeting.is_shown(meeting.targets(rows))]
         touched = _touched(meeting, deleted)

@@ -89,7 +89,7 @@ async def net_of(staged: Staged, pages: PageReader, stage: PackStage) -> NetChan
         appended_rows=working.physical - limit,
         appended_gone=gone[gone >= limit] - limit,
         gone=gone[gone < limit],
-        returned=rows_in(staged.returned),
+        returned=np.setdiff1d(rows_in(staged.returned), gone, assume_unique=True),
         is_rebased=staged.is_rebased,
     )
 

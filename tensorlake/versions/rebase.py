@@ -79,7 +79,7 @@ class _Plan:
 
 def _plan(meeting: Meeting, contest: Contest) -> _Plan:
     staged, policy = meeting.staged, meeting.place.on_conflict
-    back = rows_in(staged.returned)
+    back = np.setdiff1d(rows_in(staged.returned), rows_in(staged.deleted), assume_unique=True)
     if policy == "ours":
         back = np.union1d(back, contest.vanished)
     targets = meeting.targets(back)
