@@ -26,7 +26,7 @@ from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import NO_DEFAULT, SampleType
-from tensorlake.versions import CommitRequest, OnConflict
+from tensorlake.versions import CommitRequest, OnConflict, stored_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -89,7 +89,8 @@ class Dataset(Readable, Versioned, Maintained):
     def nbytes(self) -> int:
         """Bytes of the chunks that this version shows."""
         snapshot = self.session.committed
-        return sum(int(snapshot.extents(spec.id).nbytes.sum()) for spec in snapshot.schema.tensors)
+        tables = (snapshot.extents(spec.id) for spec in snapshot.schema.tensors)
+        return sum(int(stored_chunks(extents).nbytes.sum()) for extents in tables)
 
     # Staging rows
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.words import human_nbytes, human_time, plural
-from tensorlake.format import Extents, StatisticsTable, TensorSpec
+from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
 from tensorlake.reading import Snapshot
 from tensorlake.types import ClassLabel
-from tensorlake.versions import time_of
+from tensorlake.versions import small_chunks, stored_chunks, time_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -127,6 +127,8 @@ class Summary:
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     tensors: tuple[TensorSummary, ...]
+    advice: str = ""
+    """What ``optimize`` would help with, if it would."""
 
     def __repr__(self) -> str:
         when = human_time(self.time, now=dt.datetime.now(dt.UTC))
@@ -159,6 +161,7 @@ class Summary:
                 ),
                 "",
                 *_table(rows),
+                *([self.advice] if self.advice else []),
                 'next: ds.query("WHERE …") · ds.torch(batch_size=64) · ds.show()',
             ]
         )
@@ -200,13 +203,34 @@ def summarize(dataset: Dataset, *, full: bool) -> Summary:
         branches=tuple(dataset.branches),
         tags=tuple(dataset.tags),
         tensors=tensors,
+        advice=_advice(snapshot, head),
     )
+
+
+def _advice(snapshot: Snapshot, head: Entry) -> str:
+    """Say what ``optimize`` would do, where there is enough of it."""
+    state = snapshot.state
+    small = sum(small_chunks(spec, snapshot.extents(spec.id)) for spec in state.schema.tensors)
+    done = head.statistics.get("optimized", {"physical": 0, "rows": 0})
+    dead = state.physical - state.num_rows - (done["physical"] - done["rows"])
+    gains: list[str] = []
+    if small >= SMALL_PER_TENSOR * len(state.schema.tensors):
+        gains.append(f"merge {plural(small, 'small chunk')}")
+    if dead * DEAD_SHARE >= state.physical > 0:
+        gains.append(f"drop {plural(dead, 'deleted row')}")
+    return f"ds.optimize() would {' and '.join(gains)}" if gains else ""
+
+
+SMALL_PER_TENSOR = 8
+DEAD_SHARE = 16
+"""When it is worth saying: so many small chunks a tensor, or one in so many rows deleted."""
 
 
 def _summary_of(
     dataset: Dataset, snapshot: Snapshot, spec: TensorSpec, *, full: bool
 ) -> TensorSummary:
     extents = snapshot.extents(spec.id)
+    extents = extents.take(np.flatnonzero(extents.kind != ChunkKind.HOLE))
     is_label = isinstance(spec.type, ClassLabel)
     known = extents.statistics
     whole = known.table if known.table is not None and bool(known.known.all()) else None
@@ -218,7 +242,7 @@ def _summary_of(
         name=spec.name,
         type=spec.type.describe(),
         shape=_shape_range(spec, extents),
-        stored_nbytes=int(extents.nbytes.sum()),
+        stored_nbytes=int(stored_chunks(extents).nbytes.sum()),
         codec=_codec(spec),
         nulls=0 if known.table is None else int(known.table.null_count.sum()),
         values=values,

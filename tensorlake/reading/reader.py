@@ -8,6 +8,7 @@ arrival; a mapped chunk once a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -86,7 +87,10 @@ class Reader:
     def decode_chunk(self, tensor: str, key: ChunkKey, blob: Buffer) -> Column:
         """Turn a chunk's verified bytes into a column of stored samples, of the tensor's type."""
         spec = self.snapshot.spec(tensor)
-        return spec.adapt(_decoded(spec, key, blob), key.read_as, where=str(key))
+        column = spec.adapt(_decoded(spec, key, blob), key.read_as, where=str(key))
+        if column.valid is None or spec.type.nullable:
+            return column
+        return replace(column, valid=None)  # only dead rows are NULL: optimize() emptied them
 
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The stored samples of rows that have the tensor's fill."""

@@ -12,6 +12,7 @@ from tensorlake.versions.commit import (
     move_transaction,
     publish_transaction,
 )
+from tensorlake.versions.compaction import small_chunks, stored_chunks
 from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.copy import Copied, copy_dataset
 from tensorlake.versions.creation import create_dataset, read_descriptor
@@ -134,7 +135,9 @@ __all__ = [
     "restore_version",
     "rows_in",
     "save_view",
+    "small_chunks",
     "state_of",
+    "stored_chunks",
     "table_of",
     "time_of",
     "version_at",

@@ -44,7 +44,7 @@ from tensorlake.versions.packs import PackReader
 from tensorlake.versions.state import ExtentRoot
 from tensorlake.versions.visible import BoolArray, visible_rows
 
-__all__ = ["Piece", "is_partial", "iter_pieces", "moves"]
+__all__ = ["Piece", "is_partial", "iter_pieces", "moves", "small_chunks", "stored_chunks"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -139,6 +139,26 @@ async def is_partial(piece: Piece, packs: PackReader) -> bool:
     """Ask a chunk's header whether the chunk has rows that the piece does not stand for."""
     header = await _header(piece, packs)
     return header.rows != sum(stop - start for start, stop in piece.windows)
+
+
+def stored_chunks(extents: Extents) -> Extents:
+    """Keep one extent of each chunk: what is stored, however many windows an update cut it into."""
+    placed = np.flatnonzero(extents.pack != NO_PACK)
+    place = np.stack((extents.pack[placed].astype(np.uint64), extents.offset[placed]), axis=1)
+    _, first = np.unique(place, axis=0, return_index=True)
+    return extents.take(placed[np.sort(first)])
+
+
+def small_chunks(spec: TensorSpec, extents: Extents) -> int:
+    """Count the chunks that are surely small, by the index alone: what merging is for."""
+    chunks = stored_chunks(extents)
+    layout = spec.layout
+    decoded = (chunks.nbytes - chunks.header_nbytes).astype(np.int64)
+    if layout.kind is ChunkKind.UNIFORM:
+        decoded = chunks.rows.astype(np.int64) * layout.row_nbytes
+    elif not layout.is_raw:
+        decoded = decoded * SURELY_SMALL
+    return int(np.count_nonzero(2 * decoded < spec.chunk_nbytes))
 
 
 async def iter_pieces(
