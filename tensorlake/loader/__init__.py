@@ -20,6 +20,7 @@ from tensorlake.loader.plan import (
     build_access_plan,
     choose_order,
 )
+from tensorlake.loader.progress import Progress
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning
 from tensorlake.loader.state import LoaderState, NewerVersionWarning
 from tensorlake.loader.stats import LoaderStats
@@ -41,6 +42,7 @@ __all__ = [
     "Order",
     "OrderedRows",
     "PlanKey",
+    "Progress",
     "SelectedRows",
     "Sharding",
     "Share",

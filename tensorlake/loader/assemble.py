@@ -41,9 +41,9 @@ from tensorlake.types import RaggedColumn
 
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
+    from tensorlake.loader.counters import Counters
     from tensorlake.loader.group import Group, MakeBatch
     from tensorlake.loader.slabs import SlabPool
-    from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
 
 __all__ = ["Assembler", "OnError", "Transform"]

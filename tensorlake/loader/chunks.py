@@ -97,6 +97,7 @@ class ChunkCache:
         self.kept_nbytes = 0
         self.hits = 0
         self.misses = 0
+        self.refetched_nbytes = 0  # of chunks that had been in memory, and were dropped
         self._spare: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._spare_nbytes = 0
         self._lock = threading.RLock()  # a collected iterator may close in any thread
@@ -137,6 +138,8 @@ class ChunkCache:
             chunks = self.tensors[tensor]
             if chunks.is_loaded[number]:
                 return
+            if chunks.lengths[number]:
+                self.refetched_nbytes += int(chunks.keys[number].nbytes)
             chunks.put(number, chunk)
             if self.kept_nbytes + chunk.nbytes <= self.capacity:
                 self.kept_nbytes += chunk.nbytes

@@ -28,8 +28,8 @@ from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
+    from tensorlake.loader.counters import Counters
     from tensorlake.loader.source import Packs, Reader
-    from tensorlake.loader.stats import Counters
     from tensorlake.loader.threads import WorkerThreads
     from tensorlake.types import Buffer, Column
 
@@ -172,8 +172,12 @@ class ChunkFetcher:
         self._start_requests()
         if not request.cancelled():
             for load in run:
-                receive = partial(self._receive, load, run[0].key.offset, request)
+                receive = partial(self._receive_timed, load, run[0].key.offset, request)
                 self._workers.submit(partial(self._guard, load, receive))
+
+    def _receive_timed(self, load: Load, start: int, request: Future[list[Buffer]]) -> None:
+        with self._counters.timed("unpack_s"):
+            self._receive(load, start, request)
 
     def _receive(self, load: Load, start: int, request: Future[list[Buffer]]) -> None:
         parts = request.result()

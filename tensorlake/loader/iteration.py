@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.loader.stats import Stopwatch
+from tensorlake.loader.counters import Stopwatch
 
 if TYPE_CHECKING:
+    from tensorlake.loader.counters import Counters
     from tensorlake.loader.group import MakeBatch
     from tensorlake.loader.pipeline import Pipeline
     from tensorlake.loader.sharding import Share
-    from tensorlake.loader.stats import Counters
 
 __all__ = ["BatchIterator"]
 

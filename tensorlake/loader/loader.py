@@ -23,15 +23,22 @@ from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, plan_columns
+from tensorlake.loader.counters import Counters
 from tensorlake.loader.explain import describe_plan
 from tensorlake.loader.iteration import BatchIterator
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.progress import Progress
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.state import LoaderState
-from tensorlake.loader.stats import Counters, LoaderStats
-from tensorlake.loader.strategy import row_nbytes_of, shape_bounds, sparse_tensors
+from tensorlake.loader.stats import LoaderStats
+from tensorlake.loader.strategy import (
+    row_nbytes_of,
+    shape_bounds,
+    sparse_tensors,
+    stored_nbytes_of,
+)
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
@@ -104,6 +111,7 @@ class Loader:
         )
         self._seed = arguments.seed or 0
         self._counters = Counters()
+        self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
         self._epoch = 0
         self._position = 0
@@ -122,6 +130,7 @@ class Loader:
             self._start_epoch(self._epoch + 1)
         self._agree()
         self._is_fresh = False
+        self._pass_start = self._stats_now()
         iterator = BatchIterator(
             self._open_pass(),
             finish=self._finish_batch,
@@ -207,11 +216,33 @@ class Loader:
 
     def stats(self) -> LoaderStats:
         """Return what the loader did so far; its ``str`` is a table that names the bottleneck."""
+        return self._stats_now(cache_short_nbytes=self._cache_short())
+
+    def _stats_now(self, **known: int) -> LoaderStats:
         return self._counters.snapshot(
             cache_hits=self._cache.hits,
             cache_misses=self._cache.misses,
             cache_nbytes=self._cache.nbytes,
+            cache_capacity=self._cache.capacity,
+            refetched_nbytes=self._cache.refetched_nbytes,
+            batch_nbytes=self._slabs.nbytes,
             threads=self._arguments.worker_count,
+            **known,
+        )
+
+    def progress(self) -> Progress:
+        """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
+        rows = self._rows
+        done = self._stats_now() - self._pass_start
+        snapshot = rows.selection.snapshot
+        return Progress(
+            what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",
+            epoch=self._epoch,
+            places=self._position,
+            num_places=None if rows.is_endless else rows.num_places,
+            batches=done.batches,
+            remaining=None if rows.is_endless else self.remaining,
+            stats=done,
         )
 
     def explain(self) -> str:
@@ -297,6 +328,13 @@ class Loader:
 
     def _row_nbytes(self) -> int:
         return row_nbytes_of(self._rows.reader, tuple(self._cache.tensors))
+
+    def _cache_short(self) -> int:
+        reader = self._rows.reader
+        if reader.store.is_local or not self._counters.has_rows:
+            return 0
+        stored = stored_nbytes_of(reader, tuple(self._cache.tensors))
+        return max(0, stored - self._cache.capacity)
 
     def _sparse(self) -> tuple[str, ...]:
         return sparse_tensors(
@@ -402,6 +440,7 @@ class Loader:
             epoch=self._epoch,
             position=self._position,
             skipped=self._skipped,
+            source=rows.source,
         )
 
     def _handed_out(self, share: Share) -> None:

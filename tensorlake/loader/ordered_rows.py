@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from tensorlake.errors import StateMismatchError, UncommittedChangesError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
@@ -71,6 +71,11 @@ class OrderedRows(Protocol):
         ...
 
     @property
+    def source(self) -> Mapping[str, Any] | None:
+        """How the rows are found again, for a state; None where only their maker knows."""
+        ...
+
+    @property
     def num_places(self) -> int:
         """Places of an epoch."""
         ...
@@ -113,6 +118,7 @@ class SelectedRows:
     reader: Reader
     virtual: Mapping[str, VirtualColumn] = field(default_factory=dict[str, VirtualColumn])
     repin: Repin | None = None
+    source: Mapping[str, Any] | None = None
     is_endless: bool = False
 
     @property

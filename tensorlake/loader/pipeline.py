@@ -26,6 +26,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
+from tensorlake.loader.chunks import column_nbytes
 from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import (
     Group,
@@ -41,10 +42,10 @@ from tensorlake.loader.threads import WorkerThreads
 if TYPE_CHECKING:
     from tensorlake.loader.assemble import Assembler, Assembly
     from tensorlake.loader.chunks import ChunkCache
+    from tensorlake.loader.counters import Counters
     from tensorlake.loader.ordered_rows import Plan
     from tensorlake.loader.sharding import Share
     from tensorlake.loader.source import Reader, Selection
-    from tensorlake.loader.stats import Counters
     from tensorlake.loader.virtual import VirtualColumn
 
 __all__ = ["Pipeline", "PipelineSetup"]
@@ -280,12 +281,19 @@ class Pipeline:
         need: Future[None],
         arrived: Callable[[], None],
     ) -> None:
+        counters = self._setup.counters
+        nbytes = 0
+        counters.fetch_started()
         try:
             column = self._setup.reader.read(tensor, group.physical[start:stop], decode=False)
             add_own(group, tensor, start, column)
+            nbytes = column_nbytes(column)
         except Exception as error:  # noqa: BLE001 - raised to the consumer
             need.set_exception(error)
             return
+        finally:
+            counters.fetch_ended(nbytes, requests=stop - start)
+        counters.add(row_reads=stop - start)
         arrived()
 
     def _piece_arrived(

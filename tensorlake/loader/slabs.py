@@ -44,6 +44,11 @@ class SlabPool:
             slab = self._take(nbytes)
         return slab.view(dtype).reshape(shape)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all slabs, in use or free."""
+        return self._nbytes
+
     def clear(self) -> None:
         """Forget all slabs; those in use live as long as their users."""
         with self._lock:

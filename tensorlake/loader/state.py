@@ -7,7 +7,9 @@ the version, order and weight of each source (some 60 bytes each).
 
     {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
      "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
-     "skipped": 0}
+     "skipped": 0, "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}}
+
+``source`` is there where the rows can be found again from it alone; who makes it, knows how.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ class LoaderState:
     epoch: int
     position: int
     skipped: int = 0  # rows of this epoch passed over by skip()
+    source: Mapping[str, Any] | None = None  # how the rows are found again, where that is known
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
-        return {
+        written: dict[str, Any] = {
             "format": FORMAT,
             "plan": PLAN_VERSION,
             "version": self.version,
@@ -58,6 +61,7 @@ class LoaderState:
             "position": self.position,
             "skipped": self.skipped,
         }
+        return written if self.source is None else written | {"source": dict(self.source)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LoaderState:
@@ -91,6 +95,7 @@ class LoaderState:
             epoch=_count(value, "epoch"),
             position=_count(value, "position"),
             skipped=_count(value, "skipped"),
+            source=_members(value, "source") if "source" in value else None,
         )
         if state.num_rows is not None and state.position > state.num_rows:
             raise InvalidInputError(

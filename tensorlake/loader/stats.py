@@ -1,215 +1,146 @@
-"""What a loader did: bytes, requests, and how long each stage was busy or waited for.
+"""What a loader did: bytes, requests, memory, and how long each stage was busy or waited for.
 
 ``str()`` of the stats is one table with a sentence that names the stage holding the stream back.
 
-    stage     rate        busy  waits for
-    fetch     1.9 GB/s    61%   41 requests, 143.9 MB
-    cache     -           -     hits 98%, 143.9 MB held
-    decode    1,548 img/s 95%   2 threads
-    consumer  1,512 rows/s
-    Decoding holds the stream back (95% busy). …
+    stage      rate        ceiling       busy  waits for
+    fetch      1.9 GB/s    2,530 rows/s  61%   41 requests, 143.9 MB
+    cache      -           -             -     hits 98%, 143.9 MB of 4.0 GB
+    decode     1,548 img/s 1,630 rows/s  95%   2 threads
+    consumer   1,512 rows/s …
+    Decoding holds the stream back: it can make 1,630 rows/s and is 95% busy. …
+
+The *ceiling* of a stage is the rows a second that it could make if nothing else took time.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
-__all__ = ["Counters", "LoaderStats", "Stopwatch"]
+from tensorlake.loader.bottleneck import Stage, ceilings, find_bottleneck, shown_bytes, shown_share
 
-BUSY_ENOUGH = 0.8  # a stage this busy is the one to look at
-KILO = 1000
-WAITING = 0.1  # a consumer that waits for less of its time than this is the slow one itself
+__all__ = ["LoaderStats"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderStats:
-    """A snapshot of a loader's counters; times are seconds, summed over threads."""
+    """A snapshot of a loader's counters; times are seconds, summed over threads.
+
+    Attributes:
+        wall_s: From asking for the first batch of each pass to the last one's return.
+        fetch_s: With at least one request under way.
+        refetched_nbytes: Bytes of chunks that had been in memory before.
+        in_flight: The most reads under way at the same time.
+        row_reads: Rows that were read by themselves, and not with their chunk.
+        cache_short_nbytes: How much more memory would hold all that is read of a remote dataset.
+        unpack_s: Verifying and decompressing chunks.
+        wait_s: The consumer for a batch.
+        user_s: The consumer between batches.
+    """
 
     wall_s: float = 0.0
     batches: int = 0
     rows: int = 0
     requests: int = 0
     fetched_nbytes: int = 0
-    fetch_s: float = 0.0  # with at least one request under way
+    refetched_nbytes: int = 0
+    row_reads: int = 0
+    fetch_s: float = 0.0
+    in_flight: int = 0
     mapped_chunks: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
     cache_nbytes: int = 0
+    cache_capacity: int = 0
+    cache_short_nbytes: int = 0
+    batch_nbytes: int = 0
     plan_s: float = 0.0
+    unpack_s: float = 0.0
     gather_s: float = 0.0
     pictures: int = 0
     decode_s: float = 0.0
     transform_s: float = 0.0
     threads: int = 1
     skipped: int = 0
-    wait_s: float = 0.0  # the consumer for a batch
-    user_s: float = 0.0  # the consumer between batches
+    wait_s: float = 0.0
+    user_s: float = 0.0
+
+    def __sub__(self, before: LoaderStats) -> LoaderStats:
+        """Return what happened since; what is held or bounded stays as it is now."""
+        changed = {
+            one.name: getattr(self, one.name) - getattr(before, one.name)
+            for one in fields(self)
+            if one.name not in LEVELS
+        }
+        return LoaderStats(**changed, **{name: getattr(self, name) for name in LEVELS})
 
     def __str__(self) -> str:
-        wall = max(self.wall_s, 1e-9)
-        asked = self.cache_hits + self.cache_misses
-        rows = [
-            ("stage", "rate", "busy", "waits for"),
-            (
-                "fetch",
-                f"{_bytes(self.fetched_nbytes / max(self.fetch_s, 1e-9))}/s"
-                if self.requests
-                else "-",
-                _share(self.fetch_s / wall) if self.requests else "-",
-                (
-                    f"{self.requests:,} requests, {_bytes(self.fetched_nbytes)};"
-                    f" {self.mapped_chunks:,} chunks mapped"
-                ),
-            ),
-            (
-                "cache",
-                "-",
-                "-",
-                (
-                    f"hits {_share(self.cache_hits / asked if asked else 0.0)},"
-                    f" {_bytes(self.cache_nbytes)} held"
-                ),
-            ),
-            (
-                "gather",
-                f"{self.rows / max(self.gather_s, 1e-9):,.0f} rows/s",
-                _share(self.gather_s / wall),
-                "one thread a batch",
-            ),
-            (
-                "decode",
-                f"{self.pictures / wall:,.0f} img/s" if self.pictures else "-",
-                _share(self._decode_share) if self.pictures else "-",
-                f"{self.threads} threads",
-            ),
-            (
-                "transform",
-                "-",
-                _share(self.transform_s / wall / self.threads) if self.transform_s else "-",
-                "",
-            ),
-            (
-                "consumer",
-                f"{self.rows / wall:,.0f} rows/s",
-                _share(self.user_s / wall),
-                f"waits for data {_share(self.wait_s / wall)}",
-            ),
-        ]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
+        lines = _aligned([("stage", "rate", "ceiling", "busy", "waits for"), *self._rows()])
         return "\n".join([*lines, self.bottleneck()])
 
     @property
-    def _decode_share(self) -> float:
-        return self.decode_s / max(self.wall_s, 1e-9) / max(self.threads, 1)
+    def rows_per_s(self) -> float:
+        """Rows a second, as the consumer saw them."""
+        return self.rows / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """Each stage that did something, with its ceiling and how busy it was."""
+        return ceilings(self)
 
     def bottleneck(self) -> str:
-        """Name the stage that holds the stream back, and what would help."""
-        wall = max(self.wall_s, 1e-9)
-        if not self.batches:
-            return "Nothing has been read yet."
-        if self.wait_s / wall < WAITING:
-            return (
-                f"Your own loop holds the stream back: it waits for data"
-                f" {_share(self.wait_s / wall)} of the time."
-            )
-        stages = {
-            "decode": self._decode_share,
-            "transform": self.transform_s / wall / max(self.threads, 1),
-            "fetch": self.fetch_s / wall,
-            "gather": self.gather_s / wall,
+        """Name the stage that holds the stream back, its ceiling, and what would help."""
+        return find_bottleneck(self).sentence
+
+    def _reads(self) -> str:
+        asked = f"{self.requests:,} requests, at most {self.in_flight} under way"
+        amount = f"{shown_bytes(self.fetched_nbytes)}, {self.row_reads:,} rows alone"
+        return f"{asked}; {amount}; {self.mapped_chunks:,} chunks mapped"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        stages = {stage.name: stage for stage in self.stages}
+        asked = self.cache_hits + self.cache_misses
+        hits = shown_share(self.cache_hits / asked if asked else 0.0)
+        fetched = f"{shown_bytes(self.fetched_nbytes / max(self.fetch_s, 1e-9))}/s"
+        seconds = max(self.wall_s, 1e-9)
+        details = {
+            "fetch": (fetched if self.fetched_nbytes else "-", self._reads()),
+            "unpack": ("-", "checksums and compression"),
+            "gather": ("-", "one thread"),
+            "decode": (
+                f"{self.pictures / seconds:,.0f} img/s" if self.pictures else "-",
+                f"{self.threads} threads",
+            ),
+            "transform": ("-", "your function, a row at a time"),
+            "consumer": (
+                f"{self.rows_per_s:,.0f} rows/s",
+                f"data {shown_share(self.wait_s / seconds)} of the time",
+            ),
         }
-        name = max(stages, key=lambda stage: stages[stage])
-        share = _share(stages[name])
-        sentences = {
-            "decode": f"Decoding holds the stream back ({share} busy). More threads (workers=),"
-            " or stored images nearer the size asked for, would help.",
-            "transform": f"Your transform holds the stream back ({share} busy). Work on whole"
-            " batches (batch_transform=) would help.",
-            "fetch": f"Reading holds the stream back ({share} busy). A larger cache= or a"
-            " nearer store would help.",
-            "gather": f"Copying rows holds the stream back ({share} busy). Fewer columns"
-            " (columns=) would help.",
-        }
-        if stages[name] < BUSY_ENOUGH and name == "fetch" and not self.requests:
-            return f"No stage is saturated; the busiest is {name} ({share})."
-        return sentences[name]
+        rows = [_row(name, *texts, stages.get(name)) for name, texts in details.items()]
+        held = f"{shown_bytes(self.cache_nbytes)} of {shown_bytes(self.cache_capacity)}"
+        rows.insert(1, ("cache", "-", "-", "-", f"hits {hits}, {held}"))
+        rows.append(("memory", "-", "-", "-", f"batches {shown_bytes(self.batch_nbytes)}"))
+        return rows
 
 
-class Counters:
-    """The counters behind ``LoaderStats``; safe to add to from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: dict[str, float] = {one.name: 0 for one in fields(LoaderStats)}
-        self._fetching = 0
-        self._fetch_start = 0.0
-
-    def add(self, **amounts: float) -> None:
-        """Add to some counters."""
-        with self._lock:
-            for name, amount in amounts.items():
-                self._values[name] += amount
-
-    @contextmanager
-    def timed(self, name: str) -> Generator[None]:
-        """Add the time that the body takes."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(**{name: time.perf_counter() - start})
-
-    def fetch_started(self) -> None:
-        """Count a request as under way."""
-        with self._lock:
-            if self._fetching == 0:
-                self._fetch_start = time.perf_counter()
-            self._fetching += 1
-
-    def fetch_ended(self, nbytes: int, *, requests: int) -> None:
-        """Count what was read at once as answered, and by how many requests."""
-        with self._lock:
-            self._fetching -= 1
-            self._values["requests"] += requests
-            self._values["fetched_nbytes"] += nbytes
-            if self._fetching == 0:
-                self._values["fetch_s"] += time.perf_counter() - self._fetch_start
-
-    def snapshot(self, **known: int) -> LoaderStats:
-        """Return the counters as they are, with some that others keep."""
-        with self._lock:
-            values = dict(self._values)
-        values.update(known)
-        times = {name: value for name, value in values.items() if name.endswith("_s")}
-        counts = {name: int(value) for name, value in values.items() if name not in times}
-        return LoaderStats(**times, **counts)  # pyright: ignore[reportArgumentType] - by suffix
+LEVELS = (
+    "in_flight",
+    "cache_nbytes",
+    "cache_capacity",
+    "cache_short_nbytes",
+    "batch_nbytes",
+    "threads",
+)
+"""Members that are a state, and no count of what happened."""
 
 
-@dataclass(slots=True)
-class Stopwatch:
-    """Time between laps, for a consumer that alternates between waiting and working."""
-
-    last: float = field(default_factory=time.perf_counter)
-
-    def lap(self) -> float:
-        """Return the seconds since the last lap."""
-        now = time.perf_counter()
-        passed, self.last = now - self.last, now
-        return passed
+def _row(name: str, rate: str, waits: str, stage: Stage | None) -> tuple[str, ...]:
+    if stage is None:
+        return name, rate, "-", "-", waits
+    return name, rate, f"{stage.ceiling:,.0f} rows/s", shown_share(stage.busy), waits
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < KILO:
-            return f"{count:,.0f} {unit}" if unit in ("B", "kB") else f"{count:,.1f} {unit}"
-        count /= KILO
-    return f"{count:,.1f} TB"
-
-
-def _share(value: float) -> str:
-    return f"{min(value, 1.0):.0%}"
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]

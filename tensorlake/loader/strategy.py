@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.mix_order import AnyOrder
     from tensorlake.loader.source import Reader
 
-__all__ = ["early_by_row", "row_nbytes_of", "shape_bounds", "sparse_tensors"]
+__all__ = ["early_by_row", "row_nbytes_of", "shape_bounds", "sparse_tensors", "stored_nbytes_of"]
 
 # Chunk indexes record units, which can be read and verified alone, from this mean size on.
 UNIT_NBYTES = 4 << 10
@@ -33,6 +33,12 @@ EARLY_RATIO = 4
 def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     """Return the stored bytes a row of the version has in some tensors, rounded down."""
     return sum(reader.index(tensor).row_nbytes for tensor in tensors)
+
+
+def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
+    """Return about how many stored bytes all rows of some tensors have."""
+    indexes = [reader.index(tensor) for tensor in tensors]
+    return sum(index.row_nbytes * index.num_rows for index in indexes)
 
 
 def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

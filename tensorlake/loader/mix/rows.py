@@ -129,6 +129,11 @@ class MixRows:
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
         return f"mixed until {until} is used up: {'; '.join(parts)}"
 
+    @property
+    def source(self) -> None:
+        """Nothing: the sources are objects of the program that mixed them."""
+        return
+
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> MixRows:
         """Read the versions that the state recorded, even if branches moved on."""
         refuse_staged(self.selection.snapshot)

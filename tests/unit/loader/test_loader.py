@@ -326,7 +326,14 @@ def test_stats_count_and_name_the_stage_that_holds_back(pets):
 
     stats = loader.stats()
     assert (stats.batches, stats.rows, stats.pictures) == (4, ROWS, ROWS)
-    assert str(stats).splitlines()[0].split() == ["stage", "rate", "busy", "waits", "for"]
+    assert str(stats).splitlines()[0].split() == [
+        "stage",
+        "rate",
+        "ceiling",
+        "busy",
+        "waits",
+        "for",
+    ]
     assert "holds the stream back" in str(stats) or "No stage" in str(stats)
 
 

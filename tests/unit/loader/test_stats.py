@@ -1,0 +1,203 @@
+"""stats() names what holds a stream back; progress() says how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.loader import LoaderStats
+from tensorlake.loader.bottleneck import find_bottleneck
+from tensorlake.storage import MemoryStore
+from tests.handles import create_on, open_on, wait_for_hints
+from tests.unit.loader.conftest import RESIZE, ROWS, picture
+
+NAMES = itertools.count()
+
+
+@dataclass(frozen=True)
+class SlowStep:
+    """A decode step that takes its time."""
+
+    is_random: ClassVar[bool] = False
+    resizes: ClassVar[bool] = False
+    seconds: float
+
+    def place(self, placement, draws):
+        time.sleep(self.seconds)
+        return placement
+
+    def output_size(self, size):
+        return size
+
+
+class FarStore(MemoryStore):
+    """A store that takes its time for each range."""
+
+    seconds = 0.0
+
+    async def get_range(self, path, start, stop):
+        await asyncio.sleep(self.seconds)
+        return await super().get_range(path, start, stop)
+
+
+@pytest.fixture(scope="module")
+def far_store():
+    store = FarStore()
+    schema = {"image": tl.Image(codec="png"), "noise": tl.Array("uint8", shape=(4096,))}
+    dataset = create_on(store, schema)
+    random = np.random.default_rng(0)
+    for start in range(0, ROWS, 10):
+        dataset.extend(
+            {
+                "image": [picture(row) for row in range(start, start + 10)],
+                "noise": random.integers(0, 255, (10, 4096), np.uint8),
+            }
+        )
+        dataset.commit("ten more")
+    wait_for_hints()
+    store.seconds = 0.03
+    return store
+
+
+@pytest.fixture
+def far(far_store):
+    """A handle of its own: what one test has read is in no cache of the next."""
+    return open_on(far_store)
+
+
+def bottleneck_of(loader, *, epochs=1, consumer_s=0.0):
+    for _ in range(epochs):
+        for _ in loader:
+            time.sleep(consumer_s)
+    stats = loader.stats()
+    found = find_bottleneck(stats)
+    assert str(stats).splitlines()[-1] == found.sentence
+    return found
+
+
+# ---- five injected bottlenecks, five names
+
+
+def test_a_slow_store_is_named(far):
+    loader = far.loader(batch_size=10, columns=["noise"], prefetch=1, cache="1GB")
+
+    found = bottleneck_of(loader)
+
+    assert found.name == "fetch"
+    assert "Reading from the store holds the stream back: it can make" in found.sentence
+
+
+def test_slow_decoding_is_named(pets):
+    decode = {"image": [SlowStep(0.004), *RESIZE.values()]}
+
+    found = bottleneck_of(pets.loader(batch_size=6, decode=decode, columns=["image"], workers=2))
+
+    assert found.name == "decode"
+    assert "workers=2 now" in found.sentence
+
+
+def test_a_slow_loop_is_named(pets):
+    loader = pets.loader(batch_size=6, columns=["tokens"])
+
+    found = bottleneck_of(loader, consumer_s=0.02)
+
+    assert found.name == "consumer"
+    assert "Your own loop" in found.sentence
+
+
+def test_a_small_cache_is_named(far):
+    loader = far.loader(batch_size=10, columns=["noise"], prefetch=1, cache=0, shuffle=True)
+
+    found = bottleneck_of(loader, epochs=2)
+
+    assert found.name == "cache"
+    assert "cache='" in found.sentence
+
+
+def test_a_slow_transform_is_named(pets):
+    def transform(row):
+        time.sleep(0.004)
+        return row
+
+    found = bottleneck_of(
+        pets.loader(batch_size=6, columns=["tokens"], transform=transform, workers=2)
+    )
+
+    assert found.name == "transform"
+    assert "batch_transform=" in found.sentence
+
+
+# ---- what it says otherwise
+
+
+def test_a_stream_without_a_saturated_stage_is_not_blamed_on_one():
+    stats = LoaderStats(
+        wall_s=1.0, batches=1, rows=100, decode_s=0.1, threads=2, wait_s=1.0, fetch_s=0.2
+    )
+
+    found = find_bottleneck(stats)
+
+    assert found.name == ""
+    assert "No stage is saturated; the busiest is fetch (20%)" in found.sentence
+
+
+def test_a_ceiling_counts_the_threads_that_share_the_work():
+    stats = LoaderStats(wall_s=1.0, batches=10, rows=100, decode_s=1.9, threads=2, wait_s=0.9)
+
+    (decode,) = stats.stages
+
+    assert decode.ceiling == pytest.approx(100 / 0.95)
+    assert "it can make 105 rows/s and is 95% busy" in stats.bottleneck()
+
+
+def test_the_difference_of_two_stats_is_what_happened_between():
+    before = LoaderStats(wall_s=1.0, rows=10, cache_nbytes=5, threads=2)
+    after = LoaderStats(wall_s=3.0, rows=50, cache_nbytes=7, threads=2)
+
+    assert after - before == LoaderStats(wall_s=2.0, rows=40, cache_nbytes=7, threads=2)
+
+
+def test_rows_read_alone_are_counted_as_reads(far):
+    loader = far.loader(batch_size=10, columns=["noise"], cache=0, shuffle=True)
+
+    list(loader)
+
+    stats = loader.stats()
+    assert stats.row_reads == ROWS
+    assert stats.fetched_nbytes >= ROWS * 4096
+    assert stats.fetch_s > 0.03
+
+
+# ---- progress
+
+
+def test_progress_says_how_far_and_how_fast(pets):
+    loader = pets.loader(batch_size=15, columns=["tokens"])
+    iterator = iter(loader)
+    assert loader.progress().eta_s is None
+    next(iterator)
+
+    progress = loader.progress()
+
+    assert (progress.batches, progress.remaining, progress.share) == (1, 3, 0.25)
+    assert progress.eta_s == pytest.approx(3 * progress.stats.wall_s)
+    assert "epoch 0  ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  25%  1/4 batches" in str(progress)
+    list(iterator)
+    assert loader.progress().epoch == 1
+
+
+def test_progress_of_an_endless_mix_has_no_end(pets):
+    loader = tl.mix({"pets": (pets, 1)}, stop="never").loader(batch_size=15, columns=["tokens"])
+    next(iter(loader))
+
+    progress = loader.progress()
+
+    assert (progress.share, progress.eta_s, progress.remaining) == (None, None, None)
+    assert "epoch 0  1 batches" in str(progress)
