@@ -40,7 +40,7 @@ def made_tables(grammar: str) -> dict[str, Any]:
         grammar, parser="lalr", start=STARTS, propagate_positions=True, maybe_placeholders=True
     )
     # Lark keeps the automaton inside its parser, untyped
-    automaton: Any = lark.parser.parser._parse_table  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    automaton: Any = lark.parser.parser._parse_table  # noqa: SLF001 no other way in  # pyright: ignore[reportPrivateUsage]
     terminals = [each.name for each in lark.terminals if each.name not in lark.ignore_tokens]
     names = {rule.origin.name for rule in lark.rules}
     symbols = [*sorted(terminals), "$END", *sorted(names)]

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
         Commit,
         Dataset,
         Diff,
-        Mix,
         Predicate,
+        QueryWarning,
         Row,
+        SlowFilterWarning,
         Tensor,
         UncommittedChangesWarning,
         View,
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
         delete,
         exists,
         ingest,
+        udf,
     )
     from tensorlake.dataset import list_datasets as list  # noqa: A004 - users look for tl.list
     from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
     from tensorlake.dataset.mix import Mix, mix
+    from tensorlake.dataset.resuming import loader_from_state
     from tensorlake.loader import collate, decode
     from tensorlake.types import (
         Array,
@@ -77,7 +80,9 @@ _HOMES = {
         "Dataset",
         "Diff",
         "Predicate",
+        "QueryWarning",
         "Row",
+        "SlowFilterWarning",
         "Tensor",
         "UncommittedChangesWarning",
         "View",
@@ -85,7 +90,9 @@ _HOMES = {
         "create",
         "delete",
         "exists",
+        "udf",
     ),
+    "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
     "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
     "tensorlake.types": (
         "Array",
@@ -144,11 +151,13 @@ __all__ = [
     "Mix",
     "Polygon",
     "Predicate",
+    "QueryWarning",
     "Ragged",
     "Row",
     "Scalar",
     "SegmentMask",
     "Sequence",
+    "SlowFilterWarning",
     "Tags",
     "Tensor",
     "Text",
@@ -165,8 +174,10 @@ __all__ = [
     "exists",
     "ingest",
     "list",
+    "loader_from_state",
     "mix",
     "open",
+    "udf",
 ]
 __all__ += [name for name in _error_names if name.endswith("Error")]
 

@@ -15,6 +15,8 @@ from tensorlake_query.errors import (
     QuerySyntaxError,
     QueryTypeError,
 )
+from tensorlake_query.functions import Function, is_function
+from tensorlake_query.functions.user import user_function
 from tensorlake_query.parser import parse, parse_change, parse_predicate
 from tensorlake_query.printer import print_change, print_expr, print_query
 from tensorlake_query.query import CompiledQuery, QueryResult, compile_query
@@ -37,6 +39,7 @@ __all__ = [
     "ColumnType",
     "CompiledQuery",
     "Completion",
+    "Function",
     "IdentifiedSource",
     "ObjectBatch",
     "QueryError",
@@ -51,10 +54,12 @@ __all__ = [
     "ast",
     "compile_query",
     "complete",
+    "is_function",
     "parse",
     "parse_change",
     "parse_predicate",
     "print_change",
     "print_expr",
     "print_query",
+    "user_function",
 ]

@@ -6,6 +6,7 @@
     Constant    a value
     DataRef     a column's sample at another row
     QueryRef    what a query in parentheses gives, found once a run
+    CorpusRef   what a ranking needs to know of all texts, found once a run
     Apply       a kernel over arguments
 
 An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
@@ -98,6 +99,20 @@ class QueryRef:
     syntax: ast.Expr
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CorpusRef:
+    """What a ranking needs to know of all texts of the source, found once a run."""
+
+    texts: "Bound"
+    words: tuple[str, ...]
+    syntax: ast.Expr
+
+    @property
+    def type(self) -> ColumnType:
+        """It is no value of a query; it passes as one of the kernel's arguments."""
+        return ColumnType("json", None, ())
+
+
 @dataclass(frozen=True, slots=True)
 class Apply:
     """A kernel over arguments.
@@ -116,7 +131,7 @@ class Apply:
     role: str = ""
 
 
-Bound = ColumnRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | Apply
+Bound = ColumnRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | CorpusRef | Apply
 
 
 def walk_bound(expr: Bound) -> Iterator[Bound]:

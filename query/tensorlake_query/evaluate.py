@@ -12,6 +12,7 @@ from tensorlake_query.bound import (
     Bound,
     ColumnRef,
     Constant,
+    CorpusRef,
     DataRef,
     QueryRef,
     RowId,
@@ -94,7 +95,7 @@ def _evaluate(expr: Bound, scope: Scope) -> Vector:
             return constant(value, column_type, len(scope))
         case Apply():
             return _apply(expr, scope)
-        case QueryRef():
+        case QueryRef() | CorpusRef():
             return _answer(expr, scope)
         case RowNumber() | RowId() | DataRef():
             return _placed(expr, scope)
@@ -135,9 +136,12 @@ def _data(expr: DataRef, scope: Scope) -> Vector:
     return type(samples)(samples.values, samples.shapes, valid)
 
 
-def _answer(expr: QueryRef, scope: Scope) -> Vector:
-    answer = scope.reader.base.query(expr)
-    if expr.use == "members":  # one object that the kernel of IN knows how to ask
+def _answer(expr: QueryRef | CorpusRef, scope: Scope) -> Vector:
+    base = scope.reader.base
+    answer = base.answer(expr, base)
+    if (
+        isinstance(expr, CorpusRef) or expr.use == "members"
+    ):  # one object that the kernel of IN knows how to ask
         return UniformBatch(object_array([answer]).repeat(len(scope)))
     return constant(answer, expr.type, len(scope))
 

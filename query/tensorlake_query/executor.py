@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorlake_query.bound import Bound, QueryRef, walk_bound
+from tensorlake_query.bound import Bound, CorpusRef, QueryRef, walk_bound
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.evaluate import Scope, evaluate
 from tensorlake_query.functions.membership import Members
+from tensorlake_query.functions.search import Corpus
 from tensorlake_query.joins import Pairs, all_pairs, matching_pairs, with_unmatched
 from tensorlake_query.ordering import Ordering
 from tensorlake_query.plan import (
@@ -99,22 +100,30 @@ class Executor:
                     self._opened[key] = self._combined(relation)
         return self._opened[key]
 
-    def answer(self, query: QueryRef) -> object:
+    def answer(self, query: QueryRef | CorpusRef, reader: SourceReader) -> object:
         """Return what a query inside an expression gives, run at the first call."""
         key = id(query)
-        if key in self._answers:
-            return self._answers[key]
+        if key not in self._answers:
+            self._answers[key] = (
+                self._corpus(query, reader)
+                if isinstance(query, CorpusRef)
+                else self._queried(query)
+            )
+        return self._answers[key]
+
+    def _corpus(self, corpus: CorpusRef, reader: SourceReader) -> Corpus:
+        scope = Scope(reader, np.arange(reader.source.num_rows), self._run.text)
+        return Corpus.of(compute([corpus.texts], scope, self._run), corpus.words)
+
+    def _queried(self, query: QueryRef) -> object:
         result = self.result(query.statement)
         name, column_type = next(iter(result.schema.items()))
         if query.use == "exists":
-            answer: object = result.num_rows > 0
-        elif query.use == "members":
+            return result.num_rows > 0
+        if query.use == "members":
             vector = result.vector(name, np.arange(result.num_rows))
-            answer = Members.of(vector, column_type)
-        else:
-            answer = self._value(query, result, name)
-        self._answers[key] = answer
-        return answer
+            return Members.of(vector, column_type)
+        return self._value(query, result, name)
 
     def _value(self, query: QueryRef, result: ResultSource, name: str) -> object:
         if result.num_rows > 1:

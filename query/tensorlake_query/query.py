@@ -32,6 +32,7 @@ from tensorlake_query.plan import Output
 from tensorlake_query.printer import print_query
 from tensorlake_query.readers import Meter, SourceReader
 from tensorlake_query.run import Deadline, Run, StepCounts
+from tensorlake_query.seeds import seeded
 from tensorlake_query.source import (
     Batch,
     ColumnSource,
@@ -182,7 +183,7 @@ class CompiledQuery:
         return to_batch(compute([output.expr], scope, run)[0])
 
     def _result(self, result: ResultSource, run: Run, *, compute_columns: bool) -> QueryResult:
-        lineage = result.lineage() if self.selects_rows else None
+        lineage = result.lineage() if self._statement.selects_rows else None
         passthrough: dict[str, str] = {}
         computed: list[Output] = []
         for output in self._statement.plan.outputs:
@@ -192,7 +193,7 @@ class CompiledQuery:
             else:
                 computed.append(output)
         columns: dict[str, Batch] = {}
-        if compute_columns or lineage is None:
+        if compute_columns:
             exprs = [output.expr for output in computed]
             vectors = compute(exprs, result.scope, run)
             columns = {
@@ -256,7 +257,7 @@ def compile_query(
     params: Mapping[str, Any] | None = None,
     tables: Tables | None = None,
     functions: Mapping[str, Function] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     optimize: bool = True,
 ) -> CompiledQuery:
     """Parse, bind and optimize a query.
@@ -268,7 +269,8 @@ def compile_query(
             `ColumnSource` for a table.
         tables: finds what FROM names beside `this`.
         functions: the user's functions by name (`user_function`).
-        seed: what RANDOM() and SAMPLE BY draw from.
+        seed: what RANDOM() and SAMPLE BY draw from; it is written into the canonical text, so that
+            the text gives the same rows again. None draws from 0, and writes nothing.
         optimize: False keeps the plan as written, which gives the same result more slowly.
 
     Raises:
@@ -280,13 +282,13 @@ def compile_query(
 
     def environment(text: str) -> Environment:
         return Environment(
-            source_schema, params or {}, text, tables, functions or {}, seed, optimize
+            source_schema, params or {}, text, tables, functions or {}, seed or 0, optimize
         )
 
     parsed, statement = _bound(query, environment)
     written = query if isinstance(query, str) else print_query(parsed)
     return CompiledQuery(
-        text=print_query(parsed),
+        text=_canonical(parsed, seed),
         columns={PLAN_COLUMN: TEXT} if parsed.explain else statement.columns,
         selects_rows=statement.selects_rows and not parsed.explain,
         warnings=warnings_of(statement.plan),
@@ -295,6 +297,12 @@ def compile_query(
         _explains=parsed.explain,
         _analyzes=parsed.analyze,
     )
+
+
+def _canonical(query: ast.Statement, seed: int | None) -> str:
+    text = print_query(query)
+    is_random = "RANDOM()" in text or "SAMPLE BY" in text
+    return print_query(seeded(query, seed)) if is_random and seed is not None else text
 
 
 def _bound(

@@ -11,7 +11,7 @@ unchanged (`source_column`), so that a result can be rows of a dataset rather th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from tensorlake_query.source import (
 from tensorlake_query.stacks import element_at, stacked
 from tensorlake_query.vectors import RowError, Vector, as_ragged, from_batch, object_array, take
 
-Lookup = Callable[[str, IntArray], Vector]
+# finds once a run what a QueryRef or CorpusRef stands for
+Answer = Callable[[Any, "SourceReader"], object]
 
 
 class Reader(Protocol):
@@ -57,10 +58,10 @@ class Reader(Protocol):
 class SourceReader:
     """Reads a `ColumnSource`, and counts what it reads."""
 
-    def __init__(self, source: ColumnSource, meter: "Meter", query: Callable[..., object]) -> None:
+    def __init__(self, source: ColumnSource, meter: "Meter", answer: Answer) -> None:
         self.source = source
         self.rows_read: dict[str, int] = {}
-        self.query = query
+        self.answer = answer
         self._meter = meter
         self._schema = source.schema
 

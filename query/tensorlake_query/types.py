@@ -12,6 +12,7 @@ Shape = tuple[int | None, ...]
 
 BOOL = ColumnType("bool", "bool", ())
 TEXT = ColumnType("text", None, ())
+TEXTS = ColumnType("text", None, (None,))
 JSON = ColumnType("json", None, (), nullable=True)
 INT = ColumnType("number", "int64", ())
 FLOAT = ColumnType("number", "float64", ())
@@ -85,9 +86,12 @@ def describe(column_type: ColumnType) -> str:
     """Name a type to a reader: "text", "a number", "an array (None, 4)"."""
     if column_type.shape:
         shown = str(column_type.shape)
-        what = {"label": "class labels", "bool": "truth values", "media": "media"}.get(
-            column_type.kind
-        )
+        what = {
+            "label": "class labels",
+            "bool": "truth values",
+            "media": "media",
+            "text": "text",
+        }.get(column_type.kind)
         return f"an array {shown}" + (f" of {what}" if what else "")
     return {
         "number": "a number", "bool": "a truth value", "label": "a class label", "text": "text",

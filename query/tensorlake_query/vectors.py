@@ -44,6 +44,8 @@ class RowError(Exception):
 def from_batch(batch: Batch, column_type: ColumnType) -> Vector:
     """Bring what a source returned into the form its type asks for."""
     if isinstance(batch, ObjectBatch):
+        if column_type.shape:
+            return _texts(batch)
         values = object_array(batch.values)
         valid = np.array([value is not None for value in batch.values], np.bool_)
         if not valid.all():
@@ -56,6 +58,14 @@ def from_batch(batch: Batch, column_type: ColumnType) -> Vector:
 
 def to_batch(vector: Vector) -> Batch:
     """Return a vector as the batch a reader expects: objects as a list, no shared memory."""
+    if isinstance(vector, RaggedBatch) and vector.values.dtype == object:
+        stops = np.cumsum(counts_of(vector.shapes)).tolist()
+        flat = python_values(vector.values)
+        rows: list[object] = [
+            flat[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)
+        ]
+        valid = valid_of(vector)
+        return ObjectBatch([row if ok else None for row, ok in zip(rows, valid, strict=True)])
     if isinstance(vector, UniformBatch) and vector.values.dtype == object:
         items = cast("list[object]", vector.values.tolist())
         if vector.valid is not None:
@@ -64,6 +74,15 @@ def to_batch(vector: Vector) -> Batch:
     if isinstance(vector, UniformBatch) and vector.values.strides[:1] == (0,):
         return replace(vector, values=vector.values.copy())
     return vector
+
+
+def _texts(batch: ObjectBatch) -> RaggedBatch:
+    """Return lists of texts as arrays of text."""
+    lists = [cast("list[object]", row) if row is not None else [] for row in batch.values]
+    flat = object_array([text for row in lists for text in row])
+    shapes = np.array([len(row) for row in lists], np.int64).reshape(-1, 1)
+    valid = np.array([row is not None for row in batch.values], np.bool_)
+    return RaggedBatch(flat, shapes, None if valid.all() else valid)
 
 
 def object_array(values: Sequence[object]) -> AnyArray:
@@ -78,7 +97,8 @@ def constant(value: object, column_type: ColumnType, num_rows: int) -> Vector:
     if value is None and is_ragged(column_type):
         none = np.zeros(num_rows, np.bool_)
         shapes = np.zeros((num_rows, len(column_type.shape)), np.int64)
-        return RaggedBatch(np.zeros(0, column_type.dtype), shapes, none)
+        dtype = object if column_type.dtype is None else column_type.dtype
+        return RaggedBatch(np.zeros(0, dtype), shapes, none)
     if value is None:
         fill = OBJECT_FILL.get(column_type.kind)
         values = (

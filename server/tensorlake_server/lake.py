@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
+from tensorlake.dataset import query_inside
 from tensorlake.errors import DatasetNotFoundError, VersionNotFoundError
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.kept import Kept
@@ -122,7 +123,7 @@ class Lake:
         view = self._views.get(token)
         if view is None:
             handle = self.open(name, query.version, query.digest)
-            view = handle.query(query.tql, **query.params)
+            view = query_inside(handle, query.tql, query.params)
             self._views.put(token, view)
         return query, view
 

@@ -7,6 +7,7 @@ import time
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from tensorlake.dataset import query_inside
 from tensorlake.errors import InvalidInputError
 from tensorlake_server.columns import check_names, column_names, list_tensors
 from tensorlake_server.messages import QueryRequest, QueryResult
@@ -28,13 +29,13 @@ def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Respo
     dataset = lake.open(name, asked.version)
     started = time.perf_counter()
     _check_params(asked)
-    view = dataset.query(asked.tql, **asked.params)
+    view = query_inside(dataset, asked.tql, asked.params)
     seconds = time.perf_counter() - started
     query = ViewQuery(
         dataset=name,
         version=dataset.version,
         digest=dataset.selection().snapshot.digest,
-        tql=asked.tql,
+        tql=view.tql or asked.tql,  # the text with its seed: evaluated again it gives the same
         params=asked.params,
     )
     token = write_token(query, key=settings_of(request).signing_key)

@@ -2,15 +2,18 @@
 
 from tensorlake.dataset.checking import check_url
 from tensorlake.dataset.commit_log import Log
+from tensorlake.dataset.confined import query_inside
 from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.query_warnings import QueryWarning, SlowFilterWarning
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.tensor import Tensor
+from tensorlake.dataset.user_functions import udf
 from tensorlake.dataset.view import View
 
 __all__ = [
@@ -21,7 +24,9 @@ __all__ = [
     "MergeConflict",
     "MergeReport",
     "Predicate",
+    "QueryWarning",
     "Row",
+    "SlowFilterWarning",
     "Tensor",
     "UncommittedChangesWarning",
     "Updated",
@@ -33,4 +38,6 @@ __all__ = [
     "exists",
     "list_datasets",
     "open_dataset",
+    "query_inside",
+    "udf",
 ]

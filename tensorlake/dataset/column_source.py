@@ -6,11 +6,14 @@ The one place where samples become the engine's batches. Rows here are positions
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 import tensorlake_query as tql
+from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.identity import row_id_texts
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import (
     BBox,
@@ -21,6 +24,9 @@ from tensorlake.types import (
     SampleType,
     UniformColumn,
 )
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.view import View
 
 __all__ = ["SelectionSource", "column_type"]
 
@@ -40,14 +46,23 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
 
 
 class SelectionSource:
-    """The columns of a selection (``tensorlake_query.ColumnSource``)."""
+    """The columns of a selection (``tensorlake_query.ColumnSource``), computed ones among them."""
 
-    def __init__(self, selection: Selection, reader: Reader) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        reader: Reader,
+        computed: Mapping[str, Computed] | None = None,
+        *,
+        view: View | None = None,
+    ) -> None:
+        self.view = view
         self._selection = selection
         self._reader = reader
+        self._computed = computed or {}
         self._schema = {
             name: column_type(selection.snapshot.spec(name).type) for name in selection.columns
-        }
+        } | {name: column.type for name, column in self._computed.items()}
 
     @property
     def schema(self) -> Mapping[str, tql.ColumnType]:
@@ -57,21 +72,29 @@ class SelectionSource:
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        return self._selection.num_rows
+        return self._selection.num_rows if self.view is None else len(self.view)
 
     def read(self, column: str, rows: Int64Array) -> tql.Batch:
         """Read the samples of rows; media come decoded."""
+        if column in self._computed:
+            return self._computed[column].take(rows).batch
         sample_type = self._selection.snapshot.spec(column).type
         stored = self._reader.read(column, self._selection.physical(rows))
         return batch_of(sample_type, stored)
 
     def shapes(self, column: str, rows: Int64Array) -> Int64Array:
         """Shapes of samples without decoding; −1 where NULL."""
+        if column in self._computed:
+            return _shapes_of(self._computed[column].take(rows).batch)
         return self._reader.shapes(column, self._selection.physical(rows))
+
+    def row_ids(self, rows: Int64Array) -> list[str]:
+        """Identities of rows."""
+        return row_id_texts(self._selection.with_rows(rows))
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
         """Bounds of a column for each run of rows that lie in one chunk; None where unknown."""
-        if self._selection.rows is not None:
+        if self._selection.rows is not None or column in self._computed:
             return None
         zones = self._selection.snapshot.zones(column)
         if zones is None:
@@ -84,6 +107,16 @@ class SelectionSource:
             known=zones.known,
             empty=zones.empty,
         )
+
+
+def _shapes_of(batch: tql.Batch) -> Int64Array:
+    assert not isinstance(batch, tql.ObjectBatch), "text and JSON have no shape"
+    if isinstance(batch, tql.RaggedBatch):
+        shapes = batch.shapes
+    else:
+        shape = np.array(batch.values.shape[1:], np.int64)
+        shapes = np.broadcast_to(shape, (len(batch.values), len(shape)))
+    return shapes if batch.valid is None else np.where(batch.valid[:, None], shapes, -1)
 
 
 def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:

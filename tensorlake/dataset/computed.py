@@ -1,9 +1,13 @@
-"""Columns that a query computed: values aligned with the positions of a view."""
+"""Columns that a query computed: values aligned with the positions of a view, made when asked for.
+
+A column of selected rows is an expression over them until somebody reads it: `take` narrows it to
+some positions, and only for those is anything read or computed. What was computed once for all
+positions is kept. `evaluate_columns` computes several for the same positions, as a loader does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,29 +18,61 @@ from tensorlake.types import Ragged, RaggedColumn, take
 if TYPE_CHECKING:
     import tensorlake_query as tql
 
-__all__ = ["Computed", "take_all"]
+__all__ = ["Computed", "evaluate_columns", "take_all"]
+
+Int64Array = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """Values of one computed column, one for each position of its view."""
+    """Values of one computed column, one for each position of its view.
 
-    type: tql.ColumnType
-    batch: tql.Batch
+    Attributes:
+        type: What one value is.
+    """
+
+    __slots__ = ("_batch", "_positions", "_read", "type")
+
+    def __init__(
+        self,
+        column_type: tql.ColumnType,
+        batch: tql.Batch | None = None,
+        *,
+        read: Callable[[Int64Array], tql.Batch] | None = None,
+        positions: Int64Array | None = None,
+    ) -> None:
+        """Take all values, or how to compute them for some positions when they are read."""
+        self.type = column_type
+        self._batch = batch
+        self._read = read
+        self._positions = positions
+
+    @property
+    def batch(self) -> tql.Batch:
+        """All values; computed at the first call."""
+        if self._batch is None:
+            assert self._read is not None, "it is made of values, or of how to read them"
+            assert self._positions is not None, "likewise"
+            self._batch = self._read(self._positions)
+        return self._batch
 
     def __len__(self) -> int:
         import tensorlake_query as tql
 
+        if self._batch is None and self._positions is not None:
+            return len(self._positions)
         match self.batch:
-            case tql.RaggedBatch():
-                return len(self.batch.shapes)
-            case _:
-                return len(self.batch.values)
+            case tql.RaggedBatch(shapes=shapes):
+                return len(shapes)
+            case batch:
+                return len(batch.values)
 
-    def take(self, positions: npt.NDArray[np.int64]) -> Computed:
-        """Keep these positions."""
+    def take(self, positions: Int64Array) -> Computed:
+        """Keep these positions; nothing is computed yet."""
         import tensorlake_query as tql
 
+        if self._batch is None and self._read is not None and self._positions is not None:
+            kept = self._positions[positions]
+            return Computed(self.type, read=self._read, positions=kept)
         match self.batch:
             case tql.UniformBatch(values=values, valid=valid):
                 kept = None if valid is None else valid[positions]
@@ -67,9 +103,12 @@ class Computed:
                 return [self.present_one(position) for position in range(len(self))]
 
     def present_one(self, position: int) -> Any:
-        """Return one value; None where it is NULL."""
+        """Return one value, computed alone; None where it is NULL."""
         import tensorlake_query as tql
 
+        if self._batch is None:
+            one = self.take(np.array([position], np.int64))
+            return Computed(self.type, one.batch).present_one(0)
         match self.batch:
             case tql.ObjectBatch(values=values):
                 return values[position]
@@ -80,9 +119,17 @@ class Computed:
                     return None
                 return RaggedColumn(values, shapes).sample(position)
 
+    def __reduce__(self) -> tuple[type[Computed], tuple[tql.ColumnType, tql.Batch]]:
+        return Computed, (self.type, self.batch)
 
-def take_all(
-    computed: Mapping[str, Computed], positions: npt.NDArray[np.int64]
-) -> dict[str, Computed]:
+
+def evaluate_columns(
+    computed: Mapping[str, Computed], positions: Int64Array
+) -> dict[str, tql.Batch]:
+    """Compute columns for some positions of their view, and for no others."""
+    return {name: column.take(positions).batch for name, column in computed.items()}
+
+
+def take_all(computed: Mapping[str, Computed], positions: Int64Array) -> dict[str, Computed]:
     """Keep the same positions of several columns."""
     return {name: column.take(positions) for name, column in computed.items()}

@@ -224,6 +224,30 @@ class Dataset(Readable, Versioned, Maintained):
         """Stage a change of class names: what ``ds[name].add_names(names)`` and the like do."""
         schema_changes.change_names(self.session, name, how, names)
 
+    def execute(self, tql: str, **params: Any) -> int:
+        """Stage a change written in TQL: UPDATE, DELETE or INSERT … SELECT.
+
+        A commit by another that changed what its WHERE and expressions read is a conflict.
+
+        Returns:
+            How many rows change, go, or come.
+
+        Raises:
+            QueryError: The text is not TQL, or names what does not exist; it shows the place.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-execute", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.execute("UPDATE this SET x = x * 10 WHERE x > $low", low=1)
+            2
+            >>> ds["x"][:]
+            array([ 1, 20, 30])
+        """
+        from tensorlake.dataset.executing import execute
+
+        return execute(self, tql, params)
+
     # Publishing
 
     @property

@@ -1,13 +1,18 @@
 """Queries and predicates over a dataset or view; the only door to the query engine.
 
 Errors of the engine come out under both trees: ``tl.QueryNameError`` is raised as a class that is
-also ``tensorlake_query.QueryNameError``.
+also ``tensorlake_query.QueryNameError``. What a query computes for selected rows is not computed
+here: the view does that for the rows that are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import secrets
+import warnings
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,48 +21,87 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake import errors
 from tensorlake.dataset.column_source import SelectionSource
-from tensorlake.dataset.computed import Computed, take_all
+from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.query_warnings import QueryWarning
 from tensorlake.dataset.steps import QueryStep
+from tensorlake.dataset.tables import DatasetTables, source_of, table_params
+from tensorlake.dataset.user_functions import known_functions
 from tensorlake.dataset.view import View
 from tensorlake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
 
-__all__ = ["explain_query", "matching_positions", "run_query", "run_where"]
+__all__ = [
+    "QueryLimits",
+    "compiled_query",
+    "engine_errors",
+    "explain_query",
+    "matching_positions",
+    "run_query",
+    "run_tree",
+    "run_where",
+]
 
 Int64Array = npt.NDArray[np.int64]
+SEED_BITS = 31  # of a seed that is drawn for a query: short enough to be read in its text
 
 
-def run_query(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
-    """Evaluate a TQL query over what ``rows`` shows now."""
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """When a query ends by itself: after seconds, after bytes of samples, when told to."""
+
+    timeout_s: float | None = None
+    max_nbytes: int | None = None
+    cancelled: Callable[[], bool] | None = None
+
+
+NO_LIMITS = QueryLimits()
+
+
+def run_query(
+    rows: Readable,
+    text: str,
+    params: Mapping[str, Any],
+    limits: QueryLimits = NO_LIMITS,
+    *,
+    reaches_out: bool = True,
+) -> View:
+    """Evaluate a TQL query over what ``rows`` shows now.
+
+    Args:
+        rows: A dataset or view.
+        text: The query.
+        params: A value for each ``$name``.
+        limits: When it ends by itself.
+        reaches_out: Whether FROM may open other datasets, and functions of the user may be called.
+    """
     if not isinstance(text, str):
         message = f"query() takes TQL text, got {type(text).__name__} {text!r:.60}"
         raise InvalidInputError(message, actual=type(text).__name__)
-    rows = rows.frozen()
-    with engine_errors(rows):
-        source = _source(rows)
-        query = tql.compile_query(text, source.schema, params=params)
-        return _view(rows, source, query, params)
+    return _run(rows.frozen(), text, params, limits, reaches_out=reaches_out)
 
 
 def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
     """Evaluate a condition over what ``rows`` shows now."""
-    rows = rows.frozen()
     with engine_errors(rows):
         expr = (
             condition.expr if isinstance(condition, Predicate) else tql.parse_predicate(condition)
         )
-        source = _source(rows)
-        query = tql.compile_query(tql.ast.Query(where=expr), source.schema, params=params)
-        return _view(rows, source, query, params)
+    return run_tree(rows, tql.ast.Query(where=expr), params)
+
+
+def run_tree(rows: Readable, query: tql.ast.Query, params: Mapping[str, Any]) -> View:
+    """Evaluate a query that was built, over what ``rows`` shows now."""
+    return _run(rows.frozen(), query, params, NO_LIMITS, reaches_out=True)
 
 
 def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
     """Positions of the rows that meet a predicate, in order."""
+    view = rows.frozen()
     with engine_errors(rows):
-        source = _source(rows)
+        source = source_of(view)
         query = tql.compile_query(tql.ast.Query(where=predicate.expr), source.schema, params={})
         found = query.run(source).rows
     assert found is not None  # a query without aggregates selects rows
@@ -67,51 +111,129 @@ def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
 def explain_query(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
     """Say how a query would be evaluated."""
     with engine_errors(rows):
-        return tql.compile_query(text, _source(rows).schema, params=params).explain()
+        return compiled_query(rows.frozen(), text, params, reaches_out=True)[1].explain()
 
 
-def _source(rows: Readable) -> SelectionSource:
-    selection = rows.selection()
-    return SelectionSource(selection, rows.session.reader(selection.snapshot))
+def compiled_query(
+    view: View, query: str | tql.ast.Query, params: Mapping[str, Any], *, reaches_out: bool
+) -> tuple[SelectionSource, tql.CompiledQuery]:
+    """Check a query against a view; return the view as a source, and the query."""
+    source = source_of(view)
+    compiled = tql.compile_query(
+        query,
+        source.schema,
+        params=table_params(params),
+        tables=DatasetTables(view, reaches_out=reaches_out),
+        functions=known_functions() if reaches_out else None,
+        seed=secrets.randbits(SEED_BITS),
+    )
+    return source, compiled
 
 
-def _view(
-    rows: View, source: SelectionSource, query: tql.CompiledQuery, params: Mapping[str, Any]
+def _run(
+    view: View,
+    query: str | tql.ast.Query,
+    params: Mapping[str, Any],
+    limits: QueryLimits,
+    *,
+    reaches_out: bool,
 ) -> View:
-    result = query.run(source)
-    selection = rows.selection()
-    steps = None if rows.steps is None else (*rows.steps, QueryStep(query.text, dict(params)))
-    computed = {
-        name: Computed(query.columns[name], batch) for name, batch in result.columns.items()
-    }
-    if result.rows is None:
+    with engine_errors(view):
+        source, compiled = compiled_query(view, query, params, reaches_out=reaches_out)
+        for message in compiled.warnings:
+            warnings.warn(message, QueryWarning, stacklevel=5)
+        result = compiled.run(
+            source,
+            timeout_s=limits.timeout_s,
+            max_nbytes=limits.max_nbytes,
+            cancelled=limits.cancelled,
+            compute_columns=False,
+        )
+        made = _Made(view, compiled, params, is_built=not isinstance(query, str))
+        if result.rows is None or not isinstance(result.source, SelectionSource):
+            return made.of_values(result)
+        return made.of_rows(result, result.source, result.rows)
+
+
+class _Made:
+    """What becomes of a result: a view of rows, or of values alone."""
+
+    def __init__(
+        self, view: View, query: tql.CompiledQuery, params: Mapping[str, Any], *, is_built: bool
+    ) -> None:
+        self._view = view
+        self._query = query
+        step = QueryStep(query.text, dict(params))
+        self._steps = None if view.steps is None else (*view.steps, step)
+        self._text = _over(view.tql, query.text) if is_built and view.tql else query.text
+
+    def of_values(self, result: tql.QueryResult) -> View:
+        """A view without rows of a dataset: groups, values, a plan."""
+        everything = np.arange(result.num_rows)
+        read = partial(self._read, result)
+        computed = {
+            name: Computed(kind, result.columns[name])
+            if name in result.columns  # a plan
+            else Computed(kind, read=partial(read, name), positions=everything)
+            for name, kind in self._query.columns.items()
+        }
+        selection = self._view.selection()
         return View(
-            rows.session,
+            self._view.session,
             selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
             computed=computed,
-            tql=query.text,
-            explanation=query.explain(),
+            tql=self._text,
+            explanation=self._query.explain(),
             has_rows=False,
-            steps=steps,
+            steps=self._steps,
         )
-    renamed = {new: old for new, old in result.passthrough.items() if new != old}
-    if renamed:
-        raise errors.UnsupportedFeatureError(
-            f"a stored column cannot be renamed by a query yet: {renamed!r}\n"
-            "select it under its own name, or compute something from it"
+
+    def of_rows(self, result: tql.QueryResult, source: SelectionSource, rows: Int64Array) -> View:
+        """A view of rows of the dataset that the result's rows are of."""
+        base = source.view
+        assert base is not None, "every source of a query here is a view"
+        if not base.has_rows:
+            return self.of_values(result)
+        selection = base.selection()
+        stored = [
+            name
+            for name, column in result.passthrough.items()
+            if name == column and name in selection.columns
+        ]
+        read = partial(self._read, result)
+        positions = np.arange(result.num_rows)
+        computed: dict[str, Computed] = {}
+        for name in self._query.columns:
+            if name in stored:
+                continue
+            inherited = result.passthrough.get(name)
+            if inherited is not None and inherited in base.computed:
+                computed[name] = base.computed[inherited].take(rows)
+            else:
+                kind = self._query.columns[name]
+                computed[name] = Computed(kind, read=partial(read, name), positions=positions)
+        is_same = base is self._view
+        return View(
+            base.session,
+            selection.with_rows(rows).with_columns(tuple(stored)),
+            computed=computed,
+            tql=self._text,
+            explanation=self._query.explain(),
+            steps=self._steps if is_same else None,
         )
-    kept = selection.with_rows(result.rows).with_columns(tuple(result.passthrough))
-    inherited = {
-        name: column for name, column in rows.computed.items() if name in result.passthrough
-    }
-    return View(
-        rows.session,
-        kept,
-        computed={**take_all(inherited, result.rows), **computed},
-        tql=query.text,
-        explanation=query.explain(),
-        steps=steps,
-    )
+
+    def _read(self, result: tql.QueryResult, name: str, positions: Int64Array) -> tql.Batch:
+        with engine_errors(self._view):
+            return result.read(name, positions)
+
+
+def _over(inner: str, outer: str) -> str:
+    """Say two steps in one text."""
+    query, beneath = tql.parse(outer), tql.parse(inner)
+    if not isinstance(query, tql.ast.Query) or query.source is not None or beneath.explain:
+        return outer
+    table = tql.ast.Table(tql.ast.Subquery(beneath))
+    return tql.print_query(tql.ast.with_fields(query, source=table))
 
 
 class _SyntaxError(errors.QuerySyntaxError, tql.QuerySyntaxError):

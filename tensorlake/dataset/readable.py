@@ -186,21 +186,63 @@ class Readable(ABC):
 
     # Selecting
 
-    def query(self, tql: str, **params: Any) -> View:
+    def query(
+        self,
+        tql: str,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+        **params: Any,
+    ) -> View:
         """Select rows (and compute columns) by a TQL query; see docs/reference/tql.md.
+
+        Args:
+            tql: The query.
+            timeout: Seconds after which it ends with an error.
+            max_bytes: Bytes of samples read after which it ends with an error.
+            **params: A value for each ``$name``: numbers, texts, arrays; for FROM a dataset, a
+                view, a DataFrame or an Arrow table.
 
         Raises:
             QueryError: The text is not TQL, or names what does not exist; it shows the place.
+            QueryLimitError: A limit was passed.
         """
-        from tensorlake.dataset.query import run_query
+        from tensorlake.dataset.query import QueryLimits, run_query
 
-        return run_query(self, tql, params)
+        return run_query(self, tql, params, QueryLimits(timeout, max_bytes))
 
     def where(self, condition: str | Predicate, **params: Any) -> View:
         """Select the rows that meet a condition: TQL text without WHERE, or a Predicate."""
         from tensorlake.dataset.query import run_where
 
         return run_where(self, condition, params)
+
+    def select(self, *names: str, **expressions: str) -> View:
+        """Keep exactly the columns named ("*": all of them), and add ones computed by TQL.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-select", {"x": "int64", "y": "int64"})
+            >>> ds.extend({"x": [1, 2], "y": [10, 20]})
+            >>> view = ds.select("x", total="x + y")
+            >>> view.tql, view["total"]
+            ('SELECT x, x + y AS total', array([11, 22]))
+        """
+        from tensorlake.dataset.selecting import select
+
+        return select(self, names, expressions)
+
+    def order_by(self, *keys: str, **params: Any) -> View:
+        """Put rows in the order of keys, as ORDER BY takes them: ``order_by("score DESC")``."""
+        from tensorlake.dataset.selecting import order_by
+
+        return order_by(self, keys, params)
+
+    def filter(self, condition: Callable[[Row], Any] | Predicate | str) -> View:
+        """Keep the rows for which a Python function of a Row holds; warns that it is slow."""
+        from tensorlake.dataset.selecting import filter_rows
+
+        return filter_rows(self, condition)
 
     def take(self, count: int) -> View:
         """Select the first rows."""
@@ -286,17 +328,13 @@ NEIGHBOURS_WORDS = {
         (
             "check",
             "create_index",
-            "execute",
             "expire",
-            "filter",
             "follow",
             "gc",
             "map",
             "optimize",
-            "order_by",
             "pack",
             "search",
-            "select",
             "show",
             "split",
             "tensorflow",

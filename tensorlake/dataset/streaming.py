@@ -7,6 +7,7 @@ dataset or view with it and is made again there, of the same rank.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.steps import steps_to_json
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import Framework, Loader, SelectedRows, VirtualValues, make_loader
 from tensorlake.reading import Reader, Selection
@@ -49,7 +51,7 @@ def stream(
     selection = readable.selection()
     reader = readable.session.reader(selection.snapshot)
     virtual = {name: ComputedColumn(computed) for name, computed in readable.computed.items()}
-    rows = SelectedRows(selection, reader, virtual, repin)
+    rows = SelectedRows(selection, reader, virtual, repin, _source(readable, framework))
     remake = partial(made_again, readable, framework, arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
@@ -73,6 +75,26 @@ def _owned(column: Column) -> Column:
     if isinstance(column, EncodedColumn) or column.values.flags.writeable:
         return column
     return replace(column, values=column.values.copy())
+
+
+SOURCE_NBYTES_MAX = 512
+"""What of a state may tell how its rows are found again: a state stays below 1 KB."""
+
+
+def _source(readable: Readable, framework: Framework) -> dict[str, Any] | None:
+    """How the rows are found again, for ``tl.loader_from_state``; None where they cannot be."""
+    view = readable.frozen()
+    if view.selection().snapshot.is_staged or (view.steps is None and view.name is None):
+        return None
+    source: dict[str, Any] = {"url": view.url, "framework": framework}
+    if view.name is not None:
+        return source | {"view": view.name}
+    try:
+        source["steps"] = steps_to_json(view.steps or ())
+    except InvalidInputError:  # a parameter that JSON does not know: the program has it
+        return None
+    is_small = len(json.dumps(source)) <= SOURCE_NBYTES_MAX
+    return source if is_small else None
 
 
 def made_again(

@@ -2,23 +2,38 @@
 
 from tensorlake_query.functions import (
     conditional,
+    elements,
     geometry,
     math,
+    places,
     reductions,
     rows,
+    search,
     shape,
     similarity,
     text,
+    tokens,
 )
+from tensorlake_query.functions.aggregates import AGGREGATES
 from tensorlake_query.functions.registry import Function
+from tensorlake_query.functions.windows import WINDOWS
 
+_GROUPS = (
+    shape, rows, reductions, elements, math, text, search, similarity, tokens, geometry, places,
+    conditional,
+)  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for group in (shape, rows, reductions, math, text, similarity, geometry, conditional)
-    for function in group.FUNCTIONS
+    function.name: function for group in _GROUPS for function in group.FUNCTIONS
 }
 
 # Spellings of Deep Lake that mean the same.
-ALIASES = {"AMIN": "ARRAY_MIN", "AMAX": "ARRAY_MAX", "INNER_PRODUCT": "DOT"}
+ALIASES = {"AMIN": "ARRAY_MIN", "AMAX": "ARRAY_MAX", "INNER_PRODUCT": "DOT", "PROD": "ARRAY_PROD"}
 
-__all__ = ["ALIASES", "FUNCTIONS", "Function"]
+
+def is_function(name: str) -> bool:
+    """Tell whether the language itself has a function of this name."""
+    upper = name.upper()
+    return upper in FUNCTIONS or upper in ALIASES or upper in AGGREGATES or upper in WINDOWS
+
+
+__all__ = ["ALIASES", "FUNCTIONS", "Function", "is_function"]

@@ -1,4 +1,4 @@
-"""Boxes: AREA and IOU.
+"""Boxes: AREA, IOU, INTERSECTS.
 
 Four numbers are corners `[x1, y1, x2, y2]` unless the column says otherwise (`box_format`: corner
 and size, or centre and size); indexing whole boxes keeps what it says, arithmetic does not.
@@ -8,7 +8,7 @@ and size, or centre and size); indexing whole boxes keeps what it says, arithmet
 area, and an IOU of 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -30,23 +30,35 @@ from tensorlake_query.vectors import (
 
 CORNERS = 4
 
+Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of pairs of boxes, as corners
+
 
 def _bind_area(site: Site) -> Bound:
-    boxes = _required_boxes(site, site.args[0])
+    boxes = required_boxes(site, site.args[0])
     shape = boxes.type.shape[:-1]
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = as_ragged(vectors[0])
-        return _shaped(
-            _areas(_corners(vector, boxes.type.box_format)), vector.shapes[:, :-1], shape, vector
+        return shaped(
+            areas_of(corners_of(vector, boxes.type.box_format)),
+            vector.shapes[:, :-1],
+            shape,
+            vector,
         )
 
     column_type = number("float64", shape, nullable=boxes.type.nullable)
     return site.apply(kernel, column_type, args=(boxes,), cost=4.0)
 
 
-def _bind_iou(site: Site) -> Bound:
-    boxes = [_required_boxes(site, arg) for arg in site.args]
+def _bind_pairs(measure: Measure, dtype: str) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return _bind_pair(site, measure, dtype)
+
+    return bind
+
+
+def _bind_pair(site: Site, measure: Measure, dtype: str) -> Bound:
+    boxes = [required_boxes(site, arg) for arg in site.args]
     formats: list[BoxFormat | None] = [one.type.box_format for one in boxes]
     args = adapted(boxes)
     left, right = (arg.type.shape[:-1] for arg in args)
@@ -58,17 +70,18 @@ def _bind_iou(site: Site) -> Bound:
         pairs = np.concatenate([a.shapes[:, :-1], b.shapes[:, :-1]], axis=1)
         if valid is not None:
             pairs[~valid] = 0
-        values = _overlaps(
-            _corners(a, formats[0])[_picked(a, pairs, 0)],
-            _corners(b, formats[1])[_picked(b, pairs, a.shapes.shape[1] - 1)],
+        values = measure(
+            corners_of(a, formats[0])[picked(a, pairs, 0)],
+            corners_of(b, formats[1])[picked(b, pairs, a.shapes.shape[1] - 1)],
         )
-        return _shaped(values, pairs, shape, RaggedBatch(values, pairs, valid))
+        return shaped(values, pairs, shape, RaggedBatch(values, pairs, valid))
 
-    column_type = number("float64", shape, nullable=any(arg.type.nullable for arg in args))
+    column_type = number(dtype, shape, nullable=any(arg.type.nullable for arg in args))
     return site.apply(kernel, column_type, args=args, cost=64.0)
 
 
-def _required_boxes(site: Site, expr: Bound) -> Bound:
+def required_boxes(site: Site, expr: Bound) -> Bound:
+    """Return an argument as boxes, or fail saying what it is."""
     boxes = required_number(site, expr)
     shape = boxes.type.shape
     if shape[-1:] != (CORNERS,):
@@ -78,7 +91,8 @@ def _required_boxes(site: Site, expr: Bound) -> Bound:
     return boxes
 
 
-def _corners(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
+def corners_of(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
+    """Return all boxes of a batch as corners, float64."""
     values = boxes.values.reshape(-1, CORNERS).astype(np.float64, copy=False)
     if box_format in {None, "xyxy"}:
         return values
@@ -87,22 +101,31 @@ def _corners(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
     return np.concatenate([low, low + size], axis=1)
 
 
-def _areas(corners: AnyArray) -> AnyArray:
+def areas_of(corners: AnyArray) -> AnyArray:
+    """Return the areas of boxes; of one turned inside out 0."""
     sides = np.maximum(corners[:, 2:] - corners[:, :2], 0)
     return sides[:, 0] * sides[:, 1]
 
 
+def shared_areas(a: AnyArray, b: AnyArray) -> AnyArray:
+    """Return the areas that pairs of boxes have in common."""
+    low, high = np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])
+    return areas_of(np.concatenate([low, high], axis=1))
+
+
 def _overlaps(a: AnyArray, b: AnyArray) -> AnyArray:
-    shared = _areas(
-        np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1)
-    )
-    union = np.asarray(_areas(a) + _areas(b) - shared)
+    shared = shared_areas(a, b)
+    union = np.asarray(areas_of(a) + areas_of(b) - shared)
     return np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
 
 
-def _picked(boxes: RaggedBatch, pairs: IntArray, first: int) -> IntArray:
-    """Return, for each pair, the number of its box among all boxes of the batch."""
-    own = boxes.shapes[:, :-1]
+def _intersects(a: AnyArray, b: AnyArray) -> AnyArray:
+    return shared_areas(a, b) > 0
+
+
+def picked(items: RaggedBatch, pairs: IntArray, first: int) -> IntArray:
+    """Return, for each pair, the number of its item (last axis: one) among all of the batch."""
+    own = items.shapes[:, :-1]
     strides = np.zeros_like(pairs)
     step = np.ones(len(own), np.int64)
     for dimension in range(own.shape[1] - 1, -1, -1):
@@ -111,7 +134,8 @@ def _picked(boxes: RaggedBatch, pairs: IntArray, first: int) -> IntArray:
     return walk(starts_of(counts_of(own)), strides, pairs)
 
 
-def _shaped(values: AnyArray, shapes: IntArray, shape: Shape, like: RaggedBatch) -> Vector:
+def shaped(values: AnyArray, shapes: IntArray, shape: Shape, like: RaggedBatch) -> Vector:
+    """Return flat answers as samples of `shapes`."""
     if not shape:
         return UniformBatch(values, like.valid)  # fixed boxes are held for NULL rows too
     result = RaggedBatch(values, shapes, like.valid)
@@ -125,6 +149,13 @@ FUNCTIONS = (
         "IOU(a, b)",
         "Intersection over union of each pair of boxes of the row.",
         (2, 2),
-        _bind_iou,
+        _bind_pairs(_overlaps, "float64"),
+    ),
+    Function(
+        "INTERSECTS",
+        "INTERSECTS(a, b)",
+        "Do the boxes of each pair share any area.",
+        (2, 2),
+        _bind_pairs(_intersects, "bool"),
     ),
 )

@@ -67,7 +67,7 @@ def bind_index(site: Site, syntax: ast.Index) -> Bound:
     operand = site.args[0]
     if operand.type.kind == "json":
         return _bind_member(site, syntax)
-    if operand.type.dtype is None or not operand.type.shape:
+    if not operand.type.shape:
         raise site.fail(
             f"{show(operand)} is {describe(operand.type)} and has nothing to index", at=operand
         )
@@ -224,6 +224,8 @@ def _visited(
 ) -> tuple[AnyArray, IntArray]:
     if not sizes:
         result = np.zeros(len(base), values.dtype)
+        if values.dtype == object:
+            result[:] = ""
         result[found] = values[base[found]]
         return result, np.zeros((len(base), 0), np.int64)
     shapes = np.stack(sizes, axis=1)

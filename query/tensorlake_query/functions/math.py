@@ -1,4 +1,4 @@
-"""Element by element: ABS, SQRT, EXP, LOG, FLOOR, CEIL, ROUND.
+"""Element by element: ABS, SQRT, EXP, LOG, POW, FLOOR, CEIL, ROUND, CLIP, LOGICAL_AND, LOGICAL_OR.
 
 Integers give float64 where the answer is not whole. The rest is NumPy's: the square root of −1 is
 NaN, the logarithm of 0 is −inf, and ROUND goes to the even neighbour at .5.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tensorlake_query.bound import Bound, Constant
-from tensorlake_query.functions.operators import apply_ufunc
+from tensorlake_query.functions.operators import apply_ufunc, bind_arithmetic, bind_logic
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import AnyArray
 
@@ -52,7 +52,40 @@ def _bind_round(site: Site) -> Bound:
     return apply_ufunc(site, rounded)
 
 
+def _bind_power(site: Site) -> Bound:
+    return bind_arithmetic(site, "^")
+
+
+def _bind_logical(role: str) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return bind_logic(site, role)
+
+    return bind
+
+
 FUNCTIONS = (
+    Function("POW", "POW(x, y)", "x to the power y, as x ^ y.", (2, 2), _bind_power),
+    Function(
+        "CLIP",
+        "CLIP(x, low, high)",
+        "x, but not below low nor above high.",
+        (3, 3),
+        _bind(np.clip, 2),
+    ),
+    Function(
+        "LOGICAL_AND",
+        "LOGICAL_AND(a, b)",
+        "Are both true, element by element.",
+        (2, 2),
+        _bind_logical("and"),
+    ),
+    Function(
+        "LOGICAL_OR",
+        "LOGICAL_OR(a, b)",
+        "Is either true, element by element.",
+        (2, 2),
+        _bind_logical("or"),
+    ),
     Function("ABS", "ABS(x)", "Absolute value.", (1, 1), _bind(_abs, 1)),
     Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind_real(np.sqrt, 4)),
     Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind_real(np.exp, 8)),

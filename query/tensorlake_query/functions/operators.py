@@ -101,6 +101,16 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
     compare = COMPARISONS[op]
     nullable = left.type.nullable or right.type.nullable
     if left.type.kind in {"text", "bytes", "json"}:
+        if left.type.shape or right.type.shape:
+            shape = _common_shape(site, [left, right])
+
+            def texts_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+                made = elementwise(compare, vectors, shape)
+                return replace(made, values=made.values.astype(np.bool_))
+
+            column_type = replace(BOOL, shape=shape, nullable=nullable)
+            args = (left, right)
+            return site.apply(texts_kernel, column_type, args=args, cost=TEXT_COST, role="compare")
 
         def object_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
             values = compare(vectors[0].values, vectors[1].values)
@@ -199,7 +209,7 @@ def required_number(site: Site, expr: Bound) -> Bound:
 def required_text(site: Site, expr: Bound) -> Bound:
     """Return an argument as text, or fail saying what it is."""
     result = as_text(expr)
-    if result is None:
+    if result is None or result.type.shape:
         raise site.fail(f"text is needed, and {show(expr)} is {describe(expr.type)}", at=expr)
     return result
 

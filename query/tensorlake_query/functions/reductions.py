@@ -14,8 +14,8 @@ from tensorlake_query.bound import Bound, show
 from tensorlake_query.conversions import as_condition
 from tensorlake_query.functions.operators import required_number
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.source import AnyArray, IntArray, RaggedBatch, UniformBatch
-from tensorlake_query.types import describe, number
+from tensorlake_query.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
+from tensorlake_query.types import Shape, describe, number
 from tensorlake_query.vectors import (
     Vector,
     as_ragged,
@@ -39,6 +39,7 @@ class _Reduction:
     result: Callable[[np.dtype[np.generic]], np.dtype[np.generic]]
     empty: int | None
     is_mean: bool = False
+    is_strict: bool = False  # only to tell ALL_STRICT of a uniform array from ALL
 
 
 def _same(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
@@ -65,6 +66,8 @@ def _float64(_dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 _ANY = _Reduction(np.logical_or, _same, _same, empty=0)
 _ALL = _Reduction(np.logical_and, _same, _same, empty=1)
+_ALL_STRICT = _Reduction(np.logical_and, _same, _same, empty=0, is_strict=True)
+_PROD = _Reduction(np.multiply, _wide, _sum_result, empty=1)
 _SUM = _Reduction(np.add, _wide, _sum_result, empty=0)
 _MEAN = _Reduction(np.add, _float64, _real, empty=None, is_mean=True)
 _MIN = _Reduction(np.minimum, _same, _same, empty=None)
@@ -139,7 +142,7 @@ def _reduced(
 def _loop_dtype(
     reduction: _Reduction, accumulator: np.dtype[np.generic]
 ) -> np.dtype[np.generic] | None:
-    return None if reduction in {_ANY, _ALL} else accumulator
+    return None if reduction in {_ANY, _ALL, _ALL_STRICT} else accumulator
 
 
 def _segments(
@@ -168,25 +171,42 @@ def _along(
     axis: int,
     accumulator: np.dtype[np.generic],
     dtype: np.dtype[np.generic],
-    rest: tuple[int | None, ...],
+    rest: Shape,
 ) -> Vector:
-    """Reduce one axis: walk it innermost, so that each answer is one run."""
+    values, runs, kept = runs_along(ragged, axis)
+    reduced, filled = _segments(reduction, values, runs, accumulator, ragged)
+    filled = np.ones(len(runs), np.bool_) if filled is None else filled
+    return shaped_as(reduced.astype(dtype, copy=False), filled, kept, ragged, rest)
+
+
+def runs_along(ragged: RaggedBatch, axis: int | None) -> tuple[AnyArray, IntArray, IntArray]:
+    """Bring what one answer is made of next to each other: a whole sample, or a line of an axis.
+
+    Returns:
+        The values run after run, how long each run is, and the shape of each row's answers.
+    """
+    counts = counts_of(ragged.shapes)
+    if axis is None:
+        return ragged.values, counts, np.zeros((len(counts), 0), np.int64)
     order = [*(each for each in range(ragged.shapes.shape[1]) if each != axis), axis]
     shapes = ragged.shapes[:, order]
-    base = starts_of(counts_of(ragged.shapes))
-    values = ragged.values[walk(base, strides_of(ragged.shapes)[:, order], shapes)]
+    values = ragged.values[walk(starts_of(counts), strides_of(ragged.shapes)[:, order], shapes)]
     kept = shapes[:, :-1]
-    answers = counts_of(kept)
-    runs = np.repeat(shapes[:, -1], answers)
-    reduced, filled = _segments(reduction, values, runs, accumulator, ragged)
-    valid = ragged.valid
-    if filled is not None:  # a row is NULL where its axis is empty: an array has no NULL elements
-        row = np.repeat(np.arange(len(answers)), answers)
-        valid = valid_of(ragged) & (np.bincount(row, ~filled, len(answers)) == 0)
-    reduced = reduced.astype(dtype, copy=False)
+    return values, np.repeat(shapes[:, -1], counts_of(kept)), kept
+
+
+def shaped_as(
+    answers: AnyArray, filled: BoolArray, kept: IntArray, like: RaggedBatch, rest: Shape
+) -> Vector:
+    """Return answers as samples; a row with an answer of nothing is NULL, for arrays have none."""
+    valid = like.valid
+    if not filled.all():
+        counts = counts_of(kept)
+        row = np.repeat(np.arange(len(counts)), counts)
+        valid = valid_of(like) & (np.bincount(row, ~filled, len(counts)) == 0)
     if not rest:
-        return UniformBatch(reduced, valid)
-    result = RaggedBatch(reduced, kept, valid)
+        return UniformBatch(answers, valid)
+    result = RaggedBatch(answers, kept, valid)
     if any(size is None for size in rest):
         return result
     return conform(result, tuple(size or 0 for size in rest))
@@ -207,6 +227,22 @@ FUNCTIONS = (
         "Is it true of every element; true for none.",
         (1, 1),
         _bind_condition(_ALL),
+        AXIS,
+    ),
+    Function(
+        "ALL_STRICT",
+        "ALL_STRICT(condition, axis => n)",
+        "Is it true of every element; false for none.",
+        (1, 1),
+        _bind_condition(_ALL_STRICT),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_PROD",
+        "ARRAY_PROD(x, axis => n)",
+        "Product of the elements.",
+        (1, 1),
+        _bind_number(_PROD),
         AXIS,
     ),
     Function(

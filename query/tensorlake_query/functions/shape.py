@@ -1,4 +1,4 @@
-"""Shape: SHAPE, NDIM, SIZE, LENGTH.
+"""Shape: SHAPE, NDIM, SIZE, LENGTH, DTYPE, INFO.
 
 The shape of a column is asked of the source, which answers without decoding; only the shape of a
 computed value is computed.
@@ -14,8 +14,10 @@ from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, 
 from tensorlake_query.conversions import JSON_COST
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import UniformBatch
-from tensorlake_query.types import INT, describe, is_ragged, number
-from tensorlake_query.vectors import Vector, as_ragged, counts_of, python_values
+from tensorlake_query.types import INT, JSON, TEXT, describe, is_ragged, number
+from tensorlake_query.vectors import Vector, as_ragged, counts_of, object_array, python_values
+
+INFO_SIZES = ("height", "width", "channels")
 
 
 def _shape_of(site: Site) -> Bound:
@@ -63,6 +65,12 @@ def _bind_size(site: Site) -> Bound:
 def _bind_length(site: Site) -> Bound:
     operand = site.args[0]
     column_type = replace(INT, nullable=operand.type.nullable)
+    if operand.type.dtype is None and operand.type.shape:
+
+        def texts_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            return UniformBatch(np.ascontiguousarray(as_ragged(vectors[0]).shapes[:, 0]))
+
+        return site.apply(texts_kernel, column_type)
     if operand.type.dtype is None:
         is_json = operand.type.kind == "json"
 
@@ -96,7 +104,38 @@ def _argument(site: Site, shape: Bound) -> Bound:
     return replace(shape, syntax=syntax)
 
 
+def _bind_dtype(site: Site) -> Bound:
+    operand = site.args[0]
+    return Constant(operand.type.dtype or operand.type.kind, TEXT, site.syntax, weak=False)
+
+
+def _bind_info(site: Site) -> Bound:
+    """Bind INFO: what is known of a sample without decoding it, as JSON."""
+    shape = _shape_of(site)
+    dtype = site.args[0].type.dtype
+    names = INFO_SIZES[: len(site.args[0].type.shape)] if len(site.args[0].type.shape) > 1 else ()
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        infos = [
+            {"shape": sizes, "dtype": dtype, **dict(zip(names, sizes, strict=False))}
+            for sizes in vectors[0].values.tolist()
+        ]
+        return UniformBatch(object_array(infos))
+
+    column_type = replace(JSON, nullable=shape.type.nullable)
+    args = (_argument(site, shape),)
+    return site.apply(kernel, column_type, args=args, cost=JSON_COST, role="info")
+
+
 FUNCTIONS = (
+    Function("DTYPE", "DTYPE(x)", "Type of the elements.", (1, 1), _bind_dtype),
+    Function(
+        "INFO",
+        "INFO(x)",
+        "shape, dtype, height, width and channels as JSON; nothing is decoded.",
+        (1, 1),
+        _bind_info,
+    ),
     Function("SHAPE", "SHAPE(x)", "Sizes of the dimensions.", (1, 1), _shape_of),
     Function("NDIM", "NDIM(x)", "Number of dimensions.", (1, 1), _bind_ndim),
     Function("SIZE", "SIZE(x)", "Number of elements.", (1, 1), _bind_size),

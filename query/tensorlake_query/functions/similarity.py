@@ -1,4 +1,4 @@
-"""Vectors: DOT, COSINE_SIMILARITY, L2_NORM, over the last axis.
+"""Vectors: DOT, COSINE_SIMILARITY, L1_NORM, L2_NORM, LINF_NORM, over the last axis.
 
 Two arguments broadcast in all axes before the last, so a row of several vectors against one query
 vector gives several numbers. Sums run within one row at a time (einsum), so that a value never
@@ -19,12 +19,15 @@ from tensorlake_query.types import Shape, broadcast, describe, number
 from tensorlake_query.vectors import (
     Vector,
     all_valid,
+    as_ragged,
     conform,
     counts_of,
     elementwise,
     padded,
     starts_of,
 )
+
+FLAT = 2  # dimensions of a batch of single vectors
 
 _Combine = Callable[[Vector, Vector, Shape, np.dtype[np.generic]], Vector]
 
@@ -45,6 +48,29 @@ def _bind_pair(combine: _Combine, *, may_be_null: bool) -> Callable[[Site], Boun
         nullable = may_be_null or any(arg.type.nullable for arg in args)
         column_type = number(dtype, shape[:-1], nullable=nullable)
         return site.apply(kernel, column_type, args=args, cost=float(shape[-1] or 64))
+
+    return bind
+
+
+def _bind_absolute(ufunc: np.ufunc) -> Callable[[Site], Bound]:
+    """Bind a norm that adds up, or takes the largest of, absolute values."""
+
+    def bind(site: Site) -> Bound:
+        operand = _required_vectors(site, site.args[0])
+        shape = operand.type.shape
+        dtype = _computed_in(np.dtype(operand.type.dtype))
+
+        def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            vector = vectors[0]
+            if isinstance(vector, UniformBatch) and vector.values.shape[-1]:
+                sizes = np.abs(vector.values.astype(dtype, copy=False))
+                return UniformBatch(np.asarray(ufunc.reduce(sizes, axis=-1)), vector.valid)
+            ragged = as_ragged(vector)
+            sizes = np.abs(ragged.values.astype(dtype, copy=False))
+            return _reduced(RaggedBatch(sizes, ragged.shapes, ragged.valid), shape[:-1], ufunc)
+
+        column_type = number(dtype, shape[:-1], nullable=operand.type.nullable)
+        return site.apply(kernel, column_type, args=(operand,), cost=float(shape[-1] or 64))
 
     return bind
 
@@ -78,25 +104,34 @@ def _dot(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generic])
     if isinstance(left, UniformBatch) and isinstance(right, UniformBatch):
         a: AnyArray = left.values.astype(dtype, copy=False)
         b: AnyArray = right.values.astype(dtype, copy=False)
+        if a.ndim == b.ndim == FLAT and b.strides[0] == 0 and len(b):  # one vector for all rows
+            dots = np.einsum("ni,i->n", a, b[0]) if a is not b else _same(a)
+            return UniformBatch(dots, all_valid((left, right)))
         ndim = max(a.ndim, b.ndim)
         a, b = padded(a, ndim), padded(b, ndim)
-        dots: AnyArray = np.einsum("...i,...i->...", a, b)
-        return UniformBatch(np.asarray(dots), all_valid((left, right)))
+        every: AnyArray = np.einsum("...i,...i->...", a, b)
+        return UniformBatch(np.asarray(every), all_valid((left, right)))
 
     def product(a: AnyArray, b: AnyArray) -> AnyArray:
         return np.multiply(a, b, dtype=dtype)
 
     products = elementwise(product, (left, right), (*shape[:-1], None))
-    return _summed(cast("RaggedBatch", products), shape[:-1], dtype)
+    return _reduced(cast("RaggedBatch", products), shape[:-1], np.add)
 
 
-def _summed(products: RaggedBatch, shape: Shape, dtype: np.dtype[np.generic]) -> Vector:
+def _same(values: AnyArray) -> AnyArray:
+    """Return the square of one vector's length, for as many rows as it stands for."""
+    return np.broadcast_to(np.einsum("i,i->", values[0], values[0]), (len(values),))
+
+
+def _reduced(products: RaggedBatch, shape: Shape, ufunc: np.ufunc) -> Vector:
+    """Reduce the last axis; of nothing the answer is 0."""
     kept = products.shapes[:, :-1]
     runs = np.repeat(products.shapes[:, -1], counts_of(kept))
-    sums = np.zeros(len(runs), dtype)
+    sums = np.zeros(len(runs), products.values.dtype)
     filled = runs > 0
     if filled.any():
-        sums[filled] = np.add.reduceat(products.values, starts_of(runs)[filled])
+        sums[filled] = ufunc.reduceat(products.values, starts_of(runs)[filled])
     if not shape:
         return UniformBatch(sums, products.valid)
     result = RaggedBatch(sums, kept, products.valid)
@@ -118,6 +153,25 @@ def _cosine(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generi
     return UniformBatch(result.values, defined if result.valid is None else result.valid & defined)
 
 
+def _bind_hamming(site: Site) -> Bound:
+    left, right = (_required_vectors(site, arg) for arg in site.args)
+    shape = broadcast(left.type.shape, right.type.shape)
+    if shape is None:
+        shown = f"{show(left)} {left.type.shape} and {show(right)} {right.type.shape}"
+        raise site.fail(f"vectors of different lengths: {shown}")
+    args = adapted([left, right])
+
+    def differs(a: AnyArray, b: AnyArray) -> AnyArray:
+        return (a != b).astype(np.int64)
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        made = as_ragged(elementwise(differs, vectors, shape))
+        return _reduced(made, shape[:-1], np.add)
+
+    column_type = number("int64", shape[:-1], nullable=any(arg.type.nullable for arg in args))
+    return site.apply(kernel, column_type, args=args, cost=float(shape[-1] or 64))
+
+
 FUNCTIONS = (
     Function("DOT", "DOT(a, b)", "Inner product.", (2, 2), _bind_pair(_dot, may_be_null=False)),
     Function(
@@ -127,5 +181,16 @@ FUNCTIONS = (
         (2, 2),
         _bind_pair(_cosine, may_be_null=True),
     ),
+    Function("L1_NORM", "L1_NORM(x)", "Sum of absolute values.", (1, 1), _bind_absolute(np.add)),
     Function("L2_NORM", "L2_NORM(x)", "Euclidean length.", (1, 1), _bind_norm),
+    Function(
+        "LINF_NORM", "LINF_NORM(x)", "Largest absolute value.", (1, 1), _bind_absolute(np.maximum)
+    ),
+    Function(
+        "HAMMING_DISTANCE",
+        "HAMMING_DISTANCE(a, b)",
+        "How many elements differ.",
+        (2, 2),
+        _bind_hamming,
+    ),
 )

@@ -1,17 +1,23 @@
-"""Text: LOWER, UPPER, TRIM, SUBSTR, REPLACE, SPLIT, CONTAINS."""
+"""Text: LOWER, UPPER, TRIM, SUBSTR, REPLACE, SPLIT, KEYS, CONTAINS."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound
+from tensorlake_query.bound import Bound, Constant, show
 from tensorlake_query.conversions import JSON_COST, is_text_constant
-from tensorlake_query.functions.operators import TEXT_COST, required_text
+from tensorlake_query.functions.operators import (
+    TEXT_COST,
+    bind_compare,
+    required_number,
+    required_text,
+)
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.source import UniformBatch
-from tensorlake_query.types import BOOL, TEXT, describe
+from tensorlake_query.source import BoolArray, RaggedBatch, UniformBatch
+from tensorlake_query.types import BOOL, TEXT, TEXTS, describe
 from tensorlake_query.vectors import Vector, object_array, python_values
 
 
@@ -74,7 +80,100 @@ def _bind_json_contains(site: Site) -> Bound:
     return site.apply(kernel, replace(BOOL, nullable=True), cost=JSON_COST)
 
 
+def _bind_per_text(
+    change: Callable[..., str], *, numbers: tuple[int, ...] = ()
+) -> Callable[[Site], Bound]:
+    """Bind a function of texts, and of whole numbers at the places `numbers`."""
+
+    def bind(site: Site) -> Bound:
+        args: list[Bound] = []
+        for place, arg in enumerate(site.args):
+            known = required_number(site, arg) if place in numbers else required_text(site, arg)
+            if known.type.shape:
+                shown = f"{show(arg)} is {describe(arg.type)}"
+                raise site.fail(f"one value a row is needed, and {shown}", at=arg)
+            if place in numbers and np.dtype(known.type.dtype).kind not in "iu":
+                raise site.fail(f"a whole number is needed, and {show(arg)} is none", at=arg)
+            args.append(known)
+
+        def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            columns = [python_values(vector.values) for vector in vectors]
+            return UniformBatch(object_array(list(map(change, *columns))))
+
+        nullable = any(arg.type.nullable for arg in args)
+        return site.apply(kernel, replace(TEXT, nullable=nullable), args=args, cost=TEXT_COST)
+
+    return bind
+
+
+def _substring(text: str, start: int, length: int | None = None) -> str:
+    """Return the part from `start`, counted from 1 as in SQL, or from the end where negative."""
+    first = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else 0
+    return text[first:] if length is None else text[first : first + max(length, 0)]
+
+
+def _bind_split(site: Site) -> Bound:
+    operand, separator = (required_text(site, arg) for arg in site.args)
+    if not isinstance(separator, Constant) or not separator.value or separator.type.shape:
+        raise site.fail("SPLIT needs a separator known beforehand", at=separator)
+    mark = str(separator.value)
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        parts = [text.split(mark) for text in python_values(vectors[0].values)]
+        return texts_vector(parts, vectors[0].valid)
+
+    column_type = replace(TEXTS, nullable=operand.type.nullable)
+    return site.apply(kernel, column_type, args=(operand, separator), cost=2 * TEXT_COST)
+
+
+def _bind_keys(site: Site) -> Bound:
+    operand = site.args[0]
+    if operand.type.kind != "json":
+        raise site.fail(
+            f"KEYS takes a JSON value, and {show(operand)} is {describe(operand.type)}", at=operand
+        )
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        found = [
+            list(cast("dict[str, object]", each)) if isinstance(each, dict) else None
+            for each in python_values(vectors[0].values)
+        ]
+        valid = np.array([each is not None for each in found], np.bool_)
+        return texts_vector([each or [] for each in found], valid)
+
+    return site.apply(kernel, replace(TEXTS, nullable=True), cost=JSON_COST)
+
+
+def texts_vector(parts: Sequence[Sequence[str]], valid: BoolArray | None) -> Vector:
+    """Return lists of texts as arrays of text."""
+    flat = object_array([text for each in parts for text in each])
+    shapes = np.array([len(each) for each in parts], np.int64).reshape(-1, 1)
+    return RaggedBatch(flat, shapes, valid)
+
+
+def _bind_equals(site: Site) -> Bound:
+    return bind_compare(site, "=")
+
+
 FUNCTIONS = (
+    Function("TRIM", "TRIM(text)", "Text without spaces around it.", (1, 1), _bind_case(str.strip)),
+    Function(
+        "SUBSTR",
+        "SUBSTR(text, start, length)",
+        "A part of a text, counted from 1, or from the end where negative.",
+        (2, 3),
+        _bind_per_text(_substring, numbers=(1, 2)),
+    ),
+    Function(
+        "REPLACE",
+        "REPLACE(text, old, new)",
+        "Text with one part replaced by another.",
+        (3, 3),
+        _bind_per_text(str.replace),
+    ),
+    Function("SPLIT", "SPLIT(text, separator)", "The parts of a text.", (2, 2), _bind_split),
+    Function("KEYS", "KEYS(json)", "The keys of a JSON object.", (1, 1), _bind_keys),
+    Function("EQUALS", "EQUALS(a, b)", "Are both equal, as a = b.", (2, 2), _bind_equals),
     Function("LOWER", "LOWER(text)", "Text in lower case.", (1, 1), _bind_case(str.lower)),
     Function("UPPER", "UPPER(text)", "Text in upper case.", (1, 1), _bind_case(str.upper)),
     Function(

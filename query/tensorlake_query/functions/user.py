@@ -1,0 +1,134 @@
+"""Functions of the user: Python over NumPy arrays, called in a query by name."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from tensorlake_query.bound import Bound
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.source import ColumnType, ObjectBatch, RaggedBatch, UniformBatch
+from tensorlake_query.types import BOOL, JSON, TEXT, number
+from tensorlake_query.vectors import RowError, Vector, object_array, to_batch, valid_of
+
+USER_COST = 1000.0  # Python for each row, against one arithmetic operation on an array element
+MAX_ARGUMENTS = 64
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+
+
+def user_function(
+    name: str, function: Callable[..., Any], *, dtype: str, shape: tuple[int, ...], vectorized: bool
+) -> Function:
+    """Make a function that queries can call.
+
+    Args:
+        name: how queries call it, in any case.
+        function: takes one argument for each of the call. Vectorized, it takes whole batches
+            (arrays of n rows; lists where samples differ in shape, of text, of JSON) and returns n
+            answers; else it takes one row's values and returns one answer.
+        dtype: of its answers: a NumPy dtype, "text" or "json".
+        shape: of one answer; () for a single number.
+        vectorized: whether it takes whole batches.
+
+    Raises:
+        ValueError: the name is none, or the dtype is unknown.
+    """
+    if not _NAME.match(name):
+        raise ValueError(f"{name!r} is no name of a function")
+    column_type = _answer_type(dtype, shape)
+
+    def bind(site: Site) -> Bound:
+        def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+            return _called(name, function, vectors, num_rows, column_type, vectorized=vectorized)
+
+        nullable = any(arg.type.nullable for arg in site.args)
+        made = replace(column_type, nullable=nullable or column_type.kind == "json")
+        return site.apply(kernel, made, cost=USER_COST)
+
+    usage = f"{name.upper()}(…)"
+    return Function(name.upper(), usage, "A function of yours.", (0, MAX_ARGUMENTS), bind)
+
+
+def _answer_type(dtype: str, shape: tuple[int, ...]) -> ColumnType:
+    if dtype in {"text", "str"}:
+        return TEXT
+    if dtype == "json":
+        return JSON
+    known = np.dtype(dtype)
+    if known.kind not in "biuf":
+        raise ValueError(f"a function gives numbers, truth values, text or JSON, not {dtype!r}")
+    return replace(BOOL, shape=shape) if known.kind == "b" else number(known, shape)
+
+
+def _called(
+    name: str,
+    function: Callable[..., Any],
+    vectors: Sequence[Vector],
+    num_rows: int,
+    column_type: ColumnType,
+    *,
+    vectorized: bool,
+) -> Vector:
+    arguments = [_argument(vector) for vector in vectors]
+    valid = np.ones(num_rows, np.bool_)
+    for vector in vectors:
+        valid &= valid_of(vector)
+    if vectorized:
+        try:
+            answers = function(*arguments)
+        except Exception as error:
+            message = f"{name} failed: {type(error).__name__}: {error}"
+            raise RowError(message, 0) from error
+        if len(answers) != num_rows:
+            raise RowError(f"{name} gave {len(answers)} answers for {num_rows} rows", 0)
+        return _answers(name, answers, column_type, valid)
+    rows: list[Any] = []
+    for row in range(num_rows):
+        if not valid[row]:
+            rows.append(None)
+            continue
+        try:
+            rows.append(function(*(argument[row] for argument in arguments)))
+        except Exception as error:
+            message = f"{name} failed: {type(error).__name__}: {error}"
+            raise RowError(message, row) from error
+    return _answers(name, rows, column_type, valid)
+
+
+def _argument(vector: Vector) -> Any:
+    """Return what a function is given of an argument: an array, or a list."""
+    batch = to_batch(vector)
+    if isinstance(batch, ObjectBatch):
+        return batch.values
+    if isinstance(batch, RaggedBatch):
+        counts = np.prod(batch.shapes, axis=1, dtype=np.int64)
+        parts = np.split(batch.values, np.cumsum(counts)[:-1])
+        return [
+            part.reshape(shape) for part, shape in zip(parts, batch.shapes.tolist(), strict=True)
+        ]
+    return batch.values
+
+
+def _answers(name: str, answers: Any, column_type: ColumnType, valid: Any) -> Vector:
+    if column_type.dtype is None:
+        values = object_array(list(cast("Sequence[object]", answers)))
+        known = np.array([each is not None for each in values.tolist()], np.bool_)
+        if column_type.kind == "text":
+            for row, each in enumerate(values.tolist()):
+                if each is not None and not isinstance(each, str):
+                    raise RowError(f"{name} gave {type(each).__name__} where text is needed", row)
+            values[~known] = ""
+        return UniformBatch(values, known & valid)
+    shape = cast("tuple[int, ...]", column_type.shape)
+    filler = np.zeros(shape, column_type.dtype)
+    if not isinstance(answers, np.ndarray):
+        answers = [filler if each is None else each for each in answers]
+    try:
+        made = np.asarray(answers, column_type.dtype)
+    except (TypeError, ValueError) as error:
+        raise RowError(f"{name} gave what is no {column_type.dtype}: {error}", 0) from error
+    if made.shape != (len(valid), *shape):
+        raise RowError(f"{name} gave answers of shape {made.shape[1:]}, not {shape}", 0)
+    return UniformBatch(made, valid)

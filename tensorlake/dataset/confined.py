@@ -1,0 +1,26 @@
+"""Queries of somebody else, as a server runs them: they reach nothing but what they are asked of.
+
+FROM reads ``this`` at any version, and no URL; functions of this process do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.readable import Readable
+    from tensorlake.dataset.view import View
+
+__all__ = ["query_inside"]
+
+
+def query_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
+    """Evaluate a query that reaches no other dataset and no function of this process.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist here.
+    """
+    from tensorlake.dataset.query import run_query
+
+    return run_query(rows, text, params, reaches_out=False)

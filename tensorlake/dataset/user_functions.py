@@ -1,0 +1,66 @@
+"""Functions of the user that queries call by name: ``tl.udf``.
+
+They belong to the process, not to a dataset: a query that names one runs where it was defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import tensorlake_query as tql
+
+__all__ = ["known_functions", "udf"]
+
+_functions: dict[str, tql.Function] = {}
+
+
+def udf(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    dtype: str,
+    shape: tuple[int, ...] = (),
+    vectorized: bool = False,
+) -> None:
+    """Let queries call a Python function by name.
+
+    Args:
+        name: How queries call it, in any case. Defined again, it is replaced.
+        function: Takes one argument for each of the call, and is not called for NULLs. Vectorized
+            it takes whole batches (arrays of n rows; lists where samples differ in shape, of text,
+            of JSON) and returns n answers.
+        dtype: What it returns: a NumPy dtype, "text" or "json".
+        shape: Of one answer.
+        vectorized: Whether it takes whole batches.
+
+    Raises:
+        InvalidInputError: The name is taken by the language, or the dtype is unknown.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.udf("next_number", lambda x: x + 1, dtype="int64", vectorized=True)
+        >>> ds = tl.create("memory://doc-udf", {"x": "int64"})
+        >>> ds.extend({"x": [1, 9, 10]})
+        >>> ds.query("WHERE next_number(x) >= 10")["x"][:]
+        array([ 9, 10])
+    """
+    import tensorlake_query as tql
+
+    if tql.is_function(name):
+        raise InvalidInputError(
+            f"{name.upper()} is a function of the language\nchoose another name"
+        )
+    try:
+        made = tql.user_function(name, function, dtype=dtype, shape=shape, vectorized=vectorized)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"udf({name!r}): {error}") from error
+    _functions[made.name] = made
+
+
+def known_functions() -> Mapping[str, tql.Function]:
+    """The functions defined so far."""
+    return dict(_functions)
