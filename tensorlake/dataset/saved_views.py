@@ -17,7 +17,13 @@ from tensorlake.dataset import versioning
 from tensorlake.dataset.column_source import SelectionSource
 from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.query import engine_errors, run_query
-from tensorlake.dataset.steps import ColumnsStep, QueryStep, steps_from_json, steps_to_json
+from tensorlake.dataset.steps import (
+    ColumnsStep,
+    QueryStep,
+    Steps,
+    steps_from_json,
+    steps_to_json,
+)
 from tensorlake.dataset.view import View
 from tensorlake.dataset.words import plural
 from tensorlake.errors import (
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.session import Session
 
-__all__ = ["SavedViews", "rerun", "save"]
+__all__ = ["SavedViews", "replayed", "rerun", "save"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -159,8 +165,13 @@ def rerun(view: View) -> View:
             " nothing in another version\nonly a view that queries led to can be run again"
         )
     session = versioning.at(view.session, view.session.branch)
-    here: Readable = View(session, _everything(session.committed), steps=())
-    for step in view.steps:
+    return replayed(View(session, _everything(session.committed), steps=()), view.steps)
+
+
+def replayed(view: View, steps: Steps) -> View:
+    """Do steps again, one after another, over what a view shows."""
+    here: Readable = view
+    for step in steps:
         match step:
             case QueryStep(tql=text, params=params):
                 here = run_query(here, text, params)

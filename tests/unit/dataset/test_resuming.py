@@ -1,0 +1,89 @@
+"""A loader made again from its state alone (loader.md, rule 2)."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+
+_names = itertools.count()
+
+
+def new(rows: int = 10):
+    ds = tl.create(f"memory://resuming-{next(_names)}", {"x": "int64"})
+    ds.extend({"x": np.arange(rows)})
+    ds.commit("first")
+    return ds
+
+
+def stopped(loader, batches: int) -> tuple[list[int], dict]:
+    """The first batches, and the state after them."""
+    running = iter(loader)
+    seen = [next(running)["x"].tolist() for _ in range(batches)]
+    state = loader.state_dict()
+    running.close()
+    return list(itertools.chain.from_iterable(seen)), state
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda ds: ds,
+        lambda ds: ds.query("WHERE x >= $low", low=5),
+        lambda ds: ds.query("WHERE x >= 5")[["x"]],
+        lambda ds: ds[[7, 3, 1, 9, 2, 8]].save("hand"),
+        lambda ds: ds.query("WHERE x >= 5 ORDER BY x DESC").save("large"),
+    ],
+    ids=["dataset", "query", "columns", "saved", "saved query"],
+)
+def test_a_loader_is_made_again_from_its_state(rows):
+    ds = new(20)
+    view = rows(ds)
+    seen, state = stopped(view.loader(batch_size=2, shuffle=True, seed=5), 2)
+    ds.delete([0, 1, 2])
+    ds.commit()
+
+    again = tl.loader_from_state(json.loads(json.dumps(state)), batch_size=3)
+    rest = [x for batch in again for x in batch["x"].tolist()]
+
+    expected = list(range(20)) if view is ds else view["x"][:].tolist()
+    assert sorted(seen + rest) == sorted(expected)
+
+
+def test_a_loader_of_rows_chosen_by_hand_is_not_made_again():
+    ds = new()
+    _, state = stopped(ds[[3, 1, 2]].loader(batch_size=1), 1)
+
+    with pytest.raises(tl.InvalidInputError, match="chosen by hand"):
+        tl.loader_from_state(state)
+
+
+def test_a_state_stays_small_whatever_the_query():
+    ds = new()
+    view = ds.query("WHERE x IN $some", some=list(range(1000)))
+    _, state = stopped(view.loader(batch_size=1), 1)
+
+    assert len(json.dumps(state)) < 1024
+    assert "source" not in state
+
+
+def test_a_saved_view_that_was_deleted_is_not_found():
+    ds = new()
+    _, state = stopped(ds[[3, 1, 2]].save("hand").loader(batch_size=1), 1)
+    ds.delete_tag("hand")
+
+    with pytest.raises(tl.ViewNotFoundError):
+        tl.loader_from_state(state)
+
+
+def test_what_makes_batches_is_given_anew():
+    ds = new()
+    _, state = stopped(ds.loader(batch_size=4), 1)
+
+    (batch,) = tl.loader_from_state(state, batch_size=100, columns=["x"])
+
+    assert batch["x"].tolist() == [4, 5, 6, 7, 8, 9]
+    with pytest.raises(tl.errors.StateMismatchError):
+        tl.loader_from_state(state, batch_size=1, shuffle=True)
