@@ -19,7 +19,7 @@ from tensorlake.dataset.history import SCHEMA_WORDS, Commit
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
-from tensorlake.format import Changes, TensorSpec, row_ids, rows_of, txid_of
+from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
@@ -39,8 +39,12 @@ __all__ = ["Cells", "MergeConflict", "MergeReport", "OnConflict", "merge", "with
 BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 
-READ_AT_ONCE = 4096
-"""Cells read together from both sides."""
+COMPARED_NBYTES = 16 << 20
+"""Samples of one shape read together from each side, by bytes."""
+
+COMPARED_CELLS = 4096
+"""And others, of which the size is not known before."""
+
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
@@ -172,7 +176,7 @@ class MergeReport:
 
 def merge(
     session: Session,
-    name: str,
+    name: str | dt.datetime,
     *,
     on_conflict: OnConflict = "error",
     tensors: Sequence[str] | None = None,
@@ -192,7 +196,7 @@ def merge(
                 "commit or discard them first"
             )
         session.staging()  # whether this handle may write at all, told as for any change
-        resolved = runtime.run(resolve(session.store, name))
+        resolved = runtime.run(resolve(session.store, name, branch=session.branch))
         theirs = runtime.run(
             version_at(session.store, resolved.branch, resolved.entry, session.packs)
         )
@@ -249,8 +253,7 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
         removed=int((plan.deleted[:, 1] - plan.deleted[:, 0]).sum()),
         updated={name: count for name, count in counts.items() if count},
         schema=tuple(
-            SCHEMA_WORDS[change["op"]].format(change["name"])
-            for change in plan.merged.changes
+            SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
         ),
         conflicts=tuple(describe_conflicts(plan)),
     )
@@ -272,10 +275,10 @@ class Cells:
         codes: tuple[Sequence[int] | None, Sequence[int] | None],
     ) -> BoolArray:
         """Tell for pairs of physical rows whether their stored values differ."""
-        count = len(one[1])
+        count, step = len(one[1]), _cells_at_once(self._spec(one[0], tensor_id))
         found = np.zeros(count, dtype=np.bool_)
-        for start in range(0, count, READ_AT_ONCE):
-            part = slice(start, min(count, start + READ_AT_ONCE))
+        for start in range(0, count, step):
+            part = slice(start, min(count, start + step))
             left, right = (
                 with_codes(self.read(version, tensor_id, rows[part], decode=False), table)
                 for (version, rows), table in zip((one, other), codes, strict=True)
@@ -349,6 +352,12 @@ class Cells:
         spec = version.state.schema.by_id(tensor_id)
         assert spec is not None  # only tensors of both sides are compared
         return spec
+
+
+def _cells_at_once(spec: TensorSpec) -> int:
+    if spec.layout.kind is not ChunkKind.UNIFORM:
+        return COMPARED_CELLS
+    return max(1, COMPARED_NBYTES // max(1, spec.layout.row_nbytes))
 
 
 def with_codes(column: Column, codes: Sequence[int] | None) -> Column:

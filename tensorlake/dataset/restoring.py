@@ -7,6 +7,7 @@ again, so that nothing staged depends on a version that may be given up meanwhil
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +50,7 @@ ROWS_AT_ONCE = 1 << 14
 """Rows that come back together: memory stays bounded whatever a commit deleted."""
 
 
-def restore(session: Session, version: str) -> Commit:
+def restore(session: Session, version: str | dt.datetime) -> Commit:
     """Publish a commit with the content of another version; the handle moves to it."""
     with session.lock:
         _refuse_staged(session, f"restore({version!r})")
@@ -77,7 +78,7 @@ def delete_branch(session: Session, name: str) -> None:
     runtime.run(end_branch(session.store, name))
 
 
-def revert(session: Session, version: str) -> None:
+def revert(session: Session, version: str | dt.datetime) -> None:
     """Stage the inverse of one commit, row by row."""
     with session.lock:
         _refuse_staged(session, f"revert({version!r})")
@@ -116,7 +117,7 @@ def _refuse_staged(session: Session, call: str) -> None:
         )
 
 
-def _version(session: Session, version: str) -> Version:
+def _version(session: Session, version: str | dt.datetime) -> Version:
     resolved = runtime.run(resolve(session.store, version, branch=session.branch))
     return runtime.run(version_at(session.store, resolved.branch, resolved.entry, session.packs))
 

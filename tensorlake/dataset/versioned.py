@@ -111,7 +111,7 @@ class Versioned:
 
     def merge(
         self,
-        name: str,
+        name: str | dt.datetime,
         on_conflict: OnConflict = "error",
         tensors: Sequence[str] | None = None,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - the contract's signature
@@ -153,7 +153,7 @@ class Versioned:
             self.session, name, on_conflict=on_conflict, tensors=tensors, dry_run=dry_run
         )
 
-    def restore(self, version: str) -> Commit:
+    def restore(self, version: str | dt.datetime) -> Commit:
         """Publish a commit whose content is that of an older version; the handle moves to it.
 
         Rows keep their identity, and the log its history.
@@ -164,7 +164,7 @@ class Versioned:
         """
         return restoring.restore(self.session, version)
 
-    def revert(self, version: str) -> None:
+    def revert(self, version: str | dt.datetime) -> None:
         """Stage the inverse of one commit, by row identity; later changes stay.
 
         Rows that it deleted come back as new rows at the end; class names that it added stay.

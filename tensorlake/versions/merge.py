@@ -150,7 +150,10 @@ class _Merging:
             return MergeOutcome("nothing", ours, theirs), None
         if self.request.tensors is None and contains(theirs.vector, ours.branch, ours.entry.seq):
             outcome = MergeOutcome("fast-forward", ours, theirs, (ours,))
-            return outcome, self._draft(ours, self._taking_over(ours), Changes(rewrite=True))
+            draft = self._draft(ours, self._taking_over(ours), Changes(rewrite=True))
+            return outcome, replace(
+                draft, members={**draft.members, "indexes": theirs.entry.indexes}
+            )
         found = runtime.run(merge_bases(store, self.packs, ours, theirs))
         pages = self.packs.pages
         sides = {version.name: Side(version, pages) for version in (*found, ours, theirs)}
@@ -260,11 +263,13 @@ def _taken(plan: MergePlan, tensor: MergedTensor) -> list[Edit]:
     starts, stops = cells.one, cells.one + cells.count
     first = np.flatnonzero(np.concatenate(([True], starts[1:] != stops[:-1])))
     borders = [*first.tolist(), len(starts)]
+    table = _of_theirs(plan, tensor, cells.other, cells.other + cells.count)
     edits: list[Edit] = []
+    done = 0
     for begin, end in pairwise(borders):
-        source = cells.other[begin:end]
-        table = _of_theirs(plan, tensor, source, source + cells.count[begin:end])
-        edits.append((int(starts[begin]), int(stops[end - 1]), table))
+        start, stop = int(starts[begin]), int(stops[end - 1])
+        edits.append((start, stop, table.slice_rows(done, done + stop - start)))
+        done += stop - start
     return edits
 
 
