@@ -330,8 +330,8 @@ def test_the_model_holds_for_long_runs_of_random_steps():
     run_state_machine_as_test(
         SchemaModel,
         settings=settings(
-            max_examples=600,
-            stateful_step_count=60,
+            max_examples=200,
+            stateful_step_count=50,
             deadline=None,
             derandomize=False,
             suppress_health_check=list(HealthCheck),
