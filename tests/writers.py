@@ -32,9 +32,15 @@ def batch(writer: int, number: int) -> dict[str, object]:
     }
 
 
-def ingest(url: str, writer: int, batches: int, acknowledged: Connection) -> None:
+def ingest(
+    url: str,
+    writer: int,
+    batches: int,
+    acknowledged: Connection,
+    options: dict[str, str] | None = None,
+) -> None:
     """Commit batches under keys, telling of each commit that returned; repeatable."""
-    dataset = tl.open(url)
+    dataset = tl.open(url, storage_options=options)
     acknowledged.send(-1)
     for number in range(batches):
         dataset.extend(batch(writer, number))
@@ -57,3 +63,30 @@ def merge_branches(url: str, into: str, other: str, merges: int) -> None:
     dataset = tl.open(url, into)
     for _ in range(merges):
         dataset.merge(other)
+
+
+def append_and_update(
+    url: str, options: dict[str, str], writer: int, commits: int, told: Connection
+) -> None:
+    """Commit rows and changes of cells, whoever else does; tell how often a cell was contested.
+
+    Every commit appends a row, marks the writer's own row, and adds a word to a journal that all
+    writers share, which must be read and written again when another was faster.
+    """
+    dataset = tl.open(url, storage_options=options)
+    contested = 0
+    for number in range(commits):
+        while True:
+            dataset.append({"writer": writer, "n": number, "journal": ""})
+            dataset["n"][1 + writer] = number + 1
+            dataset["journal"][0] = f"{dataset['journal'][0]} {writer}:{number}"
+            try:
+                dataset.commit(f"{writer}: {number}")
+                break
+            except tl.ConflictError as error:
+                if (error.tensor, error.rows) != ("journal", (0,)):
+                    raise
+                contested += 1
+                dataset.discard()
+                dataset.refresh()
+    told.send(contested)
