@@ -14,7 +14,7 @@ from tensorlake.dataset.words import human_nbytes, human_time, plural
 from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
 from tensorlake.reading import Snapshot
 from tensorlake.types import ClassLabel
-from tensorlake.versions import small_chunks, stored_chunks, time_of
+from tensorlake.versions import dropped_before, small_chunks, stored_chunks, time_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -211,8 +211,7 @@ def _advice(snapshot: Snapshot, head: Entry) -> str:
     """Say what ``optimize`` would do, where there is enough of it."""
     state = snapshot.state
     small = sum(small_chunks(spec, snapshot.extents(spec.id)) for spec in state.schema.tensors)
-    done = head.statistics.get("optimized", {"physical": 0, "rows": 0})
-    dead = state.physical - state.num_rows - (done["physical"] - done["rows"])
+    dead = state.physical - state.num_rows - dropped_before(head)
     gains: list[str] = []
     if small >= SMALL_PER_TENSOR * len(state.schema.tensors):
         gains.append(f"merge {plural(small, 'small chunk')}")

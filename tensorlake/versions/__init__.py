@@ -51,6 +51,7 @@ from tensorlake.versions.refs import (
 )
 from tensorlake.versions.repair import Repair, repair_dataset
 from tensorlake.versions.restore import restore_version
+from tensorlake.versions.rounds import dropped_before
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.sides import Side
@@ -107,6 +108,7 @@ __all__ = [
     "delete_tag",
     "describe_conflicts",
     "distinct",
+    "dropped_before",
     "end_branch",
     "expire_versions",
     "fence_of",

@@ -45,7 +45,7 @@ from tensorlake.versions.optimize import Optimized, TensorOptimized, chunks_in
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import PendingChunks, sample_nbytes
 from tensorlake.versions.ranges import distinct, rows_in
-from tensorlake.versions.rounds import REWRITTEN_ENTRIES, optimized_entry
+from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_entry
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.visible import visible_rows
@@ -114,7 +114,7 @@ def recluster(
                 chunks_made=len(now),
                 nbytes_moved=sum(before.values()),
                 nbytes_made=sum(now.values()),
-                dead_rows=begun.state.physical - len(begun.order),
+                dead_rows=begun.state.physical - len(begun.order) - dropped_before(begun.head),
             )
         )
     return Optimized(tuple(reports), (entry,))

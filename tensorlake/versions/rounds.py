@@ -40,6 +40,7 @@ __all__ = [
     "Edit",
     "Outcome",
     "Round",
+    "dropped_before",
     "is_ragged",
     "optimized_entry",
     "publish_round",
@@ -187,6 +188,12 @@ def optimized_entry(
         },
         **{"changes": Changes(), **members},
     )
+
+
+def dropped_before(head: Entry) -> int:
+    """How many dead rows the last optimization of a branch had dropped; 0 where there was none."""
+    done = head.statistics.get("optimized", {})
+    return int(done.get("physical", 0)) - int(done.get("rows", 0))
 
 
 async def _applied(moved: Round, head: State) -> tuple[State, int]:
