@@ -1,7 +1,8 @@
 """What differs between two snapshots: rows by identity, cells by value.
 
-Only cells whose chunk differs are candidates, so what two versions share is never read; a candidate
-counts as updated when its stored value differs, whatever was rewritten around it.
+Rows are matched in stretches of row ids, and only cells whose extent differs are candidates, so
+what two versions share is neither listed nor read; a candidate counts as updated when its value
+differs, whatever was rewritten around it.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.cells import places_of, samples_differ
+from tensorlake.dataset.cells import samples_differ
 from tensorlake.dataset.history import Diff, Updated
-from tensorlake.dataset.identity import ids_of, physical_of
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.view import View
-from tensorlake.format import TensorSpec
+from tensorlake.format import RowIdRuns, TensorSpec
 from tensorlake.reading import Selection, Snapshot
+from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel, in_same_terms
-from tensorlake.versions import codes_in
+from tensorlake.versions import (
+    Matched,
+    SharedRows,
+    Shown,
+    codes_in,
+    differing_places,
+    match,
+    rows_in,
+    shared_rows,
+    subtract,
+    table_of,
+)
 
 __all__ = ["diff_snapshots"]
 
@@ -32,35 +44,41 @@ def diff_snapshots(
     session: Session, before: Snapshot, after: Snapshot, *, after_name: str | None = None
 ) -> Diff:
     """Compare two snapshots of one dataset."""
-    old = before.physical(np.arange(before.num_rows, dtype=np.int64))
-    new = after.physical(np.arange(after.num_rows, dtype=np.int64))
-    old_in_after = physical_of(ids_of(before, old), after)
-    is_kept = np.isin(old_in_after, new) & (old_in_after >= 0)
-    is_added = ~np.isin(new, old_in_after[is_kept])
-    kept_old, kept_new = old[is_kept], old_in_after[is_kept]
+    (old_ids, old_shown), (new_ids, new_shown) = _rows_of(before), _rows_of(after)
+    shared = shared_rows(old_ids, new_ids).within(old_shown.ranges)
+    shared = shared.within_other(new_shown.ranges)
+    both = match(SharedRows.identity(before.state.physical), shared)
     updated: dict[str, Updated] = {}
     for spec in after.schema.tensors:
-        old_spec = next((s for s in before.schema.tensors if s.id == spec.id), None)
+        old_spec = before.schema.by_id(spec.id)
         if old_spec is None:
             continue
-        changed = _changed(session, (before, old_spec), (after, spec), kept_old, kept_new)
-        if len(changed):
-            view_before = _view(session, before, kept_old[changed])
-            view_after = _view(session, after, kept_new[changed])
+        old, new = _changed(session, (before, old_spec), (after, spec), both)
+        if len(old):
+            view_before, view_after = _view(session, before, old), _view(session, after, new)
             updated[spec.name] = Updated(
                 Tensor(view_before, old_spec.name),
                 Tensor(view_after, spec.name),
                 view_before,
                 view_after,
             )
+    added = new_shown.in_order(subtract(new_shown.ranges, shared.other_ranges))
+    removed = old_shown.in_order(subtract(old_shown.ranges, shared.ranges))
     return Diff(
-        added=_view(session, after, new[is_added]),
-        removed=_view(session, before, old[~is_kept]),
+        added=_view(session, after, rows_in(np.stack(added, axis=1))),
+        removed=_view(session, before, rows_in(np.stack(removed, axis=1))),
         updated=updated,
         schema=tuple(_schema_changes(before, after)),
         before=before.version,
         after=after_name or after.version,
     )
+
+
+def _rows_of(snapshot: Snapshot) -> tuple[RowIdRuns, Shown]:
+    """A version's row ids as runs, and the rows that it shows."""
+    state, pages = snapshot.state, snapshot.packs.pages
+    ids = runtime.run(table_of(state.row_ids, pages))
+    return ids, Shown(runtime.run(table_of(state.rows, pages)))
 
 
 def _view(session: Session, snapshot: Snapshot, physical: Int64Array) -> View:
@@ -72,25 +90,31 @@ def _changed(
     session: Session,
     before: tuple[Snapshot, TensorSpec],
     after: tuple[Snapshot, TensorSpec],
-    old: Int64Array,
-    new: Int64Array,
-) -> Int64Array:
-    """Positions among the kept rows whose value of one tensor differs."""
-    places = [
-        places_of(snapshot, spec.id, physical)
-        for (snapshot, spec), physical in ((before, old), (after, new))
-    ]
-    candidates = np.flatnonzero(np.any(places[0] != places[1], axis=1))
+    both: Matched,
+) -> tuple[Int64Array, Int64Array]:
+    """Physical rows of both whose value of one tensor differs, in the older version's order."""
+    (old, old_spec), (new, new_spec) = before, after
+    _, numbers = new_spec.with_encodings_of(old_spec)
+    moved = differing_places(
+        both,
+        old.extents(old_spec.id),
+        new.extents(new_spec.id),
+        numbers=np.array(numbers, dtype=np.int64),
+        same_fill=old_spec.fill == new_spec.fill,
+    )
+    _, *sides = both.within(moved).rows()
     changed: list[Int64Array] = []
-    for start in range(0, len(candidates), COMPARED_AT_ONCE):
-        rows = candidates[start : start + COMPARED_AT_ONCE]
+    for start in range(0, len(sides[0]), COMPARED_AT_ONCE):
+        part = slice(start, start + COMPARED_AT_ONCE)
         columns = [
-            session.reader(snapshot).read(spec.name, physical[rows], decode=False)
-            for (snapshot, spec), physical in ((before, old), (after, new))
+            session.reader(snapshot).read(spec.name, physical[part], decode=False)
+            for (snapshot, spec), physical in zip((before, after), sides, strict=True)
         ]
-        same = in_same_terms(columns[0], before[1].type, columns[1], after[1].type)
-        changed.append(rows[samples_differ(*same)])
-    return np.concatenate(changed) if changed else np.empty(0, dtype=np.int64)
+        same = in_same_terms(columns[0], old_spec.type, columns[1], new_spec.type)
+        changed.append(start + np.flatnonzero(samples_differ(*same)))
+    which = np.concatenate([np.empty(0, dtype=np.int64), *changed])
+    which = which[np.argsort(old.rows_of(sides[0][which]), kind="stable")]
+    return sides[0][which], sides[1][which]
 
 
 def _schema_changes(before: Snapshot, after: Snapshot) -> list[str]:

@@ -1,5 +1,14 @@
 """Versions: branches as logs, transactions and how they are published, tags."""
 
+from tensorlake.versions.axes import (
+    Matched,
+    SharedRows,
+    Shown,
+    differing_places,
+    match,
+    shared_rows,
+    subtract,
+)
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.check import Checked, check_dataset
@@ -73,6 +82,7 @@ __all__ = [
     "ExpiryReport",
     "Finding",
     "LostRace",
+    "Matched",
     "MergeOutcome",
     "MergePlan",
     "MergeRequest",
@@ -88,6 +98,8 @@ __all__ = [
     "Resolved",
     "SavedView",
     "Savepoint",
+    "SharedRows",
+    "Shown",
     "Side",
     "State",
     "Tag",
@@ -107,6 +119,7 @@ __all__ = [
     "create_tag",
     "delete_tag",
     "describe_conflicts",
+    "differing_places",
     "distinct",
     "dropped_before",
     "end_branch",
@@ -119,6 +132,7 @@ __all__ = [
     "list_tags",
     "list_views",
     "loaded",
+    "match",
     "merge_branch",
     "merge_conflict_error",
     "move_transaction",
@@ -137,9 +151,11 @@ __all__ = [
     "restore_version",
     "rows_in",
     "save_view",
+    "shared_rows",
     "small_chunks",
     "state_of",
     "stored_chunks",
+    "subtract",
     "table_of",
     "time_of",
     "version_at",
