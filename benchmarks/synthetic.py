@@ -56,6 +56,7 @@ from tensorlake.versions import create_dataset
 __all__ = [
     "FULL",
     "SMALL",
+    "LakePacks",
     "Scale",
     "extents_of_labels",
     "extents_of_pictures",
@@ -142,7 +143,7 @@ def write_lake(store: Store, scale: Scale, *, seed: int = 0) -> list[bytes]:
     first = runtime.run(store.get(entry_path("main", 0)))
     assert first is not None
     entry = Entry.from_bytes(first, where="entry 0")
-    packs = _Packs(store, new_txid())
+    packs = LakePacks(store, new_txid())
     samples = _samples(scale, seed)
     entry = _with_index(entry, scale, packs, samples, seed)
     packs.send()
@@ -166,7 +167,7 @@ def readable_rows(scale: Scale, count: int, *, seed: int = 0) -> np.ndarray:
 
 
 def _with_index(
-    entry: Entry, scale: Scale, packs: _Packs, samples: list[bytes], seed: int
+    entry: Entry, scale: Scale, packs: LakePacks, samples: list[bytes], seed: int
 ) -> Entry:
     specs = {spec.name: spec for spec in Schema.from_json(entry.schema or {}).tensors}
     leaf = extents_of_pictures(scale.chunks_a_leaf - 1, scale.rows_a_chunk, seed=seed)
@@ -197,13 +198,13 @@ def _samples(scale: Scale, seed: int) -> list[bytes]:
     return [random.bytes(SAMPLE_NBYTES) for _ in range(scale.rows_a_chunk)]
 
 
-def _stored(packs: _Packs, spec: TensorSpec, samples: list[bytes]) -> Extents:
+def _stored(packs: LakePacks, spec: TensorSpec, samples: list[bytes]) -> Extents:
     blob: ChunkBlob = encode_chunk(EncodedColumn(list[Buffer](samples), None), spec.layout)
     pack, offset = packs.place(blob.pieces)
     return Extents.of_blob(blob, pack, offset)
 
 
-def _repeated(leaf: Extents, chunks: int, packs: _Packs) -> Root[Extents]:
+def _repeated(leaf: Extents, chunks: int, packs: LakePacks) -> Root[Extents]:
     """A tree of so many chunks whose whole leaves are all the same page."""
     whole, rest = divmod(chunks, len(leaf))
     page = packs.leaf(leaf)
@@ -213,7 +214,7 @@ def _repeated(leaf: Extents, chunks: int, packs: _Packs) -> Root[Extents]:
     return Root(_folded(refs, packs), Extents.empty())
 
 
-def _distinct(scale: Scale, packs: _Packs, seed: int) -> Root[Extents]:
+def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
     """A tree of full leaves, each a page of its own."""
     whole, rest = divmod(scale.chunks, LIMITS.leaf_entries)
     templates: list[tuple[bytes, Extents]] = []
@@ -271,7 +272,7 @@ def _page_of(leaf: Extents) -> bytes:
     return encode_page(leaf.PAGE_KIND, leaf.to_columns(), entries=len(leaf), rows=leaf.num_rows)
 
 
-def _folded(refs: list[PageRef], packs: _Packs) -> tuple[PageRef, ...]:
+def _folded(refs: list[PageRef], packs: LakePacks) -> tuple[PageRef, ...]:
     """Put pages under inner pages until a root can hold them."""
     while len(refs) > LIMITS.root_children:
         refs = [
@@ -281,7 +282,7 @@ def _folded(refs: list[PageRef], packs: _Packs) -> tuple[PageRef, ...]:
     return tuple(refs)
 
 
-class _Packs:
+class LakePacks:
     """The packs of the transaction that writes a lake: page sink and source."""
 
     def __init__(self, store: Store, txid: str) -> None:

@@ -10,6 +10,7 @@ here was given up and collected, or something that a live version needs is missi
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import PackId, PageReader, PageRef
-from tensorlake.storage import Buffer, MissingObjectError, Store
+from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
@@ -27,6 +28,11 @@ __all__ = ["PackOverlay", "PackReader", "ScratchPages"]
 
 VERSIONS_MAX = 256
 """How many versions a reader remembers that it is read for: the newest explain a missing pack."""
+
+
+SCATTERED_GAP = 16 << 10
+"""Two blocks of raw rows. A thousand rows of 1 KiB scattered over 200 MB then are 9 MB in 950
+requests; with the 64 KiB of a store's own ``get_ranges`` they are 17 MB in 750."""
 
 
 class PackOverlay(Protocol):
@@ -91,9 +97,25 @@ class PackReader:
             overlay = ref()
             pack = pack if overlay is None else overlay.final_id(pack)
         try:
-            return await self.store.get_ranges(pack.path, ranges)
+            if self.store.is_local:
+                return await self.store.get_ranges(pack.path, ranges)
+            return await self._scattered(pack.path, ranges)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
+
+    async def _scattered(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read small ranges, all at once, with little between them."""
+        merged = merge_ranges(ranges, gap=SCATTERED_GAP)
+        blocks = await asyncio.gather(
+            *(self.store.get_range(path, request.start, request.stop) for request in merged)
+        )
+        found: list[Buffer] = [b""] * len(ranges)
+        for request, block in zip(merged, blocks, strict=True):
+            view = memoryview(block)
+            for position in request.positions:
+                start, stop = ranges[position]
+                found[position] = view[start - request.start : stop - request.start]
+        return found
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
