@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import overload
 
-from tensorlake.dataset.history import Commit
+from tensorlake.dataset.history import Commit, tensor_names
 from tensorlake.errors import CorruptionError, VersionNotFoundError
 from tensorlake.format import Entry, EntryLine, entry_path
 from tensorlake.storage import ForkLock, Store, runtime
@@ -108,6 +108,7 @@ async def commits_to(
     """Yield the commits up to a version, newest first, in pages; about ``limit`` of them."""
     size = FIRST_PAGE if limit is None else max(1, min(limit, LARGEST_PAGE))
     at: tuple[str, Entry | EntryLine] | None = (branch, head)
+    names = tensor_names(head)  # for versions whose schema is too large for their entries
     while at is not None:
         name, upper = at
         oldest = upper
@@ -120,7 +121,7 @@ async def commits_to(
             read += await runtime.gather_bounded(factories, limit=READS_IN_FLIGHT)
             lines = [line for line in read if line.kind == "commit"]
             oldest = lines[-1] if lines else oldest
-            yield [Commit.of_entry(line, name) for line in lines]
+            yield [Commit.of_entry(line, name, names=names) for line in lines]
             stop, size = start, min(2 * size, LARGEST_PAGE)
         source = next((parent for parent in oldest.parents if parent.branch != name), None)
         at = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.tensor import Tensor
     from tensorlake.dataset.view import View
 
-__all__ = ["Commit", "Diff", "Updated"]
+__all__ = ["Commit", "Diff", "Updated", "tensor_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,16 @@ class Commit:
     tensor_names: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @classmethod
-    def of_entry(cls, entry: Entry | EntryLine, branch: str) -> Commit:
-        """Show a log entry as a commit."""
-        specs = (entry.schema or {}).get("tensors", [])
+    def of_entry(
+        cls, entry: Entry | EntryLine, branch: str, *, names: Mapping[str, str] | None = None
+    ) -> Commit:
+        """Show a log entry as a commit.
+
+        Args:
+            entry: The entry.
+            branch: Whose log it is of.
+            names: Names of tensors by id, for an entry whose schema lies in a page of its own.
+        """
         return cls(
             version=f"{branch}@{entry.seq}",
             digest=entry.digest,
@@ -59,7 +66,7 @@ class Commit:
             changes=entry.changes,
             keys=tuple(entry.keys),
             meta=entry.meta,
-            tensor_names={spec["id"]: spec["name"] for spec in specs},
+            tensor_names=tensor_names(entry) or names or {},
         )
 
     def summary(self) -> str:
@@ -82,6 +89,11 @@ class Commit:
     def __str__(self) -> str:
         when = human_time(self.time, now=dt.datetime.now(dt.UTC))
         return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}"
+
+
+def tensor_names(entry: Entry | EntryLine) -> dict[str, str]:
+    """Names of an entry's tensors by id; none where its schema lies in a page that is not read."""
+    return {spec["id"]: spec["name"] for spec in (entry.schema or {}).get("tensors", [])}
 
 
 SCHEMA_WORDS = {
