@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tensorlake.cli.bench import bench
 from tensorlake.cli.branch import branch
 from tensorlake.cli.check import check
 from tensorlake.cli.copy import copy
@@ -44,7 +45,7 @@ def _register(*commands: Callable[..., None]) -> None:
 
 
 _register(info, ls, head, log, diff, query, branch, tag, merge, restore, ingest, expire, gc, serve)
-_register(copy, check, optimize)
+_register(copy, check, optimize, bench)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so

@@ -8,6 +8,7 @@ from tensorlake.loader import collate, decode
 from tensorlake.loader.arguments import Framework
 from tensorlake.loader.loader import Loader
 from tensorlake.loader.make import make_loader
+from tensorlake.loader.measure import Epoch, Sample, measure_epochs
 from tensorlake.loader.mix import MixRows, MixSource, check_columns, check_weights
 from tensorlake.loader.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
 from tensorlake.loader.ordered_rows import OrderedRows, SelectedRows
@@ -30,6 +31,7 @@ __all__ = [
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "Epoch",
     "Framework",
     "Loader",
     "LoaderState",
@@ -43,6 +45,7 @@ __all__ = [
     "OrderedRows",
     "PlanKey",
     "Progress",
+    "Sample",
     "SelectedRows",
     "Sharding",
     "Share",
@@ -58,4 +61,5 @@ __all__ = [
     "collate",
     "decode",
     "make_loader",
+    "measure_epochs",
 ]
