@@ -59,20 +59,19 @@ def _may_be_null(extents: Extents) -> npt.NDArray[np.bool_]:
 def _may_hold(extents: Extents, codes: Sequence[int]) -> npt.NDArray[np.bool_]:
     suspects = ~extents.statistics.known
     table = extents.statistics.table
-    if table is not None:
-        rows = [table.row(position) for position in range(len(table))]
-        suspects[extents.statistics.known] = [
-            not row.is_empty
-            and any(
-                code in row.labels
-                if row.labels is not None
-                else not isinstance(row.minimum, int)
-                or not isinstance(row.maximum, int)
-                or row.minimum <= code <= row.maximum
-                for code in codes
-            )
-            for row in rows
-        ]
+    if table is None:
+        return suspects
+    may = ~table.is_empty
+    if table.minimum is not None and table.maximum is not None and table.domain == "int64":
+        lows, highs = table.minimum, table.maximum
+        inside = np.any([(lows <= code) & (highs >= code) for code in codes], axis=0)
+        may &= ~(table.has_minimum & table.has_maximum) | inside
+    if table.labels is not None and table.label_count is not None:
+        owner = np.repeat(np.arange(len(table)), table.label_count)
+        holds = np.zeros(len(table), np.bool_)
+        holds[owner[np.isin(table.labels, codes)]] = True
+        may &= ~table.has_labels | holds
+    suspects[extents.statistics.known] = may
     return suspects
 
 

@@ -110,6 +110,25 @@ def test_classes_of_many_a_row_are_counted_by_row():
         ds["label"].drop_names(["a"])
 
 
+def test_rows_of_a_class_are_counted_over_chunks_with_and_without_label_sets():
+    names = [f"c{number}" for number in range(200)]
+    ds = new({"label": tl.ClassLabel(names)})
+    everything = []
+    for seed, classes in enumerate([199, 100, 3, 1]):
+        codes = np.random.default_rng(seed).integers(0, classes, 300)
+        ds.extend({"label": codes})
+        ds.commit()
+        everything += codes.tolist()
+    used = everything.count(150)
+    assert used
+
+    with pytest.raises(tl.SchemaError, match=f"'c150' in {used} rows?\n"):
+        ds["label"].drop_names(["c150", "c199"])
+    ds["label"].drop_names(["c199"])
+
+    assert len(ds["label"].names) == 199
+
+
 def test_the_default_class_is_not_dropped():
     ds = new({"label": tl.ClassLabel(["a", "b"], default="b"), "x": "int8"})
 
