@@ -12,8 +12,7 @@ from itertools import islice
 from typing import Any
 
 from tensorlake.cli.cells import as_cell, read_rows, row_document, told
-from tensorlake.dataset import Diff, View
-from tensorlake.dataset.history import Updated
+from tensorlake.dataset import Diff, Updated, View
 
 __all__ = ["changed_rows", "row_documents"]
 
