@@ -76,7 +76,7 @@ class Executor:
     def result(self, statement: Statement) -> ResultSource:
         """Return what a statement gives."""
         scan = list(chain(statement.plan))[-1]
-        relation = scan.relation if isinstance(scan, Scan) else This({})
+        relation = scan.relation if isinstance(scan, Scan | Nothing) else This({})
         source = self._opened_relation(relation)
         reader = SourceReader(source, self._run.meter, self.answer)
         self._run.readers.append(reader)

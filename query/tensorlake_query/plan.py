@@ -52,7 +52,9 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No rows."""
+    """No rows of the relation."""
+
+    relation: Relation = field(default_factory=lambda: This({}))
 
 
 @dataclass(frozen=True, slots=True)

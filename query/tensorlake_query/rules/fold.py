@@ -11,6 +11,7 @@ from tensorlake_query.plan import (
     Filter,
     Nothing,
     Plan,
+    Scan,
     chain,
     rewritten,
     with_expressions,
@@ -34,7 +35,10 @@ def _decided(step: Plan) -> Plan:
         if step.predicate.value:
             return step.input
         # a HAVING that is never true stays: its aggregation is a row even of nothing
-        return step if any(isinstance(each, Aggregate) for each in chain(step)) else Nothing()
+        if any(isinstance(each, Aggregate) for each in chain(step)):
+            return step
+        first = list(chain(step))[-1]
+        return Nothing(first.relation) if isinstance(first, Scan | Nothing) else step
     return step
 
 
