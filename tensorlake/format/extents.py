@@ -26,7 +26,7 @@ import numpy.typing as npt
 from tensorlake.format.chunk import ChunkBlob, ChunkKind
 from tensorlake.format.damage import damaged
 from tensorlake.format.nodes import read_pack_table
-from tensorlake.format.pack_table import PackTable, pack_column
+from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import Page, PageKind, SectionArray, require_columns
 from tensorlake.format.spec import PackId
 from tensorlake.format.statistics import StatisticsTable
@@ -398,13 +398,17 @@ E = TypeVar("E", bound=Extents)
 
 def _with_used_packs(extents: E) -> E:
     """Return the same extents with each pack that they lie in named once, and no others."""
-    used = np.unique(extents.pack)
-    used = used[used != NO_PACK]
-    packs = [extents.packs[number] for number in used.tolist()]
-    number = {pack: at for at, pack in enumerate(dict.fromkeys(packs))}
-    if extents.packs == tuple(number):
+    count = len(extents.packs)
+    is_used = np.zeros(count + 1, np.bool_)
+    is_used[np.minimum(extents.pack, count)] = True
+    # Packs are told apart by their bytes: making their names costs more than all else here.
+    data = pack_column(extents.packs).tobytes()
+    names = [data[at : at + PACK_NBYTES] for at in range(0, len(data), PACK_NBYTES)]
+    if is_used[:count].all() and len(set(names)) == count:
         return extents
-    table = np.full(len(extents.packs) + 1, NO_PACK, np.uint32)
-    table[used] = [number[pack] for pack in packs]
-    pack = table[np.minimum(extents.pack, len(extents.packs))]
-    return replace(extents, pack=pack, packs=tuple(number))
+    number: dict[bytes, int] = {}
+    table = np.full(count + 1, NO_PACK, np.uint32)
+    for at in np.flatnonzero(is_used[:count]).tolist():
+        table[at] = number.setdefault(names[at], len(number))
+    column = np.frombuffer(b"".join(number), np.uint8).reshape(-1, PACK_NBYTES)
+    return replace(extents, pack=table[np.minimum(extents.pack, count)], packs=PackTable(column))
