@@ -16,7 +16,7 @@ def with_commits(store: MemoryStore, commits: int = 6, rows: int = 4) -> Dataset
     ds = create_on(store, {"number": "int64", "data": tl.Bytes()})
     for commit in range(commits):
         numbers = np.arange(commit * rows, (commit + 1) * rows)
-        ds.extend({"number": numbers, "data": [bytes([n]) * 50 for n in numbers]})
+        ds.extend({"number": numbers, "data": [bytes([n % 256]) * 50 for n in numbers]})
         ds.commit(f"commit {commit}")
     wait_for_hints()
     return ds
@@ -188,6 +188,17 @@ async def _packs_needed(store: MemoryStore, versions: list[str]) -> set[str]:
         entry = (await resolve(store, version)).entry
         found |= {pack.path for pack in await packs_of(entry, PackReader(store))}
     return found
+
+
+def test_lost_rows_of_a_saved_view_are_found_and_do_not_stop_the_check():
+    store = MemoryStore()
+    ds = with_commits(store, commits=3, rows=2000)
+    before = set(packs_of(store))
+    ds[np.random.default_rng(0).permutation(6000)[:5000].tolist()].save("scattered")
+    (rows_pack,) = set(packs_of(store)) - before
+    runtime.run(store.delete(rows_pack))
+
+    assert objects_found(check(store)) == [rows_pack]
 
 
 def test_a_hint_that_points_nowhere_is_only_a_warning():
