@@ -4,58 +4,19 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.format import ChunkKind, Extents
-from tensorlake.storage import MemoryStore, Store, runtime
+from tensorlake.format import ChunkKind
+from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
-from tensorlake.versions import table_of
 from tests.handles import create_on, open_on, rows_of
-
-SCHEMA = {
-    "label": "int64",
-    "vector": tl.Embedding(96),  # 384 B: raw, addressed by row
-    "boxes": tl.BBox(format="xyxy"),
-    "text": tl.Text(nullable=True),
-    "data": tl.Bytes(),
-}
-
-
-def row(number: int) -> dict[str, object]:
-    return {
-        "label": number,
-        "vector": np.full(96, number, np.float32),
-        "boxes": np.full((number % 3, 4), number, np.float32),
-        "text": None if number % 5 == 0 else f"text {number}",
-        "data": bytes([number % 256]) * (100 + number),
-    }
-
-
-def extend(ds: Dataset, start: int, stop: int) -> None:
-    rows = [row(number) for number in range(start, stop)]
-    ds.extend({name: [one[name] for one in rows] for name in SCHEMA})
-
-
-def many_small_commits(store: Store, commits: int = 12, rows: int = 3) -> Dataset:
-    ds = create_on(store, SCHEMA)
-    for number in range(commits):
-        extend(ds, number * rows, (number + 1) * rows)
-        ds.commit(f"commit {number}")
-    return ds
-
-
-def content(ds: Dataset) -> tuple[list[str], list[dict[str, object]]]:
-    return ds.row_ids, rows_of(ds)
-
-
-def extents_of(ds: Dataset, name: str) -> Extents:
-    snapshot = ds.selection().snapshot
-    root = snapshot.state.roots[snapshot.spec(name).id]
-    return runtime.run(table_of(root, snapshot.packs.pages))
-
-
-def chunk_count(ds: Dataset, name: str) -> int:
-    table = extents_of(ds, name)
-    return len({(table.packs[p], o) for p, o in zip(table.pack, table.offset) if p < 2**31})  # noqa: B905 same table
+from tests.small_commits import (
+    SCHEMA,
+    chunk_count,
+    content,
+    extend,
+    extents_of,
+    many_small_commits,
+    row,
+)
 
 
 def test_optimize_changes_no_value_row_id_or_order():
@@ -410,84 +371,6 @@ def test_a_branch_that_ends_meanwhile_is_not_written_to():
 
     with pytest.raises(tl.errors.InvalidStateError, match="deleted meanwhile"):
         ds.optimize()
-
-
-# Another order
-
-
-def test_rows_in_another_order_keep_their_ids_and_values():
-    ds = many_small_commits(MemoryStore())
-    ds.delete([4])
-    ds.commit("delete")
-    before = dict(zip(*content(ds), strict=True))
-
-    report = ds.optimize(order_by="label DESC")
-
-    ids, rows = content(ds)
-    assert dict(zip(ids, rows, strict=True)) == before
-    assert [one["label"] for one in rows] == sorted((r["label"] for r in rows), reverse=True)
-    assert ds.session.head.changes.rewrite
-    assert report.commits == 1
-    assert content(open_on(ds.session.store)) == (ids, rows)
-    assert ds.check().ok
-
-
-def test_another_order_puts_what_belongs_together_into_one_chunk():
-    ds = create_on(MemoryStore(), {"side": "int64", "data": tl.Bytes()})
-    ds.extend({"side": np.arange(64) % 2, "data": [bytes([n]) * 60_000 for n in range(64)]})
-    ds.commit("mixed")
-
-    ds.optimize(order_by="side")
-
-    located = ds.reader().locate("data", ds.selection().snapshot.physical(np.arange(32)))
-    assert len(located.chunks) == 2  # 32 of 64 rows, in half of the chunks
-    assert ds["side"][:].tolist() == [0] * 32 + [1] * 32
-
-
-def test_what_is_changed_while_rows_are_put_in_order_is_carried_over():
-    store = FaultyStore(MemoryStore())
-    ds = many_small_commits(store)
-
-    def change() -> None:
-        other = open_on(store)
-        other["text"][[3]] = ["changed"]
-        other.delete([7])
-        extend(other, 900, 902)
-        other.commit("meanwhile")
-
-    store.before("put_if_absent", change, path="branches/main/")
-    ds.optimize(order_by="label DESC")
-
-    labels = ds["label"][:].tolist()
-    assert labels == [*(n for n in range(35, -1, -1) if n != 7), 900, 901]
-    assert ds[labels.index(3)]["text"] == "changed"
-    assert ds.check().ok
-
-
-def test_putting_in_order_begins_again_when_the_schema_changed_meanwhile():
-    store = FaultyStore(MemoryStore())
-    ds = many_small_commits(store, commits=3)
-
-    def change() -> None:
-        other = open_on(store)
-        other.add_tensor("extra", "int64", fill=7)
-        other.commit("meanwhile")
-
-    store.before("put_if_absent", change, path="branches/main/")
-    ds.optimize(order_by="label DESC")
-
-    assert ds["label"][:].tolist() == list(range(8, -1, -1))
-    assert ds["extra"][:].tolist() == [7] * 9
-
-
-def test_an_order_that_is_no_tql_is_refused_before_anything_is_written():
-    ds = many_small_commits(MemoryStore(), commits=2)
-
-    with pytest.raises(tl.errors.QueryError):
-        ds.optimize(order_by="lable")
-    with pytest.raises(tl.errors.InvalidInputError, match="keeps every row"):
-        ds.optimize(order_by="label LIMIT 2")
-    assert ds.version == "main@2"
 
 
 # What the handle says of it
