@@ -34,8 +34,10 @@ from tensorlake.versions.log import BranchLog, LostRace, branch_names, list_bran
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge_names import codes_in
-from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest, plan_merge
+from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
+from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
+from tensorlake.versions.pack_copy import sizes_of
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of, rows_in
@@ -152,6 +154,7 @@ __all__ = [
     "rows_in",
     "save_view",
     "shared_rows",
+    "sizes_of",
     "small_chunks",
     "state_of",
     "stored_chunks",

@@ -44,7 +44,8 @@ from tensorlake.versions.commit import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_conflicts import merge_conflict_error
-from tensorlake.versions.merge_plan import MergePlan, MergeRequest, plan_merge
+from tensorlake.versions.merge_plan import MergePlan, MergeRequest
+from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.merge_schema import MergedTensor
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import store_column

@@ -79,7 +79,7 @@ def _described(one: RowConflict, names: dict[str, str], numbers: list[int]) -> s
         case "rewrite":
             return "both put the rows into another order"
         case _:
-            return f"both changed the schema of {name!r}"
+            return f"one took NULL away from {name!r}, the other gave it values"
     count = len(conflict.physical)
     shown = ", ".join(map(str, numbers[:SHOWN_ROWS])) + (", …" if count > SHOWN_ROWS else "")
     of = "of" if conflict.what == "update" else ""

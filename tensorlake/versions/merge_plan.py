@@ -1,16 +1,15 @@
-"""What a merge will do to ours: decided from three versions, before anything is written.
+"""What a merge will do to ours, as a value: made by ``merge_planner.py`` from three versions.
 
     base ──► ours      the branch merged into: its axis stays, its rows keep their order
       └────► theirs    its new rows come after ours, its updates go to ours' rows by row id;
                        of both the extents are cited, no chunk is copied
 
-A plan is pure data, made by reading only. Conflicts are found by the one function that a rebase
-uses too (``combine.find_conflicts``), over the changes of both sides told on the base's axis.
+Conflicts are in the plan, whoever decided them; whether that is enough is the caller's to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,13 +18,12 @@ import numpy.typing as npt
 
 from tensorlake.format import ChangedRows, Changes, RowIdRuns, unite_rows
 from tensorlake.types import Column
-from tensorlake.versions.axes import Matched, SharedRows, match, shared_rows, subtract
+from tensorlake.versions.axes import Matched
 from tensorlake.versions.bases import Version
-from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.merge_names import codes_in
-from tensorlake.versions.merge_schema import MergedSchema, MergedTensor, Source, merge_schemas
-from tensorlake.versions.ranges import Ranges, intersect, no_ranges, union
-from tensorlake.versions.sides import CellReader, Codes, Comparison, Side, compare_sides
+from tensorlake.versions.combine import Conflict
+from tensorlake.versions.merge_schema import MergedSchema, MergedTensor
+from tensorlake.versions.ranges import Ranges, no_ranges
+from tensorlake.versions.sides import Side
 
 __all__ = [
     "DisputedCells",
@@ -33,7 +31,7 @@ __all__ = [
     "MergeRequest",
     "OnConflict",
     "RowConflict",
-    "plan_merge",
+    "listed",
 ]
 
 Int64Array = npt.NDArray[np.int64]
@@ -142,319 +140,15 @@ class MergePlan:
     @property
     def undecided(self) -> bool:
         """Whether a side was preferred in vain: what both changed cannot be decided so."""
-        return any(not clash.can_be_preferred for clash in self.merged.clashes)
-
-
-Reordered = Callable[[Version, Version], bool]
-"""Whether somebody put rows into another order between a base and a side."""
-
-
-def plan_merge(
-    bases: Sequence[Side],
-    ours: Side,
-    theirs: Side,
-    request: MergeRequest,
-    *,
-    cells: CellReader,
-    was_reordered: Reordered,
-) -> MergePlan:
-    """Decide what a merge does. Conflicts are in the plan, whoever decided them."""
-    return _Planner(bases, ours, theirs, request, cells, was_reordered).plan()
-
-
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    bases: Sequence[Side]
-    ours: Side
-    theirs: Side
-    request: MergeRequest
-    cells: CellReader
-    was_reordered: Reordered
-
-    def plan(self) -> MergePlan:
-        """Compare, find conflicts, decide."""
-        prefer = "theirs" if self.request.on_conflict == "theirs" else "ours"
-        first = self._merged(self._sources({}), prefer)
-        compared = list(self._compared(self._codes(first)))
-        news = self._new_rows(compared)
-        conflicts = list(self._conflicts(compared, news))
-        drops = {
-            one.conflict.tensor_id: prefer
-            for one in conflicts
-            if one.conflict.what == "drop" and one.conflict.tensor_id is not None
-        }
-        merged = self._merged(self._sources(drops), prefer)
-        if self.request.tensors is not None:
-            return self._decided(compared, merged, conflicts)
-        deleted = list[Ranges]()
-        revived = list[Ranges]()
-        for one in compared:
-            gone, lives = _survivors(one, prefer)
-            deleted.append(one.to_ours.images(gone))
-            revived.append(one.to_theirs.images(lives))
-        new = union([news[1], *revived])
-        return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
-
-    def _sources(self, drops: Mapping[str, str]) -> dict[str, Source | None]:
-        """Which sides each tensor of the result comes from; ``drops`` decides disputed ones."""
-        found: dict[str, Source | None] = {}
-        schemas = [side.version.state.schema for side in (self.ours, self.theirs)]
-        for spec in (spec for schema in schemas for spec in schema.tensors):
-            in_ours, in_theirs = (schema.by_id(spec.id) is not None for schema in schemas)
-            was_there = any(base.spec(spec.id) is not None for base in self.bases)
-            wanted = self.request.tensors is None or spec.id in self.request.tensors
-            only: Source = "ours" if in_ours else "theirs"
-            if in_ours and (in_theirs or not was_there or not wanted):
-                found[spec.id] = "both" if in_theirs and wanted else "ours"
-            elif not in_ours and not was_there:
-                found[spec.id] = "theirs" if wanted else None
-            else:  # one dropped it; whoever wrote to it meanwhile disputes that
-                found[spec.id] = only if drops.get(spec.id) == only else None
-        return found
-
-    def _merged(self, kept: Mapping[str, Source | None], prefer: Source) -> MergedSchema:
-        return merge_schemas(
-            [base.version.state.schema for base in self.bases],
-            self.ours.version.state.schema,
-            self.theirs.version.state.schema,
-            kept=kept,
-            prefer="theirs" if prefer == "theirs" else "ours",
-            branches=(self.ours.version.branch, self.theirs.version.branch),
+        return any(not clash.can_be_preferred for clash in self.merged.clashes) or any(
+            one.conflict.what == "schema" for one in self.conflicts
         )
-
-    def _codes(self, merged: MergedSchema) -> dict[Side, dict[str, Codes]]:
-        """What class codes of theirs, and of the bases, are in the result; ours keep theirs."""
-        found: dict[Side, dict[str, Codes]] = {}
-        for id_, tensor in merged.tensors.items():
-            mine = self.ours.spec(id_)
-            if tensor.codes is not None:
-                found.setdefault(self.theirs, {})[id_] = tensor.codes
-            for base in self.bases:
-                old = base.spec(id_)
-                if mine is None or old is None:
-                    continue
-                codes = codes_in(mine, old)
-                if codes != tuple(range(len(codes))):
-                    found.setdefault(base, {})[id_] = codes
-        return found
-
-    def _compared(self, codes: Mapping[Side, Mapping[str, Codes]]) -> Iterator[Comparison]:
-        """Compare rows with the newest base that shows them, and those of none by themselves."""
-        wanted = self.request.tensors
-        sides = (*self.bases, self.ours, self.theirs)
-        ids = [spec.id for side in sides for spec in side.version.state.schema.tensors]
-        asked = [
-            id_
-            for id_ in dict.fromkeys(ids)
-            if (wanted is None or id_ in wanted)
-            and (self.ours.spec(id_) is not None or self.theirs.spec(id_) is not None)
-        ]
-        for number, base in enumerate(self.bases):
-            known = [
-                newer.shared_with(base).images(newer.shown.ranges) for newer in self.bases[:number]
-            ]
-            yield compare_sides(
-                base,
-                self.ours,
-                self.theirs,
-                domain=subtract(base.shown.ranges, union(known)),
-                tensor_ids=asked,
-                cells=self.cells,
-                codes=codes,
-                crossed=[other for other in self.bases if other is not base],
-            )
-        known = [base.shared_with(self.ours).images(base.shown.ranges) for base in self.bases]
-        domain = subtract(
-            shared_rows(self.ours.ids, self.theirs.ids)
-            .within(self.ours.shown.ranges)
-            .within_other(self.theirs.shown.ranges)
-            .ranges,
-            union(known),
-        )
-        if len(domain):
-            yield compare_sides(
-                self.ours,
-                self.ours,
-                self.theirs,
-                domain=domain,
-                tensor_ids=asked,
-                cells=self.cells,
-                codes=codes,
-                has_base=False,
-            )
-
-    def _new_rows(self, compared: Sequence[Comparison]) -> tuple[Ranges, Ranges]:
-        """Rows that no base shows: of ours, and of theirs."""
-        known = [
-            union([one.base.shared_with(side).images(one.domain) for one in compared])
-            for side in (self.ours, self.theirs)
-        ]
-        return (
-            subtract(self.ours.shown.ranges, known[0]),
-            subtract(self.theirs.shown.ranges, known[1]),
-        )
-
-    def _conflicts(
-        self, compared: Sequence[Comparison], news: tuple[Ranges, Ranges]
-    ) -> Iterator[RowConflict]:
-        for number, one in enumerate(compared):
-            mine, other = self._changes(one, news if number == 0 else (no_ranges(), no_ranges()))
-            for conflict in find_conflicts(other, [mine]):
-                yield RowConflict(conflict, one.base.version)
-
-    def _changes(self, one: Comparison, news: tuple[Ranges, Ranges]) -> tuple[Changes, Changes]:
-        """Both sides' changes on the base's axis. Equal bytes are no conflict, so left out."""
-        is_partial = self.request.tensors is not None
-        mine: dict[str, ChangedRows] = {}
-        other: dict[str, ChangedRows] = {}
-        for tensor_id, changed in one.tensors.items():
-            alike = subtract(intersect(changed.ours, changed.theirs), changed.conflicts)
-            mine[tensor_id] = _listed(subtract(changed.ours, alike))
-            other[tensor_id] = _listed(subtract(changed.theirs, alike))
-        drops = [
-            tuple(
-                {"op": "drop", "tensor": spec.id, "name": spec.name}
-                for spec in one.base.version.state.schema.tensors
-                if side.spec(spec.id) is None
-            )
-            for side in (self.ours, self.theirs)
-        ]
-        ours_rewrites, theirs_rewrites = self._reordered(one)
-        return (
-            Changes(
-                append=_length(news[0]),
-                update={id_: rows for id_, rows in mine.items() if rows},
-                delete=_listed(one.deleted_by_ours),
-                schema=drops[0],
-                rewrite=ours_rewrites,
-            ),
-            Changes(
-                append=0 if is_partial else _length(news[1]),
-                update={id_: rows for id_, rows in other.items() if rows},
-                delete=() if is_partial else _listed(one.deleted_by_theirs),
-                schema=() if is_partial else drops[1],
-                rewrite=theirs_rewrites and not is_partial,
-            ),
-        )
-
-    def _reordered(self, one: Comparison) -> tuple[bool, bool]:
-        if one.base is self.ours:
-            return False, False
-        return (
-            self._differs_in_order(one, one.to_ours, self.ours),
-            self._differs_in_order(one, one.to_theirs, self.theirs),
-        )
-
-    def _differs_in_order(self, one: Comparison, shared: SharedRows, side: Side) -> bool:
-        # Merges in both directions give each side an order of its own: nobody asked for that one.
-        return not one.base.shown.keeps_order(shared, side.shown) and self.was_reordered(
-            one.base.version, side.version
-        )
-
-    def _decided(
-        self,
-        compared: Sequence[Comparison],
-        merged: MergedSchema,
-        conflicts: Sequence[RowConflict],
-        *,
-        new: Ranges | None = None,
-        deleted: Ranges | None = None,
-    ) -> MergePlan:
-        """Put the plan together; without rows that are new, only cells are taken."""
-        gone = no_ranges() if deleted is None else deleted
-        added = no_ranges() if new is None else new
-        both = shared_rows(self.ours.ids, self.theirs.ids)
-        taken: dict[str, Matched] = {}
-        updated: dict[str, Ranges] = {}
-        disputed: list[DisputedCells] = []
-        for tensor_id, tensor in merged.tensors.items():
-            if tensor.source == "theirs":
-                shown = both.within(self.ours.shown.ranges)
-                taken[tensor_id] = Matched(shown.at, shown.at, shown.other, shown.count)
-            elif tensor.source == "both":
-                cells, rows, asked = self._cells_of(tensor_id, tensor, compared)
-                taken[tensor_id], updated[tensor_id] = cells, subtract(rows, gone)
-                disputed += asked
-        return MergePlan(
-            self.ours,
-            self.theirs,
-            tuple(base.version for base in self.bases),
-            merged,
-            tuple(conflicts),
-            taken,
-            updated,
-            tuple(disputed),
-            gone,
-            self.theirs.shown.in_order(added),
-            both.within_other(added).ranges,
-            None if new is None else self._order(compared, new, gone),
-        )
-
-    def _cells_of(
-        self, tensor_id: str, tensor: MergedTensor, compared: Sequence[Comparison]
-    ) -> tuple[Matched, Ranges, list[DisputedCells]]:
-        """Cells that become theirs', rows of ours whose value changes, cells to be decided."""
-        how = self.request.on_conflict
-        parts: list[Matched] = []
-        changed_rows: list[Ranges] = []
-        disputed: list[DisputedCells] = []
-        for one in compared:
-            changed = one.tensors.get(tensor_id)
-            if changed is None:
-                continue
-            both = match(one.to_ours, one.to_theirs)
-            conflicts = changed.conflicts if how == "theirs" else no_ranges()
-            wanted = union((subtract(changed.theirs, changed.ours), conflicts))
-            parts.append(both.within(union((changed.moved, wanted))))
-            changed_rows.append(one.to_ours.images(wanted))
-            if callable(how) and len(changed.conflicts):
-                at, rows, other_rows = both.within(changed.conflicts).rows()
-                has_base = one.base is not self.ours
-                disputed.append(
-                    DisputedCells(
-                        tensor,
-                        (one.base.version, at) if has_base else None,
-                        (self.ours.version, rows),
-                        (self.theirs.version, other_rows),
-                    )
-                )
-                changed_rows.append(one.to_ours.images(changed.conflicts))
-        return Matched.joined(parts), union(changed_rows), disputed
-
-    def _order(
-        self, compared: Sequence[Comparison], new: Ranges, deleted: Ranges
-    ) -> tuple[Int64Array, Int64Array] | None:
-        """Theirs' order for the rows that both have, where only theirs reordered them."""
-        if not compared or compared[0].base is self.ours:
-            return None
-        ours_rewrites, theirs_rewrites = self._reordered(compared[0])
-        if not theirs_rewrites or (ours_rewrites and self.request.on_conflict != "theirs"):
-            return None
-        kept = subtract(self.ours.shown.ranges, deleted)
-        both = shared_rows(self.theirs.ids, self.ours.ids).within_other(kept)
-        both = both.within(subtract(self.theirs.shown.ranges, new))
-        moved = both.along(*self.theirs.shown.in_order(both.ranges))
-        own = self.ours.shown.in_order(subtract(kept, both.other_ranges))
-        return np.concatenate((moved[0], own[0])), np.concatenate((moved[1], own[1]))
-
-
-def _survivors(one: Comparison, prefer: Source) -> tuple[Ranges, Ranges]:
-    """Rows of a base that ours loses, and that come back from theirs."""
-    by_ours = union([changed.ours for changed in one.tensors.values()])
-    by_theirs = union([changed.theirs for changed in one.tensors.values()])
-    gone = subtract(one.deleted_by_theirs, one.deleted_by_ours)
-    if prefer == "ours":
-        return subtract(gone, by_ours), no_ranges()
-    return gone, intersect(one.deleted_by_ours, by_theirs)
 
 
 def _recorded(rows: Ranges) -> ChangedRows:
-    return unite_rows(_listed(rows), ())  # "many" where there are too many to record
+    return unite_rows(listed(rows), ())  # "many" where there are too many to record
 
 
-def _listed(rows: Ranges) -> ChangedRows:
+def listed(rows: Ranges) -> ChangedRows:
+    """Write ranges as a log entry's changes have them, however many there are."""
     return tuple((int(start), int(stop)) for start, stop in rows)
-
-
-def _length(rows: Ranges) -> int:
-    return int((rows[:, 1] - rows[:, 0]).sum())

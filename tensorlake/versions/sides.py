@@ -30,7 +30,15 @@ from tensorlake.versions.bases import Version
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
 from tensorlake.versions.state import table_of
 
-__all__ = ["CellReader", "Codes", "Comparison", "Side", "TensorChanges", "compare_sides"]
+__all__ = [
+    "CellReader",
+    "Codes",
+    "Comparison",
+    "Side",
+    "TensorChanges",
+    "compare_sides",
+    "takes_null_away",
+]
 
 BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
@@ -105,7 +113,7 @@ class TensorChanges:
 
     Attributes:
         ours: Rows whose value ours changed, of those that matter: that theirs changed or deleted,
-            or all, where theirs dropped the tensor.
+            or all, where theirs dropped the tensor or took NULL away from it.
         theirs: Rows whose value theirs changed.
         conflicts: Rows that both changed, to different values.
         moved: Rows whose sample theirs has elsewhere and ours where the base has it: they can be
@@ -193,7 +201,7 @@ def compare_sides(
         theirs_changed = differing.values(tensor_id, base, theirs, their_cells)
         at_ours = differing.places(tensor_id, base, ours, match(here, to_ours))
         asked = at_ours
-        if theirs.spec(tensor_id) is not None:
+        if theirs.spec(tensor_id) is not None and not takes_null_away(base, theirs, tensor_id):
             asked = intersect(at_ours, union((theirs_changed, found.deleted_by_theirs)))
         ours_changed = differing.values(tensor_id, base, ours, match(here, to_ours).within(asked))
         disputed = intersect(theirs_changed, ours_changed)
@@ -216,6 +224,14 @@ def compare_sides(
         found.deleted_by_theirs,
         tensors,
     )
+
+
+def takes_null_away(base: Side, side: Side, tensor_id: str) -> bool:
+    """Whether a tensor may be NULL no more: allowed because every row of the side was looked at."""
+    before, after = base.spec(tensor_id), side.spec(tensor_id)
+    if before is None or after is None:
+        return False
+    return before.type.nullable and not after.type.nullable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Ended branches: writers lose cleanly, names stay used, what was there stays readable."""
 
+import datetime as dt
+
 import pytest
 
 import tensorlake as tl
@@ -15,6 +17,8 @@ from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import FaultyStore
 from tensorlake.versions import BranchLog
 from tests.handles import create_on, open_on, wait_for_hints
+
+DAY = dt.timedelta(days=1)
 
 
 @pytest.fixture
@@ -132,3 +136,36 @@ def test_a_merge_onto_a_branch_that_ends_meanwhile_publishes_nothing(store, main
 
     wait_for_hints()
     assert open_on(store, "fix")["x"][:].tolist() == [0, 11, 2, 3]
+
+
+def test_a_stale_writer_on_an_ended_and_swept_branch_loses():
+    """format.md 35: what it had staged may be collected by then; nothing of it appears."""
+    clock = Clock()
+    objects = MemoryStore(clock=clock)
+    main = create_on(objects, {"x": "int64"})
+    main.extend({"x": range(4)})
+    main.commit("four")
+    fix = main.branch("fix")
+    fix.append({"x": 4})
+    stale_merge = FaultyStore(objects)
+
+    main.delete_branch("fix")
+    clock.now += 2 * DAY
+    main.gc()
+    with pytest.raises(InvalidStateError, match="was deleted"):
+        fix.commit("late")
+    with pytest.raises((InvalidStateError, ReadOnlyError)):
+        open_on(stale_merge, "fix").merge("main")
+
+    assert main.branches == ["main"]
+    assert open_on(objects)["x"][:].tolist() == [0, 1, 2, 3]
+
+
+class Clock:
+    """The store's clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+    def __call__(self) -> dt.datetime:
+        return self.now

@@ -316,3 +316,25 @@ def test_a_class_that_one_side_dropped_stays_where_the_other_may_use_it(main, fi
     main.merge("fix")
 
     assert labels(main)[6:] == ["owl"]
+
+
+@pytest.mark.parametrize("narrowing", ["main", "fix"])
+def test_null_taken_away_by_one_side_conflicts_with_values_of_the_other(main, fix, narrowing):
+    main.add_tensor("score", tl.Scalar("float32", nullable=True), fill=1.0)
+    main.commit("score")
+    fix.merge("main")
+    narrow, other = (main, fix) if narrowing == "main" else (fix, main)
+    narrow.alter_tensor("score", nullable=False)
+    narrow.commit("no NULL")
+    other["score"][0] = None
+    other.commit("NULL")
+
+    for how in ("error", "ours", "theirs"):
+        with pytest.raises(ConflictError, match="one took NULL away from 'score'"):
+            main.merge("fix", on_conflict=how)
+
+    other["score"][0] = 0.5
+    other["score"][0] = 1.0
+    other.commit("as before")
+    main.merge("fix")
+    assert not main.schema["score"].nullable
