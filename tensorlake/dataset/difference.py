@@ -147,4 +147,9 @@ def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
             changes.append(f"class {name!r} → {now!r}" if name else f"+class {now!r}")
     added = [name for code, name in enumerate(names) if code not in known and name]
     changes += [f"+class {name!r}" for name in added]
-    return changes or [f"{old.type.describe()} → {new.type.describe()}"]
+    before, after = (
+        {key: value for key, value in one.to_json().items() if key not in ("names", "dropped")}
+        for one in (old.type, new.type)
+    )
+    # Codes that no class has any more are no change: a restored version has them, too.
+    return changes + ([] if before == after else [f"{old.type.describe()} → {new.type.describe()}"])

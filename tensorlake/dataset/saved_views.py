@@ -31,6 +31,7 @@ from tensorlake.errors import (
     InvalidStateError,
     ReadOnlyError,
     UncommittedChangesError,
+    VersionNotFoundError,
 )
 from tensorlake.format import Root, RowSegments, select_rows
 from tensorlake.reading import Selection, Snapshot
@@ -86,6 +87,12 @@ def save(view: View, name: str, message: str) -> View:
     store = view.session.store
     branch, _, number = snapshot.version.rpartition("@")
     entry = runtime.run(BranchLog(store, branch).existing(int(number)))
+    if entry.digest != snapshot.digest:
+        raise VersionNotFoundError(
+            f"{url!r} has another {snapshot.version} than the view {name!r} is of: the dataset was"
+            " deleted and created again\nopen it anew: tl.open(url)",
+            version=snapshot.version,
+        )
     descriptor = runtime.run(read_descriptor(store))
     assert descriptor is not None  # the dataset is open
     saved = save_view(

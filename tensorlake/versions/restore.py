@@ -17,9 +17,11 @@ from tensorlake.format import (
     PageReader,
     PageSink,
     RowIdRuns,
+    Schema,
     tree,
 )
 from tensorlake.storage import runtime
+from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.commit import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
@@ -48,6 +50,19 @@ async def content_of(state: State, physical: int, pages: PageReader, sink: PageS
     )
 
 
+def _with_codes_of(schema: Schema, newest: Schema) -> Schema:
+    """Classes that came after the version are dropped ones: their codes are given to no other."""
+    for spec in schema.tensors:
+        after = newest.by_id(spec.id)
+        if after is None or not isinstance(spec.type, ClassLabel):
+            continue
+        if isinstance(after.type, ClassLabel) and len(after.type.names) > len(spec.type.names):
+            gone = [""] * (len(after.type.names) - len(spec.type.names))
+            label = spec.type.with_names([*spec.type.names, *gone])
+            schema = schema.replace(replace(spec, type=label))
+    return schema
+
+
 def restore_version(
     log: BranchLog, packs: PackReader, source: Version, *, head: Entry, message: str
 ) -> Published:
@@ -69,8 +84,11 @@ def restore_version(
     def prepare(newest: Entry) -> Draft:
         ours = runtime.run(version_at(log.store, log.branch, newest, packs))
 
+        schema = _with_codes_of(source.state.schema, ours.state.schema)
+        restored = replace(source.state, schema=schema)
+
         async def build(sink: PageSink) -> State:
-            return await content_of(source.state, ours.state.physical, packs.pages, sink)
+            return await content_of(restored, ours.state.physical, packs.pages, sink)
 
         members = {
             "message": message,

@@ -332,6 +332,26 @@ def test_branches_that_added_class_names_are_merged_by_name():
     assert found(again, "dog") == [1, 5]
 
 
+def test_a_restored_version_gives_no_code_to_another_class():
+    """format.md 44: what a branch added since is a dropped class, not a free number."""
+    ds = new({"label": tl.ClassLabel(["cat", "dog"])}, label=["dog"])
+    ds["label"].add_names(["cow"])
+    ds.append({"label": "cow"})
+    ds.commit()
+    side = ds.branch("side")
+    side.append({"label": "cow"})
+    side.commit()
+    ds.restore("main@1")
+    assert ds["label"].names == ("cat", "dog")
+    ds["label"].add_names(["hen"])
+    ds.append({"label": "hen"})
+    ds.commit()
+
+    ds.merge("side")
+
+    assert labels(tl.open(ds.url)) == ["dog", "hen", "cow"]
+
+
 def test_a_difference_between_branches_goes_by_class_not_by_code():
     ds = new({"label": tl.ClassLabel(["cat"])}, label=["cat", "cat"])
     side = ds.branch("side")

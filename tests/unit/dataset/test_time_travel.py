@@ -162,6 +162,18 @@ def test_a_pickled_handle_of_a_dataset_that_was_created_again_is_not_found(ds):
             pickle.loads(one)
 
 
+def test_a_view_of_a_dataset_that_was_created_again_is_not_saved(ds):
+    view = ds.take(1)
+    tl.delete(ds.url, confirm=ds.url)
+    again = tl.create(ds.url, {"x": "int64"})
+    for x in range(5):
+        again.append({"x": x})
+        again.commit()
+
+    with pytest.raises(tl.VersionNotFoundError, match="deleted and created again"):
+        view.save("one")
+
+
 def test_a_tag_with_a_lifetime_is_an_ordinary_tag_until_then(ds):
     expires = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
     ds.tag("nightly", expires=expires, at="main@2")
