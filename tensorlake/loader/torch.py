@@ -2,13 +2,22 @@
 
 A loader iterates by itself, with its own threads. Put under a ``DataLoader(loader,
 batch_size=None, num_workers=k)`` worker i makes batches i, i + k, …; rank and world size come
-from ``torch.distributed`` where nobody said them. With ``device=`` a batch is pinned and copied
-without waiting for the copy.
+from ``torch.distributed`` where nobody said them.
+
+With ``device="cuda"`` a batch is copied to pinned memory, and from there by a stream of its own:
+
+    side stream     ── copy k ──────── copy k + 1 ──
+    user's stream   … step k - 1 ─┤ step k ─────────┤ step k + 1     (waits for its copy, no more)
+
+so a copy runs beside the kernels that the user has queued, and the user's thread waits for neither.
+Memory goes back to the side stream only when the user's stream is past it (``record_stream``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,7 +68,9 @@ class TorchConverter:
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Turn a batch's arrays into tensors, and put them on the device."""
-        tensors = {name: self._tensor(value) for name, value in batch.items()}
+        tensors = {name: _as_tensor(value) for name, value in batch.items()}
+        if self.device is not None:
+            tensors = self._on_device(tensors, self.device)
         for name in self.channels_first & tensors.keys():
             tensors[name] = tensors[name].permute(0, 3, 1, 2)  # a channels_last view
         for name in self.nested & tensors.keys():
@@ -67,14 +78,38 @@ class TorchConverter:
             tensors[name] = torch.nested.nested_tensor_from_jagged(tensors[name], offsets)
         return tensors
 
-    def _tensor(self, value: Any) -> Any:
+    def _on_device(self, tensors: dict[str, Any], device: torch.device) -> dict[str, Any]:
+        if device.type != "cuda":
+            return _mapped(tensors, lambda tensor: tensor.to(device, non_blocking=True))
+        side = side_stream(device)
+        with torch.cuda.stream(side):
+            moved = _mapped(
+                tensors, lambda tensor: tensor.pin_memory().to(device, non_blocking=True)
+            )
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(side)
+        _mapped(moved, lambda tensor: tensor.record_stream(current))
+        return moved
+
+
+@cache
+def side_stream(device: torch.device) -> Any:
+    """Return the stream of this process that copies batches to a device."""
+    return torch.cuda.Stream(device)
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, list):
+        return [torch.from_numpy(one) if isinstance(one, np.ndarray) else one for one in value]
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _mapped(tensors: dict[str, Any], change: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
+    """Change every tensor of a batch, also those in lists; the rest stays as it is."""
+
+    def changed(value: Any) -> Any:
         if isinstance(value, list):
-            return [self._tensor(one) if isinstance(one, np.ndarray) else one for one in value]
-        if not isinstance(value, np.ndarray):
-            return value
-        tensor = torch.from_numpy(value)
-        if self.device is None:
-            return tensor
-        if self.device.type == "cuda":
-            tensor = tensor.pin_memory()
-        return tensor.to(self.device, non_blocking=True)
+            return [changed(one) for one in value]
+        return change(value) if isinstance(value, torch.Tensor) else value
+
+    return {name: changed(value) for name, value in tensors.items()}

@@ -79,6 +79,32 @@ def test_a_device_is_where_the_batch_arrives(pets):
     assert batch["label"].device.type == "cpu"
 
 
+def test_lists_of_arrays_arrive_on_the_device_too(pets):
+    loader = pets.torch(batch_size=6, columns=["boxes", "name"], device="meta")
+
+    batch = next(iter(loader))
+
+    assert [one.device.type for one in batch["boxes"]] == ["meta"] * 6
+    assert [tuple(one.shape) for one in batch["boxes"]] == [(n, 4) for n in (0, 1, 2, 0, 1, 2)]
+    assert batch["name"][1] == "pet 1"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gets_equal_batches_while_it_computes(pets):
+    plain = list(pets.torch(batch_size=6, shuffle=True, columns=["tokens", "_row"]))
+
+    moved = []
+    for batch in pets.torch(batch_size=6, shuffle=True, columns=["tokens", "_row"], device="cuda"):
+        work = torch.randn(2048, 2048, device="cuda")
+        for _ in range(20):  # kernels that are still queued when the next copy begins
+            work = work @ work / 2048
+        moved.append({name: value.clone() for name, value in batch.items()})
+
+    for one, other in zip(plain, moved, strict=True):
+        assert one["tokens"].equal(other["tokens"].cpu())
+        assert one["_row"].equal(other["_row"].cpu())
+
+
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_dataloader_workers_divide_the_batches_among_them(pets, workers):
