@@ -4,13 +4,16 @@ KIND is a function of ``tl.ingest``; the sources stand before the destination, a
 
     tensorlake ingest images photos/ pets.tl
     tensorlake ingest coco instances.json train2017/ coco.tl
+    tensorlake ingest csv "tables/*.csv.gz" table.tl
     tensorlake ingest idx t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz digits.tl
 """
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,20 +28,26 @@ from tensorlake.cli.options import (
     parse_storage_options,
 )
 from tensorlake.cli.output import print_json
+from tensorlake.types import from_json
 
 __all__ = ["ingest"]
 
 
+IN_MEMORY = ("arrow", "huggingface", "torch")
+"""Ingestions whose source is an object of Python."""
+
+
 class OnError(StrEnum):
-    """What happens with a file that cannot be taken in."""
+    """What happens with an item that cannot be taken in."""
 
     RAISE = "raise"
     SKIP = "skip"
+    QUARANTINE = "quarantine"
 
 
 def ingest(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="What the sources are: images, coco, idx.")
+        str, typer.Argument(metavar="KIND", help="What the sources are: images, coco, csv, …")
     ],
     places: Annotated[
         list[str], typer.Argument(metavar="SRC… URL", help="The sources, then the destination.")
@@ -48,8 +57,17 @@ def ingest(
         bool, typer.Option("--append", help="Add to a dataset that is there already.")
     ] = False,
     on_error: Annotated[
-        OnError | None,
-        typer.Option(help="A file that cannot be taken in: raise (default) or skip."),
+        OnError,
+        typer.Option(
+            help="What cannot be taken in: raise, skip, or quarantine: into URL-quarantine."
+        ),
+    ] = OnError.RAISE,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads that read ahead.")
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Types in place of those guessed, as JSON: name → type."),
     ] = None,
     commit_every: Annotated[
         str, typer.Option(metavar="SIZE", help="Source bytes a commit.")
@@ -69,14 +87,16 @@ def ingest(
         wrong_usage(f"ingest {kind} takes {' '.join(map(str.upper, sources))}, got {places}")
     options: dict[str, Any] = {
         "mode": "append" if append else "create",
+        "on_error": on_error.value,
+        "workers": workers,
         "commit_every": commit_every,
         "progress": False if quiet or no_progress else None,
         "storage_options": parse_storage_options(storage_option, endpoint_url) or None,
     }
-    if on_error is not None:
-        if "on_error" not in inspect.signature(function).parameters:
-            wrong_usage(f"ingest {kind} has no --on-error: it takes all of a file or nothing")
-        options["on_error"] = on_error.value
+    if schema is not None:
+        if "schema" not in inspect.signature(function).parameters:
+            wrong_usage(f"ingest {kind} has no --schema: its files say what their values are")
+        options["schema"] = _read_schema(schema)
     with function(*places, **options) as ds:
         report = ds.ingest_report
         assert report is not None  # what tl.ingest returns has one
@@ -90,7 +110,7 @@ def _function(kind: str) -> Callable[..., tl.Dataset]:
     found = {
         name: function
         for name in tl.ingest.__all__
-        if inspect.isfunction(function := getattr(tl.ingest, name))
+        if inspect.isfunction(function := getattr(tl.ingest, name)) and name not in IN_MEMORY
     }
     if kind not in found:
         wrong_usage(f"there is no ingestion of {kind!r}; known: {', '.join(found)}")
@@ -103,3 +123,16 @@ def _positional(function: Callable[..., tl.Dataset]) -> list[str]:
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
+
+
+def _read_schema(file: Path) -> dict[str, Any]:
+    """Read types by tensor name: a short form such as "float32", or a type as info --json shows."""
+    try:
+        written = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        wrong_usage(f"--schema {str(file)!r} cannot be read: {error}")
+    if not isinstance(written, dict):
+        wrong_usage(f"--schema {str(file)!r} is no JSON object of types by tensor name")
+    return {
+        str(name): from_json(one) if isinstance(one, dict) else one for name, one in written.items()
+    }

@@ -134,7 +134,7 @@ def default_codecs(sample_type: SampleType) -> tuple[Codec, ...]:
     dtype = sample_type.dtype
     if sample_type.codec_default == "raw":
         return raw_codecs(None if sample_type.layout == "encoded" else dtype)
-    if dtype is None:
+    if dtype is None or sample_type.layout == "encoded":
         return (*raw_codecs(None), _zstd_json())
     if sample_type.layout == "uniform":
         elements = math.prod(length or 0 for length in sample_type.shape)

@@ -6,7 +6,7 @@
         "uniform"   one array, gathered at once (value steps applied to the whole batch)
         "picture"   decoded by threads, into one array where the spec gives one shape
         "ragged"    arrays of different shapes, collated
-        "encoded"   text, JSON, bytes: a list
+        "encoded"   text, JSON, bytes, masks of objects: a list
 
 What could not work is refused here: unknown names, shapes that differ, and geometric steps on a
 picture that would leave something declared ``of=`` it behind.
@@ -31,7 +31,7 @@ from tensorlake.loader.decode import (
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import BBox
+from tensorlake.types import BBox, Image
 
 if TYPE_CHECKING:
     from tensorlake.loader.source import Snapshot
@@ -185,7 +185,7 @@ def _plan_column(
         )
     sample_type = snapshot.spec(name).type
     dtype = sample_type.dtype
-    if sample_type.is_media:
+    if isinstance(sample_type, Image):
         spec = spec or DecodeSpec(name, (), ())
         decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         shape = decoder.output_shape or sample_type.shape
@@ -198,7 +198,7 @@ def _plan_column(
             bounds=partial(bounds, name),
         )
         return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
-    if dtype is None:
+    if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
             raise InvalidInputError(
                 f"{name!r} is {sample_type.describe()}, which comes as a list"

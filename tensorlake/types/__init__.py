@@ -28,13 +28,15 @@ from tensorlake.types.comparing import in_same_terms
 from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
 from tensorlake.types.embedding import Embedding
 from tensorlake.types.file import File, OwnedBlock
-from tensorlake.types.image import Image
+from tensorlake.types.image import Image, ImageCodec
+from tensorlake.types.image_codecs import codec_of
 from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
 from tensorlake.types.instance_mask import InstanceMask
 from tensorlake.types.json_value import Json
 from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.ndarray import Array
+from tensorlake.types.outlines import fill_polygons
 from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.polygon import Polygon
 from tensorlake.types.ragged import Ragged
@@ -65,6 +67,7 @@ __all__ = [
     "EncodedColumn",
     "File",
     "Image",
+    "ImageCodec",
     "ImageHeader",
     "InstanceMask",
     "Json",
@@ -90,9 +93,11 @@ __all__ = [
     "Uuid",
     "as_ragged",
     "as_type",
+    "codec_of",
     "concat",
     "decode_run_lengths",
     "encode_run_lengths",
+    "fill_polygons",
     "from_json",
     "in_same_terms",
     "is_widening",

@@ -1,30 +1,40 @@
-"""InstanceMask: any number of masks a row, one for each object."""
+"""InstanceMask: any number of masks a row, one for each object, stored as runs.
+
+    objects, height, width    u32 each
+    counts                    u32 (objects,), how many runs each has
+    runs                      u32, of zeros and ones in turn, columns first (`run_lengths.py`)
+
+A picture's masks take some bytes an edge, not a bit a pixel, and COCO's come in and go out as they
+are. Decoding gives bool (objects, height, width).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from tensorlake.types.base import MEDIA_CHUNK_NBYTES, Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import ragged_column
+from tensorlake.errors import CorruptSampleError
+from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.mask_pixels import as_bools, mask_array
-from tensorlake.types.rejection import Place, shape_mismatch
+from tensorlake.types.rejection import Place, shape_mismatch, unreadable
+from tensorlake.types.run_lengths import MAX_PIXELS, parse_run_lengths, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tensorlake.types.column import Column
+    from collections.abc import Iterable
 
 __all__ = ["InstanceMask"]
 
 _NDIM = 3
+_U32 = np.dtype("<u4")
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceMask(SampleType):
-    """Masks that may overlap: bool (objects, height, width), packed by bits and compressed.
+    """Masks that may overlap: bool (objects, height, width).
 
     Takes arrays of three axes, and lists of masks: arrays, PNG files, PIL images, COCO's run
     lengths; [] is no object.
@@ -47,12 +57,12 @@ class InstanceMask(SampleType):
 
     @property
     def layout(self) -> Layout:
-        """Each row has as many masks as it has, of its own size."""
-        return "ragged"
+        """Runs."""
+        return "encoded"
 
     @property
     def dtype(self) -> np.dtype:
-        """Bool."""
+        """Bool, once decoded."""
         return np.dtype(np.bool_)
 
     @property
@@ -66,9 +76,14 @@ class InstanceMask(SampleType):
         return "bool"
 
     @property
-    def chunk_nbytes(self) -> int:
-        """That of pictures: a mask has as many pixels, and packs to a hundredth."""
-        return MEDIA_CHUNK_NBYTES
+    def is_media(self) -> bool:
+        """Pixels come by decoding."""
+        return True
+
+    @property
+    def codec_default(self) -> None:
+        """Runs are small numbers: they pack well."""
+        return
 
     def describe(self) -> str:
         """Name the image: ``InstanceMask(of=image)``."""
@@ -76,24 +91,97 @@ class InstanceMask(SampleType):
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take masks in any of the forms above."""
-        stacks = [_stack(sample, place, position) for position, sample in enumerate(samples)]
-        return ragged_column(stacks, self.dtype, self.shape, place)
+        shapes = np.zeros((len(samples), _NDIM), dtype=np.int64)
+        encoded: list[Buffer] = []
+        for position, sample in enumerate(samples):
+            size, runs = _runs(sample, place, position)
+            shapes[position] = len(runs), *size
+            encoded.append(_join(size, runs))
+        return EncodedColumn(encoded, shapes)
+
+    def decode(
+        self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
+    ) -> Column:
+        """Return the masks, ragged bool; NULL has no pixel.
+
+        Raises:
+            CorruptSampleError: A sample is not what was stored.
+        """
+        if not isinstance(column, EncodedColumn):
+            return column
+        valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+        shapes = np.zeros((len(column), _NDIM), dtype=np.int64)
+        parts: list[np.ndarray] = []
+        for position in np.flatnonzero(valid).tolist():
+            try:
+                masks = _split(column.samples[position])
+            except ValueError as error:
+                row = position if rows is None else int(rows[position])
+                message = f"row {row} of {tensor!r} holds no masks: {error}; run tensorlake check"
+                raise CorruptSampleError(message, tensor=tensor, row=row) from error
+            shapes[position] = masks.shape
+            parts.append(masks.reshape(-1))
+        values = np.concatenate([np.zeros(0, np.bool_), *parts])
+        return RaggedColumn(values, shapes, column.valid)
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return one row's masks."""
+        return _split(sample)
 
 
-def _stack(sample: Any, place: Place, position: int) -> np.ndarray:
-    if not isinstance(sample, (list, tuple)) or not any(map(_is_mask, sample)):
-        return as_bools(mask_array(sample, place, position, ndim=_NDIM), place, position)
-    return _stacked(sample, place, position)
+def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], list[np.ndarray]]:
+    if isinstance(sample, (list, tuple)) and any(map(_is_mask, cast("list[Any]", sample))):
+        found = [_run_of(item, place, position) for item in cast("list[Any]", sample)]
+    else:
+        stack = mask_array(sample, place, position, ndim=_NDIM)
+        if not len(stack):
+            return (stack.shape[1], stack.shape[2]), []
+        found = [_run_of(mask, place, position) for mask in stack]
+    sizes = {size for size, _ in found}
+    if len(sizes) > 1:
+        shown = ", ".join(f"{height} × {width}" for height, width in sorted(sizes))
+        raise shape_mismatch(place, position, f"masks of different sizes: {shown}")
+    return sizes.pop(), [runs for _, runs in found]
 
 
 def _is_mask(item: Any) -> bool:
     return not isinstance(item, (list, tuple))
 
 
-def _stacked(sample: Sequence[Any], place: Place, position: int) -> np.ndarray:
-    masks = [as_bools(mask_array(item, place, position), place, position) for item in sample]
-    sizes = {mask.shape for mask in masks}
-    if len(sizes) > 1:
-        shown = ", ".join(f"{height} × {width}" for height, width in sorted(sizes))
-        raise shape_mismatch(place, position, f"masks of different sizes: {shown}")
-    return np.stack(masks)
+def _run_of(item: Any, place: Place, position: int) -> tuple[tuple[int, int], np.ndarray]:
+    if isinstance(item, Mapping):
+        try:
+            return parse_run_lengths(cast("Mapping[str, Any]", item))
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"has run lengths that are none: {error}"
+            hint = "give {'size': [height, width], 'counts': …}, as COCO does"
+            raise unreadable(place, position, reason, hint=hint) from error
+    mask = as_bools(mask_array(item, place, position), place, position)
+    return (mask.shape[0], mask.shape[1]), runs_of(mask)
+
+
+def _join(size: tuple[int, int], runs: Sequence[np.ndarray]) -> bytes:
+    head = np.array([len(runs), *size, *map(len, runs)], dtype=_U32)
+    parts: Iterable[np.ndarray] = (one.astype(_U32) for one in runs)
+    return b"".join([head.tobytes(), *(part.tobytes() for part in parts)])
+
+
+def _split(sample: Buffer) -> np.ndarray:
+    """Decode a stored sample; ValueError where it is not exactly what `_join` made."""
+    if len(sample) % _U32.itemsize or len(sample) < _NDIM * _U32.itemsize:
+        raise ValueError(f"{len(sample)} bytes")
+    numbers = np.frombuffer(sample, _U32).astype(np.int64)
+    objects, height, width = numbers[:_NDIM].tolist()
+    counts = numbers[_NDIM : _NDIM + objects]
+    runs = numbers[_NDIM + objects :]
+    if len(counts) != objects or int(counts.sum()) != len(runs):
+        raise ValueError(f"runs of {objects} objects that are not there")
+    if objects * height * width > MAX_PIXELS:
+        raise ValueError(f"{objects} × {height} × {width} pixels")
+    bounds = offsets_of(counts)
+    covered = np.add.reduceat(np.append(runs, 0), bounds[:-1]) if objects else np.zeros(0, np.int64)
+    if bool((np.where(counts == 0, 0, covered) != height * width).any()):
+        raise ValueError("runs that do not fill the masks")
+    ones = (np.arange(len(runs)) - np.repeat(bounds[:-1], counts)) % 2 == 1
+    flat = np.repeat(ones, runs)
+    return flat.reshape(objects, width, height).transpose(0, 2, 1).copy()

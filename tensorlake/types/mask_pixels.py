@@ -22,7 +22,7 @@ from tensorlake.types.rejection import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.run_lengths import decode_run_lengths
+from tensorlake.types.run_lengths import MAX_PIXELS, decode_run_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,6 @@ __all__ = ["as_bools", "mask_array"]
 _LOSSY = ("JPEG", "MPO", "JPEG2000", "AVIF")
 _WHITE = 255
 _PLANE_NDIM = 2
-_MAX_PIXELS = 1 << 30
-"""A header that promises more is refused before anything is allocated."""
 
 
 def mask_array(sample: Any, place: Place, position: int, *, ndim: int = _PLANE_NDIM) -> np.ndarray:
@@ -97,13 +95,13 @@ def _from_file(content: bytes | memoryview, place: Place, position: int) -> np.n
     try:
         with PIL.Image.open(BytesIO(content)) as picture:
             pixels = picture.width * picture.height
-            if pixels <= _MAX_PIXELS:
+            if pixels <= MAX_PIXELS:
                 return _from_picture(picture, place, position)
     except InvalidInputError:
         raise  # ours, and told already
     except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError) as error:
         raise unreadable(place, position, f"is no picture of a mask: {error}") from error
-    raise unreadable(place, position, f"promises {pixels:,} pixels, more than {_MAX_PIXELS:,}")
+    raise unreadable(place, position, f"promises {pixels:,} pixels, more than {MAX_PIXELS:,}")
 
 
 def _from_picture(picture: Any, place: Place, position: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Run lengths of a mask, as COCO writes them: columns first, from a run of zeros.
+"""Run lengths of masks, as COCO writes them: columns first, from a run of zeros.
 
     {"size": [height, width], "counts": [5, 2, 7, …]}        lengths, of 0 and 1 in turn
     {"size": [height, width], "counts": "52P5…"}             the same, packed into text
@@ -15,12 +15,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["decode_run_lengths", "encode_run_lengths"]
+__all__ = [
+    "MAX_PIXELS",
+    "decode_run_lengths",
+    "encode_run_lengths",
+    "parse_run_lengths",
+    "runs_of",
+]
 
 _FIRST = 48  # "0"
 _MORE, _SIGN, _BITS, _VALUE = 0x20, 0x10, 5, 0x1F
 _PLAIN_NUMBERS = 3
-_MAX_PIXELS = 1 << 30
+MAX_PIXELS = 1 << 30
+"""A size that promises more is refused before anything is allocated."""
 
 
 def decode_run_lengths(runs: Mapping[str, Any]) -> np.ndarray:
@@ -33,15 +40,7 @@ def decode_run_lengths(runs: Mapping[str, Any]) -> np.ndarray:
     Raises:
         ValueError: The runs do not fill the size, or the text is none.
     """
-    height, width = (int(length) for length in runs["size"])
-    if height < 0 or width < 0 or height * width > _MAX_PIXELS:
-        raise ValueError(f"size {runs['size']}")
-    counts = runs["counts"]
-    if isinstance(counts, (str, bytes)):
-        counts = _unpack(counts.encode() if isinstance(counts, str) else counts)
-    lengths = np.asarray(counts, dtype=np.int64)
-    if lengths.ndim != 1 or bool((lengths < 0).any()) or int(lengths.sum()) != height * width:
-        raise ValueError(f"runs of {int(lengths.sum())} pixels for {height} × {width}")
+    (height, width), lengths = parse_run_lengths(runs)
     values = np.arange(len(lengths)) % 2 == 1
     return np.repeat(values, lengths).reshape(width, height).T.copy()
 
@@ -53,13 +52,39 @@ def encode_run_lengths(mask: np.ndarray) -> dict[str, Any]:
     {'size': [2, 2], 'counts': '121'}
     """
     height, width = mask.shape
-    flat = mask.T.reshape(-1).astype(np.bool_)
-    edges = np.flatnonzero(np.diff(flat)) + 1
-    bounds = np.concatenate([[0], edges, [flat.size]]) if flat.size else np.zeros(1, np.int64)
-    lengths: list[int] = np.diff(bounds).tolist()
-    if flat.size and flat[0]:
-        lengths.insert(0, 0)
-    return {"size": [height, width], "counts": _pack(lengths)}
+    return {"size": [height, width], "counts": _pack(runs_of(mask).tolist())}
+
+
+def parse_run_lengths(runs: Mapping[str, Any]) -> tuple[tuple[int, int], np.ndarray]:
+    """Return size and lengths, checked.
+
+    Raises:
+        ValueError: The runs do not fill the size, or the text is none.
+    """
+    height, width = (int(length) for length in runs["size"])
+    if height < 0 or width < 0 or height * width > MAX_PIXELS:
+        raise ValueError(f"size {runs['size']}")
+    counts = runs["counts"]
+    if isinstance(counts, (str, bytes)):
+        counts = _unpack(counts.encode() if isinstance(counts, str) else counts)
+    lengths = np.asarray(counts, dtype=np.int64)
+    if lengths.ndim != 1 or bool((lengths < 0).any()) or int(lengths.sum()) != height * width:
+        raise ValueError(f"runs of {int(lengths.sum())} pixels for {height} × {width}")
+    return (height, width), lengths
+
+
+def runs_of(mask: np.ndarray) -> np.ndarray:
+    """Return the lengths of a mask's runs, columns first, from a run of zeros.
+
+    >>> runs_of(np.array([[True, True]])).tolist()
+    [0, 2]
+    """
+    flat = np.ascontiguousarray(mask.T, dtype=np.bool_).reshape(-1)
+    if not flat.size:
+        return np.zeros(0, np.int64)
+    edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    first = [0, 0] if flat[0] else [0]
+    return np.diff(np.concatenate([first, edges, [flat.size]]))
 
 
 def _unpack(text: bytes) -> list[int]:

@@ -5,9 +5,31 @@ dataset with ``ds.ingest_report``. The same call after a kill continues where th
 stands: each batch of source files has a key, and a key is never committed twice.
 """
 
+from tensorlake.dataset.ingest.arrays import huggingface, numpy, torch
 from tensorlake.dataset.ingest.coco import coco
 from tensorlake.dataset.ingest.idx import idx
 from tensorlake.dataset.ingest.images import images
-from tensorlake.dataset.ingest.run import IngestReport, SkippedItem
+from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
+from tensorlake.dataset.ingest.tables import arrow, parquet
+from tensorlake.dataset.ingest.text_tables import csv, jsonl
+from tensorlake.dataset.ingest.voc import voc
+from tensorlake.dataset.ingest.webdataset import webdataset
+from tensorlake.dataset.ingest.yolo import yolo
 
-__all__ = ["IngestReport", "SkippedItem", "coco", "idx", "images"]
+__all__ = [
+    "IngestReport",
+    "SkippedItem",
+    "arrow",
+    "coco",
+    "csv",
+    "huggingface",
+    "idx",
+    "images",
+    "jsonl",
+    "numpy",
+    "parquet",
+    "torch",
+    "voc",
+    "webdataset",
+    "yolo",
+]

@@ -1,25 +1,39 @@
-"""COCO detection files: pictures with any number of labelled boxes.
+"""COCO files: pictures with labelled boxes, masks, keypoints, captions.
 
-https://cocodataset.org/#format-data. Boxes are stored as ``xyxy``; masks are not read yet.
+https://cocodataset.org/#format-data. Boxes are stored as ``xyxy``; masks are filled exactly as the
+COCO API fills them, and kept as runs.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
 from tensorlake.dataset.ingest.images import CODECS
-from tensorlake.dataset.ingest.run import Mode, OnError, Source, run_ingest
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Array, BBox, ClassLabel, Image
+from tensorlake.types import (
+    Array,
+    BBox,
+    ClassLabel,
+    Image,
+    InstanceMask,
+    Keypoints,
+    Text,
+    fill_polygons,
+)
+from tensorlake.types import (
+    Sequence as SequenceType,
+)
 
 __all__ = ["coco"]
 
@@ -29,7 +43,20 @@ class _Picture:
     path: Path
     nbytes: int
     image_id: int
+    size: tuple[int, int]
     annotations: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What the annotations of a file have."""
+
+    names: tuple[str, ...]
+    codes: Mapping[int, int]
+    points: tuple[str, ...]
+    skeleton: tuple[tuple[int, int], ...]
+    has_captions: bool
+    has_masks: bool
 
 
 def coco(
@@ -37,116 +64,176 @@ def coco(
     images: str | Path,
     dst: str | Path,
     *,
-    mode: Mode = "create",
-    on_error: OnError = "raise",
-    commit_every: str = "8GiB",
-    progress: bool | None = None,
-    **open_arguments: Any,
+    masks: bool = True,
+    **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest COCO instances: every picture of the file, with or without annotations.
+    """Ingest a COCO file: every picture it lists, with or without annotations.
 
-    Makes ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class a box), ``iscrowd``,
-    ``area``, ``annotation_id`` (one a box) and ``image_id``. Rows are in the order of the file.
+    Of instances makes ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class a box),
+    ``iscrowd``, ``area``, ``annotation_id`` (one a box), ``image_id``, and ``mask`` (one a box)
+    where the file has segmentations; of keypoints also ``keypoints`` (one object a box); of
+    captions ``image``, ``captions`` and ``image_id``. Rows are in the order of the file.
 
     Args:
         annotations: The JSON file.
         images: The folder of the pictures.
         dst: Path or URL of the dataset.
-        mode: "append" adds to a dataset that exists.
-        on_error: "skip" leaves out pictures that cannot be read.
-        commit_every: Source bytes a commit.
-        progress: Whether to show progress; None: on a terminal.
-        **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
+        masks: Whether segmentations are filled and stored.
+        **options: See `IngestOptions`.
 
     Raises:
         InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
     """
-    return run_ingest(
-        _source(Path(annotations), Path(images)),
-        dst,
-        mode=mode,
-        on_error=on_error,
-        commit_every=commit_every,
-        progress=progress,
-        **open_arguments,
-    )
-
-
-def _source(file: Path, folder: Path) -> Source[_Picture]:
+    file = Path(annotations)
     content = _read(file)
-    categories: dict[int, str] = {int(c["id"]): str(c["name"]) for c in content["categories"]}
-    names = [categories[number] for number in sorted(categories)]
-    codes = {number: code for code, number in enumerate(sorted(categories))}
-    by_image: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for one in content["annotations"]:
-        by_image[int(one["image_id"])].append(one)
-    pictures = [
-        _picture(folder / str(image["file_name"]), int(image["id"]), by_image[int(image["id"])])
-        for image in content["images"]
-    ]
-    if not pictures:
-        raise InvalidInputError(f"{str(file)!r} lists no images", src=str(file))
+    pictures = _pictures(content, file, Path(images))
+    found = _look_at(content, file, masks=masks)
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        boxes = [_xyxy(picture.annotations) for picture in batch]
-        return {
+        columns: dict[str, Any] = {
             "image": read_files([str(p.path) for p in batch], [p.nbytes for p in batch]),
-            "boxes": boxes,
-            "label": [[codes[int(a["category_id"])] for a in p.annotations] for p in batch],
-            "iscrowd": [_column(p.annotations, "iscrowd", np.uint8) for p in batch],
-            "area": [_column(p.annotations, "area", np.float32) for p in batch],
-            "annotation_id": [_column(p.annotations, "id", np.int64) for p in batch],
             "image_id": [picture.image_id for picture in batch],
         }
+        each = [picture.annotations for picture in batch]
+        if found.has_captions:
+            columns["captions"] = [[str(a["caption"]) for a in one] for one in each]
+            return columns
+        columns |= {
+            "boxes": [_xyxy(one) for one in each],
+            "label": [[found.codes[int(a["category_id"])] for a in one] for one in each],
+            "iscrowd": [_column(one, "iscrowd", np.uint8) for one in each],
+            "area": [_column(one, "area", np.float32) for one in each],
+            "annotation_id": [_column(one, "id", np.int64) for one in each],
+        }
+        if found.has_masks:
+            columns["mask"] = [_masks(picture) for picture in batch]
+        if found.points:
+            columns["keypoints"] = [_points(one, len(found.points)) for one in each]
+        return columns
 
-    return Source(
+    source = Source(
         kind="coco",
-        schema={
-            "image": Image(CODECS.get(pictures[0].path.suffix.lower(), "jpeg")),
-            "boxes": BBox(format="xyxy", of="image"),
-            "label": ClassLabel(names, per="boxes"),
-            "iscrowd": Array("uint8", (None,)),
-            "area": Array("float32", (None,)),
-            "annotation_id": Array("int64", (None,)),
-            "image_id": "int64",
-        },
+        schema=_schema(found, pictures[0]),
         items=pictures,
         sizes=[picture.nbytes for picture in pictures],
         name=lambda picture: picture.path.name,
         load=load,
     )
+    return run_ingest(source, dst, **options)
+
+
+def _schema(found: _Contents, first: _Picture) -> dict[str, Any]:
+    image = Image(CODECS.get(first.path.suffix.lower(), "jpeg"))
+    if found.has_captions:
+        return {"image": image, "captions": SequenceType(Text()), "image_id": "int64"}
+    schema: dict[str, Any] = {
+        "image": image,
+        "boxes": BBox(format="xyxy", of="image"),
+        "label": ClassLabel(found.names, per="boxes"),
+        "iscrowd": Array("uint8", (None,)),
+        "area": Array("float32", (None,)),
+        "annotation_id": Array("int64", (None,)),
+        "image_id": "int64",
+    }
+    if found.has_masks:
+        schema["mask"] = InstanceMask(of="image")
+    if found.points:
+        schema["keypoints"] = Keypoints(found.points, found.skeleton, of="image")
+    return schema
+
+
+def _look_at(content: Mapping[str, Any], file: Path, *, masks: bool) -> _Contents:
+    annotations: list[dict[str, Any]] = content["annotations"]
+    if annotations and "caption" in annotations[0]:
+        return _Contents((), {}, (), (), has_captions=True, has_masks=False)
+    if "categories" not in content:
+        message = f"{str(file)!r} is no COCO file of instances: it lacks 'categories'"
+        raise InvalidInputError(message, src=str(file))
+    categories: dict[int, dict[str, Any]] = {int(c["id"]): c for c in content["categories"]}
+    ordered = sorted(categories)
+    posed = [one for one in categories.values() if one.get("keypoints")]
+    has_points = len(posed) == 1 and any("keypoints" in one for one in annotations)
+    return _Contents(
+        names=tuple(str(categories[number]["name"]) for number in ordered),
+        codes={number: code for code, number in enumerate(ordered)},
+        points=tuple(map(str, posed[0]["keypoints"])) if has_points else (),
+        # COCO counts points from 1
+        skeleton=tuple((int(a) - 1, int(b) - 1) for a, b in posed[0].get("skeleton", ()))
+        if has_points
+        else (),
+        has_captions=False,
+        has_masks=masks and any(one.get("segmentation") for one in annotations),
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_bytes())
+        content: Any = json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
     except ValueError as error:
         raise InvalidInputError(f"{str(file)!r} is not JSON: {error}", src=str(file)) from error
-    missing = {"images", "annotations", "categories"} - set(content)
+    members: set[str] = set(content) if isinstance(content, dict) else set()
+    missing = {"images", "annotations"} - members
     if missing:
         raise InvalidInputError(
-            f"{str(file)!r} is no COCO instances file: it lacks {sorted(missing)}", src=str(file)
+            f"{str(file)!r} is no COCO file: it lacks {sorted(missing)}", src=str(file)
         )
     return content
 
 
-def _picture(path: Path, image_id: int, annotations: list[dict[str, Any]]) -> _Picture:
+def _pictures(content: Mapping[str, Any], file: Path, folder: Path) -> list[_Picture]:
+    by_image: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for one in content["annotations"]:
+        by_image[int(one["image_id"])].append(one)
+    pictures = [_picture(image, folder, by_image[int(image["id"])]) for image in content["images"]]
+    if not pictures:
+        raise InvalidInputError(f"{str(file)!r} lists no images", src=str(file))
+    return pictures
+
+
+def _picture(
+    image: Mapping[str, Any], folder: Path, annotations: Sequence[dict[str, Any]]
+) -> _Picture:
+    path, number = folder / str(image["file_name"]), int(image["id"])
     try:
-        return _Picture(path, path.stat().st_size, image_id, tuple(annotations))
+        size = int(image.get("height", 0)), int(image.get("width", 0))
+        return _Picture(path, path.stat().st_size, number, size, tuple(annotations))
     except FileNotFoundError as error:
         raise InvalidInputError(
-            f"no picture {str(path)!r} (image {image_id} of the COCO file)\n"
+            f"no picture {str(path)!r} (image {number} of the COCO file)\n"
             "give the folder that the file's names are relative to",
             src=str(path),
         ) from error
 
 
 def _xyxy(annotations: Sequence[dict[str, Any]]) -> np.ndarray:
-    xywh = np.array([a["bbox"] for a in annotations], dtype=np.float32).reshape(-1, 4)
+    xywh = np.array([a.get("bbox", [0, 0, 0, 0]) for a in annotations], np.float32).reshape(-1, 4)
     return np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1)
 
 
 def _column(annotations: Sequence[dict[str, Any]], name: str, dtype: Any) -> np.ndarray:
     return np.array([a.get(name, 0) for a in annotations], dtype=dtype)
+
+
+def _masks(picture: _Picture) -> list[Any]:
+    """Masks of a picture's annotations, each as arrays or runs of the picture's size."""
+    height, width = picture.size
+    masks: list[Any] = []
+    for annotation in picture.annotations:
+        written: Any = annotation.get("segmentation")
+        if isinstance(written, dict):
+            masks.append(written)
+            continue
+        try:
+            masks.append(fill_polygons(written or [], height, width))
+        except (ValueError, TypeError) as error:
+            number = annotation.get("id")
+            message = f"annotation {number} of {picture.path.name!r} has {error}"
+            raise InvalidInputError(message, src=picture.path.name, annotation=number) from error
+    return masks
+
+
+def _points(annotations: Sequence[dict[str, Any]], count: int) -> np.ndarray:
+    points = [a.get("keypoints") or [0] * 3 * count for a in annotations]
+    return np.array(points, dtype=np.float32).reshape(len(annotations), count, 3)

@@ -10,12 +10,13 @@ import gzip
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.run import Mode, Source, run_ingest
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Array, ClassLabel, Scalar
 
@@ -33,11 +34,8 @@ def idx(
     labels: str | Path | None,
     dst: str | Path,
     *,
-    mode: Mode = "create",
     names: Sequence[str] | None = None,
-    commit_every: str = "8GiB",
-    progress: bool | None = None,
-    **open_arguments: Any,
+    **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest IDX arrays, as MNIST is published: ``image`` and ``label``.
 
@@ -45,11 +43,8 @@ def idx(
         images: The file of samples, gzipped or not.
         labels: The file of integers, one a sample; None for none.
         dst: Path or URL of the dataset.
-        mode: "append" adds to a dataset that exists.
         names: Class names by code; default "0", "1", ….
-        commit_every: Source bytes a commit.
-        progress: Whether to show progress; None: on a terminal.
-        **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
+        **options: See `IngestOptions`.
 
     Raises:
         InvalidInputError: A file is not IDX, is cut short, or the two differ in length.
@@ -74,9 +69,7 @@ def idx(
         name=lambda row: f"{Path(images).name}[{row}]",
         load=lambda rows: {name: column[np.asarray(rows)] for name, column in columns.items()},
     )
-    return run_ingest(
-        source, dst, mode=mode, commit_every=commit_every, progress=progress, **open_arguments
-    )
+    return run_ingest(source, dst, **options)
 
 
 def read_idx(file: Path) -> np.ndarray:

@@ -1,24 +1,41 @@
-"""Folders of pictures: a folder's name is the class, ``train/`` and ``val/`` above it the split."""
+"""Folders and zip files of pictures.
+
+A folder's name is the class, ``train/`` and ``val/`` above it the split. Of a zip file the same
+holds for the paths in it; its members are read where they lie, never unpacked to disk, and one
+that says it is larger than ``MAX_MEMBER_NBYTES`` is refused.
+"""
 
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
-from tensorlake.dataset.ingest.run import Mode, OnError, Source, run_ingest
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import ClassLabel, Image
+from tensorlake.types import ClassLabel, Image, ImageCodec
 
 __all__ = ["images"]
 
-ImageCodec = Literal["jpeg", "png"]
-CODECS: Mapping[str, ImageCodec] = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
+CODECS: Mapping[str, ImageCodec] = {
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".png": "png",
+    ".webp": "webp",
+    ".avif": "avif",
+    ".jp2": "jpeg2000",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+}
+MAX_MEMBER_NBYTES = 1 << 30
 SPLITS = ("train", "val", "valid", "validation", "test")
 
 
@@ -33,49 +50,36 @@ def images(
     src: str | Path,
     dst: str | Path,
     *,
-    mode: Mode = "create",
     schema: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
-    commit_every: str = "8GiB",
-    progress: bool | None = None,
-    **open_arguments: Any,
+    **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a folder of JPEG or PNG files, stored as they are.
+    """Ingest a folder, or a zip file, of pictures, stored as they are.
 
     Makes ``image``; ``label`` when the files lie in folders, whose names are the classes; ``split``
-    when those lie in ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths.
+    when those lie in ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths. All
+    pictures are of one codec: the most frequent, unless ``schema`` names another.
 
     Args:
-        src: The folder.
+        src: The folder or the zip file.
         dst: Path or URL of the dataset.
-        mode: "append" adds to a dataset that exists.
         schema: Types in place of those guessed, by tensor name.
-        on_error: "skip" leaves files out that are no picture, and lists them in the report.
-        commit_every: Source bytes a commit.
-        progress: Whether to show progress; None: on a terminal.
-        **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
+        **options: See `IngestOptions`.
 
     Raises:
         InvalidInputError: No picture is there, or one is damaged; the message names the file.
     """
-    source = _source(Path(src), schema)
-    return run_ingest(
-        source,
-        dst,
-        mode=mode,
-        on_error=on_error,
-        commit_every=commit_every,
-        progress=progress,
-        **open_arguments,
-    )
+    return run_ingest(_source(Path(src), schema), dst, **options)
 
 
 def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
-    if not folder.is_dir():
+    is_zip = folder.is_file() and zipfile.is_zipfile(folder)
+    if not folder.is_dir() and not is_zip:
         raise InvalidInputError(
-            f"no folder {str(folder)!r} to ingest\ngive a folder of pictures", src=str(folder)
+            f"no folder {str(folder)!r} to ingest\ngive a folder or a zip file of pictures",
+            src=str(folder),
         )
-    pictures = sorted(_walk(str(folder), ()), key=lambda picture: picture.path)
+    found = _members(folder) if is_zip else _walk(str(folder), ())
+    pictures = sorted(found, key=lambda picture: picture.path)
     if not pictures:
         raise InvalidInputError(
             f"no picture under {str(folder)!r}\nknown are {', '.join(CODECS)}", src=str(folder)
@@ -92,9 +96,9 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        columns: dict[str, Any] = {
-            "image": read_files([p.path for p in batch], [p.nbytes for p in batch])
-        }
+        paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
+        contents = _read_members(folder, paths) if is_zip else read_files(paths, sizes)
+        columns: dict[str, Any] = {"image": contents}
         if has_label:
             columns["label"] = [p.parts[depth] for p in batch]
         if has_split:
@@ -106,7 +110,9 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         schema={**types, **(schema or {})},
         items=pictures,
         sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: "/".join((*picture.parts, picture.path.rpartition(os.sep)[2])),
+        name=lambda picture: "/".join(
+            (*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2])
+        ),
         load=load,
     )
 
@@ -120,6 +126,40 @@ def _walk(folder: str, parts: tuple[str, ...]) -> Iterator[_Picture]:
                 yield from _walk(entry.path, (*parts, entry.name))
             elif _ending(entry.name) in CODECS:
                 yield _Picture(entry.path, entry.stat().st_size, parts)
+
+
+def _members(file: Path) -> Iterator[_Picture]:
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            *parts, name = member.filename.split("/")
+            if member.is_dir() or name.startswith(".") or "__MACOSX" in parts:
+                continue
+            if _ending(name) not in CODECS:
+                continue
+            if member.file_size > MAX_MEMBER_NBYTES:
+                message = (
+                    f"{member.filename!r} of {str(file)!r} says it has {member.file_size:,} bytes"
+                )
+                raise InvalidInputError(message, src=str(file), item=member.filename)
+            yield _Picture(member.filename, member.file_size, tuple(parts))
+
+
+def _read_members(file: Path, names: Sequence[str]) -> list[bytes]:
+    with zipfile.ZipFile(file) as archive:
+        return [_read_member(archive, name, str(file)) for name in names]
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
+    try:
+        with archive.open(name) as member:
+            content = member.read(archive.getinfo(name).file_size + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        message = f"{name!r} of {file!r} cannot be read: {error}"
+        raise InvalidInputError(message, src=file, item=name) from error
+    if len(content) > archive.getinfo(name).file_size:
+        message = f"{name!r} of {file!r} is larger than it says"
+        raise InvalidInputError(message, src=file, item=name)
+    return content
 
 
 def _ending(name: str) -> str:

@@ -12,26 +12,31 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
+
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.progress import Progress
+from tensorlake.dataset.ingest.quarantine import Quarantine
+from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.open import create, exists, open_dataset
-from tensorlake.dataset.words import human_nbytes, plural
-from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
+from tensorlake.dataset.words import plural
+from tensorlake.errors import InvalidInputError, TensorlakeError
 
-__all__ = ["IngestReport", "Mode", "OnError", "SkippedItem", "Source", "run_ingest"]
+__all__ = ["Mode", "OnError", "Source", "parse_size", "run_ingest"]
 
 Item = TypeVar("Item")
 Mode = Literal["create", "append"]
-OnError = Literal["raise", "skip"]
+OnError = Literal["raise", "skip", "quarantine"]
 
 STAGED_NBYTES = 8 << 20
 """Source bytes read, checked and staged together: whole-column conversion, bounded memory."""
 
-READ_AHEAD_THREADS = 4
+DEFAULT_WORKERS = 4
+"""Pieces read ahead of their use, one a thread."""
 
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|KiB|MiB|GiB)?")
 SIZE_UNITS = {
@@ -47,44 +52,6 @@ SIZE_UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedItem:
-    """A source item that could not be taken, and why."""
-
-    item: str
-    reason: str
-
-
-@dataclass(slots=True)
-class IngestReport:
-    """What an ingestion did.
-
-    Attributes:
-        rows: Rows committed by this call.
-        nbytes: Bytes of the source items read.
-        already_there: Rows that an earlier run had committed.
-        skipped: Items left out, with ``on_error="skip"``.
-    """
-
-    rows: int = 0
-    nbytes: int = 0
-    already_there: int = 0
-    seconds: float = 0.0
-    skipped: list[SkippedItem] = field(default_factory=list[SkippedItem])
-
-    def __str__(self) -> str:
-        rate = human_nbytes(int(self.nbytes / max(self.seconds, 1e-9)))
-        text = (
-            f"ingested {plural(self.rows, 'row')} ({human_nbytes(self.nbytes)})"
-            f" in {self.seconds:.1f} s, {rate}/s"
-        )
-        if self.already_there:
-            text += f"; {plural(self.already_there, 'row')} were there already"
-        if self.skipped:
-            text += f"; {plural(len(self.skipped), 'item')} skipped: ds.ingest_report.skipped"
-        return text
-
-
-@dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
     """What is to be ingested.
 
@@ -95,6 +62,7 @@ class Source(Generic[Item]):
         sizes: Bytes of each item, known without reading it.
         name: What errors and the report call an item; part of the keys.
         load: Read items into columns; called with a few hundred at once, in a thread.
+        row_name: What a row of loaded items is called, where an item has several rows.
     """
 
     kind: str
@@ -103,6 +71,11 @@ class Source(Generic[Item]):
     sizes: Sequence[int]
     name: Callable[[Item], str]
     load: Callable[[Sequence[Item]], Mapping[str, Any]]
+    row_name: Callable[[Sequence[Item], int], str] | None = None
+
+    def row_called(self, items: Sequence[Item], row: int) -> str:
+        """What a row of loaded items is called."""
+        return self.name(items[row]) if self.row_name is None else self.row_name(items, row)
 
 
 def run_ingest(
@@ -112,20 +85,37 @@ def run_ingest(
     mode: Mode = "create",
     on_error: OnError = "raise",
     commit_every: str = "8GiB",
+    workers: int | None = None,
     progress: bool | None = None,
     **open_arguments: Any,
 ) -> Dataset:
     """Ingest a source into a dataset, in commits of about ``commit_every``.
 
+    Args:
+        source: What is to be ingested.
+        url: Path or URL of the dataset.
+        mode: "append" adds to a dataset that exists.
+        on_error: "skip" leaves out what cannot be taken; "quarantine" also puts it, with the
+            reason, into the dataset ``<url>-quarantine``.
+        commit_every: Source bytes a commit.
+        workers: Threads that read ahead.
+        progress: Whether to show progress; None: on a terminal.
+        **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
+
     Raises:
         InvalidInputError: An item cannot be taken (and ``on_error`` is "raise"); what was
             committed before stays.
     """
-    if on_error not in {"raise", "skip"}:
-        raise UnsupportedFeatureError(f"on_error={on_error!r}: give 'raise' or 'skip'")
+    if on_error not in {"raise", "skip", "quarantine"}:
+        message = f"on_error={on_error!r}: give 'raise', 'skip' or 'quarantine'"
+        raise InvalidInputError(message, actual=on_error)
+    threads = DEFAULT_WORKERS if workers is None else workers
+    if threads < 1:
+        raise InvalidInputError(f"workers={workers}: give a number of threads, 1 or more")
     size = parse_size(commit_every)
     dataset = _destination(source, str(url), mode, open_arguments)
-    known = {key: commit.num_rows for commit in dataset.log() for key in commit.keys}
+    known = {key: commit.changes.append for commit in dataset.log() for key in commit.keys}
+    quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
     report = IngestReport()
     started = time.monotonic()
     everything = range(len(source.items))
@@ -134,15 +124,20 @@ def run_ingest(
         for batch in _cut(source, everything, size):
             key, nbytes = _key(source, batch), _nbytes(source, batch)
             if key in known:
-                report.already_there += len(batch)
-                bar.advance(nbytes, len(batch))
+                report.already_there += known[key]
+                bar.advance(nbytes, known[key])
                 continue
             before = len(dataset)
-            for piece, columns in _loaded(source, batch):
+            for piece, columns in _loaded(source, batch, threads):
                 items = source.items[piece.start : piece.stop]
-                _stage(dataset, source, items, columns, on_error=on_error, report=report)
-                bar.advance(_nbytes(source, piece), len(piece))
+                refused = _stage(dataset, source, items, columns, on_error=on_error)
+                report.skipped += [item for item, _ in refused]
+                if quarantine is not None:
+                    quarantine.stage(refused)
+                bar.advance(_nbytes(source, piece), _num_rows(columns))
             rows = len(dataset) - before
+            if quarantine is not None:
+                report.quarantine = quarantine.commit(key)  # first: what is committed is not read
             dataset.commit(f"ingest {source.kind}: {plural(rows, 'row')}", key=key)
             report.rows += rows
             report.nbytes += nbytes
@@ -209,19 +204,21 @@ def _key(source: Source[Item], batch: range) -> str:
     return f"ingest:{source.kind}:{digest}"
 
 
-def _loaded(source: Source[Item], batch: range) -> Iterator[tuple[range, Mapping[str, Any]]]:
+def _loaded(
+    source: Source[Item], batch: range, threads: int
+) -> Iterator[tuple[range, Mapping[str, Any]]]:
     """Load a batch piece by piece, a few pieces ahead of their use."""
     pieces = list(_cut(source, batch, STAGED_NBYTES))
-    with ThreadPoolExecutor(READ_AHEAD_THREADS, thread_name_prefix="tensorlake-ingest") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool:
 
         def load(piece: range) -> Future[Mapping[str, Any]]:
             return pool.submit(source.load, source.items[piece.start : piece.stop])
 
-        ahead = [load(piece) for piece in pieces[:READ_AHEAD_THREADS]]
+        ahead = [load(piece) for piece in pieces[:threads]]
         for at, piece in enumerate(pieces):
             columns = ahead.pop(0).result()
-            if at + READ_AHEAD_THREADS < len(pieces):
-                ahead.append(load(pieces[at + READ_AHEAD_THREADS]))
+            if at + threads < len(pieces):
+                ahead.append(load(pieces[at + threads]))
             yield piece, columns
 
 
@@ -232,25 +229,36 @@ def _stage(
     columns: Mapping[str, Any],
     *,
     on_error: OnError,
-    report: IngestReport,
-) -> None:
-    """Stage items; one that does not fit is named, and with "skip" left out."""
-    while items:
+) -> list[tuple[SkippedItem, Mapping[str, Any]]]:
+    """Stage items; rows that do not fit are named, and left out unless ``on_error`` is "raise"."""
+    left = np.arange(_num_rows(columns))
+    refused: list[tuple[SkippedItem, Mapping[str, Any]]] = []
+    while len(left):
         try:
             dataset.extend(columns)
         except TensorlakeError as error:
             row = error.facts.get("row")
-            if not isinstance(row, int) or not 0 <= row < len(items):
+            if not isinstance(row, int) or not 0 <= row < len(left):
                 raise
-            name = source.name(items[row])
+            name = source.row_called(items, int(left[row]))
             if on_error == "raise":
                 raise type(error)(
                     f"{name}: {error.message}", **{**error.facts, "item": name}
                 ) from error
-            report.skipped.append(SkippedItem(name, error.message.splitlines()[0]))
-            items = [*items[:row], *items[row + 1 :]]
-            columns = {
-                name: [*values[:row], *values[row + 1 :]] for name, values in columns.items()
-            }
+            values = {tensor: values[row] for tensor, values in columns.items()}
+            refused.append((SkippedItem(name, error.message.splitlines()[0]), values))
+            left = np.delete(left, row)
+            columns = {tensor: _without(values, row) for tensor, values in columns.items()}
         else:
-            return
+            break
+    return refused
+
+
+def _num_rows(columns: Mapping[str, Any]) -> int:
+    return len(next(iter(columns.values())))
+
+
+def _without(values: Any, row: int) -> Any:
+    if isinstance(values, np.ndarray):
+        return np.delete(values, row, axis=0)
+    return [*values[:row], *values[row + 1 :]]

@@ -77,9 +77,11 @@ def test_coco_takes_the_json_the_pictures_and_the_destination(run, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("parquet", "a", "b"),
+        ("dicom", "a", "b"),
+        ("arrow", "a", "b"),
         ("images", "only-one"),
-        ("idx", "images", "labels", "dst.tl", "--on-error", "skip"),
+        ("coco", "a", "b", "dst.tl", "--schema", "types.json"),
+        ("csv", "a", "dst.tl", "--schema", "no-such.json"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_written(run, arguments, tmp_path, monkeypatch):
@@ -87,3 +89,29 @@ def test_wrong_usage_is_refused_before_anything_is_written(run, arguments, tmp_p
 
     assert run("ingest", *arguments).code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_take_a_schema_from_a_file(run, tmp_path):
+    (tmp_path / "x.csv").write_text("kind,n\n1,2\n0,3\n")
+    types = {"kind": {"kind": "class_label", "names": ["cat", "dog"]}, "n": "int8"}
+    (tmp_path / "types.json").write_text(json.dumps(types))
+    target = str(tmp_path / "x.tl")
+
+    made = run(
+        "ingest", "csv", str(tmp_path / "x.csv"), target, "--schema", str(tmp_path / "types.json")
+    )
+
+    ds = tl.open(target)
+    assert made.code == 0
+    assert (ds["kind"][:] == ["dog", "cat"]).all()
+    assert ds["n"].dtype == "int8"
+
+
+def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
+    target = str(tmp_path / "pets.tl")
+
+    made = run("ingest", "images", str(photos), target, "--on-error", "quarantine", "--json")
+
+    assert json.loads(made.out)["quarantine"] == f"{target}-quarantine"
+    assert tl.open(f"{target}-quarantine")["content"][:] == [b"\xff\xd8\xff"]

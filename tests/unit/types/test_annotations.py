@@ -8,13 +8,20 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import (
+    CorruptSampleError,
     DTypeMismatchError,
     InvalidInputError,
     SchemaError,
     ShapeMismatchError,
     UnknownClassError,
 )
-from tensorlake.types import decode_run_lengths, encode_run_lengths, from_json
+from tensorlake.types import (
+    EncodedColumn,
+    decode_run_lengths,
+    encode_run_lengths,
+    fill_polygons,
+    from_json,
+)
 
 RNG = np.random.default_rng(3)
 SEEN = RNG.random((5, 7)) > 0.5
@@ -246,3 +253,43 @@ def test_run_lengths_are_undone(seed):
 def test_damaged_run_lengths_are_refused(counts):
     with pytest.raises((ValueError, TypeError)):
         decode_run_lengths({"size": [4, 5], "counts": counts})
+
+
+def test_masks_of_objects_stream_as_lists_and_are_asked_for_their_shape():
+    ds = tl.create("memory://instances", {"mask": tl.InstanceMask(), "n": "int64"})
+    ds.extend({"mask": [[SEEN, ~SEEN], []], "n": [0, 1]})
+    ds.commit()
+
+    [batch] = ds.loader(batch_size=2)
+
+    assert np.array_equal(batch["mask"][0], [SEEN, ~SEEN])
+    assert batch["mask"][1].shape == (0, 0, 0)
+    assert ds["mask"].shapes().tolist() == [[2, 5, 7], [0, 0, 0]]
+    assert ds.query("WHERE SHAPE(mask)[0] = 2")["n"][:].tolist() == [0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_masks_are_an_error(seed):
+    sample_type = tl.InstanceMask()
+    column = sample_type.convert([[SEEN, ~SEEN]], tensor="mask")
+    rng = np.random.default_rng(seed)
+    whole = bytes(column.samples[0])
+    for cut in rng.integers(0, len(whole), 20).tolist():
+        with pytest.raises(CorruptSampleError, match="row 4 of 'mask'"):
+            sample_type.decode(EncodedColumn([whole[:cut]]), tensor="mask", rows=[4])
+
+
+@pytest.mark.parametrize(
+    ("polygons", "filled"),
+    [
+        ([[0.5, 0.5, 3.5, 0.5, 3.5, 2.5]], ["....", "..##", "...."]),
+        ([[-2, -2, 9, -2, 9, 9, -2, 9]], ["####"] * 3),
+        ([[0, 0, 1, 0, 1, 3, 0, 3], [3, 0, 4, 0, 4, 3, 3, 3]], ["#..#"] * 3),
+        ([], ["...."] * 3),
+    ],
+)
+def test_outlines_are_filled_as_the_coco_api_fills_them(polygons, filled):
+    # Made by mask.merge(mask.frPyObjects(…)) of pycocotools 2.0.11, on a picture of 3 × 4.
+    shown = ["".join(".#"[one] for one in row) for row in fill_polygons(polygons, 3, 4).astype(int)]
+
+    assert shown == filled

@@ -1,0 +1,223 @@
+"""Arrays and datasets in memory: NumPy files, torch datasets, Hugging Face datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.errors import InvalidInputError
+from tensorlake.types import Array, Image, SampleType, Scalar, Text, as_type
+
+__all__ = ["huggingface", "numpy", "torch"]
+
+ROWS_AT_ONCE = 1024
+"""Rows of a table that are asked for together."""
+
+
+def numpy(
+    src: str | Path | Mapping[str, Any],
+    dst: str | Path,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest arrays whose first axis is the rows.
+
+    Args:
+        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, or a mapping of arrays.
+        dst: Path or URL of the dataset.
+        schema: Types in place of Array and Scalar, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: A file is not NumPy's, or the arrays have different numbers of rows.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.ingest.numpy({"x": [[1, 2], [3, 4]]}, "memory://doc-numpy")
+        >>> ds["x"][1].tolist()
+        [3, 4]
+    """
+    arrays = _read_arrays(src)
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
+        message = f"the arrays have different numbers of rows ({shown}), or there is none"
+        raise InvalidInputError(message, lengths=lengths)
+    types = {name: _array_type(array) for name, array in arrays.items()}
+    types |= {name: as_type(one) for name, one in (schema or {}).items()}
+    digest = xxh3_64_hexdigest(
+        b"".join(
+            name.encode() + np.ascontiguousarray(one).tobytes() for name, one in arrays.items()
+        )
+    )
+    rows = range(next(iter(lengths.values())))
+    nbytes = sum(array[:1].nbytes for array in arrays.values())
+    source = Source(
+        kind="numpy",
+        schema=types,
+        items=rows,
+        sizes=[max(1, nbytes)] * len(rows),
+        name=lambda row: f"{digest}[{row}]",
+        load=lambda items: {
+            name: array[items[0] : items[-1] + 1] for name, array in arrays.items()
+        },
+        row_name=lambda items, row: f"row {items[row]}",
+    )
+    return run_ingest(source, dst, **options)
+
+
+def torch(
+    dataset: Any,
+    dst: str | Path,
+    *,
+    names: Sequence[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a map-style dataset of torch: whatever has ``len()`` and ``dataset[i]``.
+
+    Args:
+        dataset: Its samples are dicts, tuples, or single values.
+        dst: Path or URL of the dataset.
+        names: Tensor names of a tuple's values, such as ``("image", "label")``.
+        schema: Types in place of those that follow from the first sample, by name.
+        **options: See `IngestOptions`. A repeated call goes on where a killed one stopped, provided
+            that the dataset gives the same samples again.
+
+    Raises:
+        InvalidInputError: The dataset has no length, or samples without names.
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        message = (
+            f"{type(dataset).__name__} has no length or no index\n"
+            "an iterable dataset is staged by ds.extend(rows)"
+        )
+        raise InvalidInputError(message, actual=type(dataset).__name__)
+    if not len(dataset):
+        raise InvalidInputError(f"{type(dataset).__name__} has no samples")
+    first = _named(dataset[0], names)
+    types = {name: _value_type(name, value) for name, value in first.items()}
+    types |= {name: as_type(one) for name, one in (schema or {}).items()}
+    size = max(1, sum(getattr(np.asarray(value), "nbytes", 0) for value in first.values()))
+    label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        rows = [_named(dataset[row], names) for row in items]
+        return {name: [row[name] for row in rows] for name in types}
+
+    source = Source(
+        kind="torch",
+        schema=types,
+        items=range(len(dataset)),
+        sizes=[size] * len(dataset),
+        name=lambda row: f"{label}[{row}]",
+        load=load,
+    )
+    one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
+    return run_ingest(source, dst, **one_reader)
+
+
+def huggingface(
+    dataset: Any,
+    dst: str | Path,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a ``datasets.Dataset``: pictures as they are stored, class names kept.
+
+    Args:
+        dataset: One split; of a ``DatasetDict`` give ``dataset["train"]``.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those that follow from its features, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: It is no such dataset.
+    """
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
+        message = f"{type(dataset).__name__} is no Hugging Face dataset\ngive one split of it"
+        raise InvalidInputError(message, actual=type(dataset).__name__)
+    rows = dataset.with_format("arrow")
+    first = rows[0 : min(ROWS_AT_ONCE, len(rows))]
+    inferred = infer_types(first, is_whole=len(rows) <= ROWS_AT_ONCE)
+    types = inferred | {name: as_type(one) for name, one in (schema or {}).items()}
+    mark = str(getattr(dataset, "_fingerprint", ""))
+    size = max(1, first.nbytes // max(1, len(first)))
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        table = rows[items[0] : items[-1] + 1]
+        return {name: values_of(table.column(name), one) for name, one in types.items()}
+
+    source = Source(
+        kind="huggingface",
+        schema=types,
+        items=range(len(rows)),
+        sizes=[size] * len(rows),
+        name=lambda row: f"{mark}[{row}]",
+        load=load,
+        row_name=lambda items, row: f"row {items[row]}",
+    )
+    one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
+    return run_ingest(source, dst, **one_reader)
+
+
+def _read_arrays(src: str | Path | Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if isinstance(src, Mapping):
+        return {name: np.asarray(values) for name, values in src.items()}
+    try:
+        loaded: Any = np.load(src, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"no file {str(src)!r} to ingest", src=str(src)) from error
+    except (ValueError, EOFError, OSError) as error:
+        raise InvalidInputError(f"{str(src)!r} is not NumPy's: {error}", src=str(src)) from error
+    if isinstance(loaded, np.ndarray):
+        return {"data": loaded}
+    with loaded:
+        return {name: loaded[name] for name in loaded.files}
+
+
+def _array_type(array: np.ndarray) -> SampleType:
+    if array.dtype.kind in "US":
+        return Text()
+    return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)
+
+
+def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if isinstance(sample, Mapping):
+        return dict(cast("Mapping[str, Any]", sample))
+    values: list[Any] = list(sample) if isinstance(sample, tuple | list) else [sample]
+    if names is None or len(names) != len(values):
+        raise InvalidInputError(
+            f"samples have {len(values)} values, names are {names!r}"
+            "\nname them: names=('image', 'label')",
+            expected=len(values),
+            actual=names,
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _value_type(name: str, value: Any) -> SampleType:
+    if hasattr(value, "getbands"):  # a PIL image
+        modes = {"RGB": None, "L": "L", "RGBA": "RGBA"}
+        if value.mode not in modes:
+            message = f"{name!r} is a picture of mode {value.mode!r}; say what it is: schema="
+            raise InvalidInputError(message, tensor=name, actual=value.mode)
+        return Image("png", cast("Any", modes[value.mode]))
+    if isinstance(value, str):
+        return Text()
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        message = f"{name!r} is {type(value).__name__}; say what it is: schema={{{name!r}: …}}"
+        raise InvalidInputError(message, tensor=name, actual=type(value).__name__)
+    # Another sample may have another size; a fixed one is declared.
+    return Array(array.dtype, (None,) * array.ndim) if array.ndim else Scalar(array.dtype)

@@ -1,0 +1,227 @@
+"""From Arrow's columns to tensors: the type each becomes, and its values as ``extend`` takes them.
+
+    Arrow                                    tensor
+    int, uint, float, bool                   Scalar, Bool
+    string                                   Text
+    dictionary of strings                    ClassLabel (the names of the dictionary)
+    binary                                   Image where the first value is a picture, else Bytes
+    struct {bytes, path}                     Image (as Hugging Face stores pictures), or Bytes
+    list, fixed-size list of numbers         Array, ragged or fixed, of any depth
+    fixed-shape tensor (extension)           Array
+    list of strings                          Sequence("str")
+    timestamp                                Timestamp of its unit and zone
+    other struct, map, list of structs       Json
+
+A column is nullable where it has NULLs, or may have some further on. What Hugging Face writes into
+the schema's metadata (class names, pictures, array shapes) is heeded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types import (
+    Array,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Image,
+    Json,
+    SampleType,
+    Scalar,
+    Sequence,
+    Text,
+    Timestamp,
+    codec_of,
+)
+
+__all__ = ["infer_types", "values_of"]
+
+Arrow = Any  # pyarrow ships no types
+
+
+def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]:
+    """Choose the type of each column of an Arrow table, by its schema and first values.
+
+    Args:
+        table: The table, or the beginning of one.
+        is_whole: Whether it is all there is; else what follows may have NULLs in any column.
+
+    Raises:
+        SchemaError: A column has a type that no tensor holds.
+    """
+    features = _huggingface_features(table.schema)
+    return {
+        field.name: _infer(
+            field.name,
+            field.type,
+            table.column(at),
+            features.get(field.name),
+            nullable=not is_whole or table.column(at).null_count > 0,
+        )
+        for at, field in enumerate(table.schema)
+    }
+
+
+def values_of(column: Arrow, sample_type: SampleType) -> Any:
+    """Return a column's values as ``extend`` takes them for a tensor of this type."""
+    import pyarrow as pa
+
+    kind = column.type
+    if isinstance(sample_type, Timestamp) and column.null_count == 0:
+        return column.to_numpy()
+    if isinstance(sample_type, ClassLabel) and pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).to_pylist()
+    if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
+        return [_bytes_of(value) for value in column.to_pylist()]
+    if isinstance(sample_type, Array) and column.null_count == 0 and None not in sample_type.shape:
+        return _fixed_arrays(column, sample_type)
+    if isinstance(sample_type, Json) and pa.types.is_map(kind):
+        return [None if value is None else dict(value) for value in column.to_pylist()]
+    if column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind):
+        return column.to_numpy()
+    return column.to_pylist()
+
+
+def _infer(
+    name: str, kind: Arrow, column: Arrow, feature: Mapping[str, Any] | None, *, nullable: bool
+) -> SampleType:
+    declared = _of_feature(feature, column, nullable=nullable)
+    if declared is not None:
+        return declared
+    found = _of_arrow(kind, column, nullable=nullable)
+    if found is None:
+        raise SchemaError(
+            f"column {name!r} is {kind}, which no type of tensors holds"
+            f"\nleave it out, or say what it is: schema={{{name!r}: …}}",
+            tensor=name,
+            actual=str(kind),
+        )
+    return found
+
+
+def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | None:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_boolean(kind):
+        return Bool(nullable=nullable)
+    if types.is_integer(kind) or types.is_floating(kind):
+        return Scalar(kind.to_pandas_dtype(), nullable=nullable)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return Text(nullable=nullable)
+    if types.is_dictionary(kind) and types.is_string(kind.value_type):
+        return ClassLabel(_dictionary(column), nullable=nullable)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return _picture_or_bytes(_first(column), nullable=nullable)
+    if types.is_timestamp(kind):
+        return Timestamp(kind.unit, tz=kind.tz, nullable=nullable)
+    if types.is_date(kind):
+        return Timestamp("s", nullable=nullable)
+    if _is_encoded_struct(kind):
+        return _picture_or_bytes(_bytes_of(_first(column)), nullable=nullable)
+    if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
+        return Json(nullable=nullable)
+    shape, element = _nested(kind)
+    if shape and element is not None:
+        return Array(element.to_pandas_dtype(), shape, nullable=nullable)
+    if (types.is_list(kind) or types.is_large_list(kind)) and types.is_string(kind.value_type):
+        return Sequence(Text(), nullable=nullable)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return Json(nullable=nullable)
+    return None
+
+
+def _nested(kind: Arrow) -> tuple[tuple[int | None, ...], Arrow | None]:
+    """Shape and element of lists of lists of numbers; None where they hold something else."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return tuple(kind.shape), kind.value_type
+    shape: list[int | None] = []
+    while (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
+        kind = kind.value_type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return tuple(shape), kind if is_number else None
+
+
+def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
+    import pyarrow as pa
+
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(flat.type, pa.FixedShapeTensorType):
+        return flat.to_numpy_ndarray()
+    while not pa.types.is_primitive(flat.type):
+        flat = flat.flatten()
+    fixed = tuple(length or 0 for length in sample_type.shape)
+    return flat.to_numpy(zero_copy_only=False).reshape(len(column), *fixed)
+
+
+def _picture_or_bytes(first: bytes | None, *, nullable: bool) -> SampleType:
+    codec = None if first is None else codec_of(first)
+    return Bytes(nullable=nullable) if codec is None else Image(codec, nullable=nullable)
+
+
+def _is_encoded_struct(kind: Arrow) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
+
+
+def _bytes_of(value: Mapping[str, Any] | None) -> Any:
+    """The content of Hugging Face's {bytes, path}: the bytes, else the file."""
+    if value is None:
+        return None
+    return value["path"] if value["bytes"] is None else value["bytes"]
+
+
+def _first(column: Arrow) -> Any:
+    valid = column.drop_null() if column.null_count else column
+    return valid[0].as_py() if len(valid) else None
+
+
+def _dictionary(column: Arrow) -> list[str]:
+    names: dict[str, None] = {}
+    for chunk in column.chunks:
+        names.update(dict.fromkeys(chunk.dictionary.to_pylist()))
+    return list(names)
+
+
+def _huggingface_features(schema: Arrow) -> Mapping[str, Mapping[str, Any]]:
+    written = (schema.metadata or {}).get(b"huggingface")
+    if written is None:
+        return {}
+    try:
+        return cast("Mapping[str, Any]", json.loads(written)["info"]["features"])
+    except (ValueError, KeyError, TypeError):  # another program's, under the same key
+        return {}
+
+
+def _of_feature(
+    feature: Mapping[str, Any] | None, column: Arrow, *, nullable: bool
+) -> SampleType | None:
+    match feature:
+        case {"_type": "ClassLabel", "names": [*names]}:
+            return ClassLabel([str(name) for name in names], nullable=nullable)
+        case {"_type": "Image"}:
+            return _picture_or_bytes(_encoded(_first(column)), nullable=nullable)
+        case {
+            "_type": "Array2D" | "Array3D" | "Array4D" | "Array5D",
+            "shape": [*shape],
+            "dtype": d,
+        }:
+            return Array(str(d), tuple(shape), nullable=nullable)
+        case _:
+            return None
+
+
+def _encoded(value: Any) -> bytes | None:
+    return value if isinstance(value, bytes) or value is None else value.get("bytes")

@@ -1,0 +1,35 @@
+"""The arguments that every ingestion takes, beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from tensorlake.dataset.ingest.run import Mode, OnError
+from tensorlake.storage import Durability
+
+__all__ = ["IngestOptions"]
+
+
+class IngestOptions(TypedDict, total=False):
+    """How an ingestion runs, whatever its source.
+
+    Attributes:
+        mode: "create" (default) makes a dataset, or goes on with one that a killed run of the same
+            call began; "append" adds to a dataset that exists.
+        on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
+            out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
+        commit_every: Source bytes a commit, such as "8GiB" (default).
+        workers: Threads that read ahead.
+        progress: Whether to show progress on stderr; None (default): on a terminal.
+        storage_options: As in ``tl.open``.
+        durability: As in ``tl.open``.
+    """
+
+    mode: Mode
+    on_error: OnError
+    commit_every: str
+    workers: int | None
+    progress: bool | None
+    storage_options: Mapping[str, Any] | None
+    durability: Durability

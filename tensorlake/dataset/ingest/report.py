@@ -1,0 +1,49 @@
+"""What an ingestion did, and what it left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorlake.dataset.words import human_nbytes, plural
+
+__all__ = ["IngestReport", "SkippedItem"]
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedItem:
+    """A source item that could not be taken, and why."""
+
+    item: str
+    reason: str
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What an ingestion did.
+
+    Attributes:
+        rows: Rows committed by this call.
+        nbytes: Bytes of the source items read.
+        already_there: Rows that an earlier run had committed.
+        skipped: Items left out, with ``on_error="skip"`` or ``"quarantine"``.
+        quarantine: The dataset that those were put into, if any were.
+    """
+
+    rows: int = 0
+    nbytes: int = 0
+    already_there: int = 0
+    seconds: float = 0.0
+    skipped: list[SkippedItem] = field(default_factory=list[SkippedItem])
+    quarantine: str | None = None
+
+    def __str__(self) -> str:
+        rate = human_nbytes(int(self.nbytes / max(self.seconds, 1e-9)))
+        text = (
+            f"ingested {plural(self.rows, 'row')} ({human_nbytes(self.nbytes)})"
+            f" in {self.seconds:.1f} s, {rate}/s"
+        )
+        if self.already_there:
+            text += f"; {plural(self.already_there, 'row')} were there already"
+        if self.skipped:
+            text += f"; {plural(len(self.skipped), 'item')} skipped: ds.ingest_report.skipped"
+        return text

@@ -1,0 +1,200 @@
+"""Tables: Arrow, DataFrames and Parquet become rows, each column a tensor.
+
+Types follow the columns (`arrow_types.py`) unless ``schema`` says otherwise. Parquet is read row
+group by row group; rows are in the order of the files' names, and of the groups within them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
+from tensorlake.dataset.ingest.found_files import Piece, find_files
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.types import SampleType, as_type
+
+__all__ = ["arrow", "ingest_pieces", "parquet", "require_pyarrow"]
+
+Arrow = Any  # pyarrow ships no types
+
+ROWS_AT_ONCE = 4096
+"""Rows of a table in memory that are converted together."""
+
+
+def arrow(
+    src: Any,
+    dst: str | Path,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a table in memory: Arrow, pandas, polars, DuckDB, all that speaks Arrow's C stream.
+
+    Args:
+        src: A ``pyarrow.Table`` or what has ``__arrow_c_stream__``; a pandas DataFrame.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import tensorlake as tl
+        >>> table = pa.table({"id": [1, 2], "vector": [[1.0, 2.0], [3.0, 4.0]]})
+        >>> ds = tl.ingest.arrow(table, "memory://doc-arrow")
+        >>> ds["vector"][1].tolist()
+        [3.0, 4.0]
+    """
+    table = _as_table(src)
+    types = _types(table, schema)
+    starts = range(0, table.num_rows, ROWS_AT_ONCE)
+    digest = xxh3_64_hexdigest(_content_digest(table))
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        rows = table.slice(items[0], items[-1] + ROWS_AT_ONCE - items[0])
+        return _columns(rows, types)
+
+    source = Source(
+        kind="arrow",
+        schema=types,
+        items=starts,
+        sizes=[max(1, table.slice(at, ROWS_AT_ONCE).nbytes) for at in starts],
+        name=lambda start: f"{digest}[{start}]",
+        load=load,
+        row_name=lambda items, row: f"row {items[0] + row} of the table",
+    )
+    return run_ingest(source, dst, **options)
+
+
+def parquet(
+    src: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest Parquet files, row group by row group.
+
+    Args:
+        src: A file, a folder, a pattern such as ``"data/*.parquet"``, or a list of files.
+        dst: Path or URL of the dataset.
+        columns: Only these columns.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: There is no such file, or one is not Parquet.
+    """
+    require_pyarrow()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = find_files(src, ".parquet")
+    pieces: list[Piece] = []
+    for path in paths:
+        try:
+            groups = pq.ParquetFile(path).metadata
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
+        for group in range(groups.num_row_groups):
+            nbytes = groups.row_group(group).total_byte_size
+            pieces.append(Piece(path, group, group + 1, nbytes))
+
+    def read(piece: Piece) -> Arrow:
+        return pq.ParquetFile(piece.path).read_row_group(piece.start, columns=columns)
+
+    return ingest_pieces("parquet", pieces, read, dst, schema, options)
+
+
+def ingest_pieces(
+    kind: str,
+    pieces: Sequence[Piece],
+    read: Callable[[Piece], Arrow],
+    dst: str | Path,
+    schema: Mapping[str, Any] | None,
+    options: IngestOptions,
+) -> Dataset:
+    """Ingest files piece by piece, each read as an Arrow table."""
+    if not pieces:
+        raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
+    types = _types(read(pieces[0]), schema, is_whole=len(pieces) == 1)
+
+    def load(items: Sequence[Piece]) -> dict[str, Any]:
+        import pyarrow as pa
+
+        return _columns(pa.concat_tables([read(piece) for piece in items]), types)
+
+    source = Source(
+        kind=kind,
+        schema=types,
+        items=pieces,
+        sizes=[max(1, piece.nbytes) for piece in pieces],
+        name=lambda piece: piece.name,
+        load=load,
+        row_name=lambda items, row: f"row {row} of {items[0].name}",
+    )
+    return run_ingest(source, dst, **options)
+
+
+def _types(
+    table: Arrow, schema: Mapping[str, Any] | None, *, is_whole: bool = True
+) -> dict[str, SampleType]:
+    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    unknown = [name for name in declared if name not in table.column_names]
+    if unknown:
+        raise InvalidInputError(
+            f"schema names {unknown}, which is no column; columns: {', '.join(table.column_names)}",
+            columns=table.column_names,
+        )
+    rest = table.select([name for name in table.column_names if name not in declared])
+    inferred = infer_types(rest, is_whole=is_whole)
+    return {name: declared.get(name) or inferred[name] for name in table.column_names}
+
+
+def _columns(table: Arrow, types: Mapping[str, SampleType]) -> dict[str, Any]:
+    return {name: values_of(table.column(name), one) for name, one in types.items()}
+
+
+def _as_table(src: Any) -> Arrow:
+    require_pyarrow()
+    import pyarrow as pa
+
+    if isinstance(src, pa.Table):
+        return src
+    if hasattr(src, "__arrow_c_stream__"):
+        return pa.table(src)
+    if hasattr(src, "to_arrow_table"):  # DuckDB's relations
+        return src.to_arrow_table()
+    raise InvalidInputError(
+        f"tl.ingest.arrow takes a table, got {type(src).__name__}"
+        "\ngive a pyarrow.Table, a DataFrame, or what has __arrow_c_stream__",
+        actual=type(src).__name__,
+    )
+
+
+def _content_digest(table: Arrow) -> bytes:
+    """Identify a table by its content: a repeated call must find its commits again."""
+    parts = [str(table.schema).encode(), str(table.num_rows).encode()]
+    for column in table.columns:
+        for chunk in column.chunks:
+            parts += [
+                xxh3_64_hexdigest(buffer).encode()
+                for buffer in chunk.buffers()
+                if buffer is not None
+            ]
+            parts.append(f"{chunk.offset}+{len(chunk)}".encode())
+    return b"\0".join(parts)
+
+
+def require_pyarrow() -> None:
+    """Say which extra tables need, where it is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise missing_extra("ingesting tables", "arrow")

@@ -1,0 +1,154 @@
+"""Tables as text: CSV and JSON lines.
+
+Files are read in runs of whole lines, several side by side; a compressed file is one run. Types
+are guessed once, from the first and the last lines of all: another run may hold only whole
+numbers in a column of floats.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.found_files import Piece, find_files
+from tensorlake.dataset.ingest.line_files import cut_lines, first_line, read_lines
+from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
+from tensorlake.errors import InvalidInputError
+from tensorlake.types import Bool, Scalar, Text, as_type
+
+__all__ = ["csv", "jsonl"]
+
+Arrow = Any  # pyarrow ships no types
+
+GUESSED_FROM_ROWS = 100_000
+
+
+def csv(
+    src: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    delimiter: str = ",",
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest CSV files whose first line names the columns; values have no line breaks.
+
+    Args:
+        src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
+        dst: Path or URL of the dataset.
+        delimiter: What stands between values.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: There is no such file, or a line has another number of values.
+    """
+    require_pyarrow()
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    paths = find_files(src, ".csv")
+    headers = {path: first_line(path) for path in paths}
+    if len(set(headers.values())) > 1:
+        other = next(path for path in paths if headers[path] != headers[paths[0]])
+        message = f"{other!r} has other columns than {paths[0]!r}\ningest them apart"
+        raise InvalidInputError(message, src=other)
+    parse = reader.ParseOptions(delimiter=delimiter)
+    try:
+        first = io.BytesIO(headers[paths[0]].rstrip(b"\r\n") + b"\n")
+        header = reader.read_csv(first, parse_options=parse).column_names
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"{paths[0]!r} names no columns: {error}", src=paths[0]) from error
+    known: dict[str, Arrow] = {}
+
+    def read(piece: Piece) -> Arrow:
+        options = reader.ReadOptions(column_names=header, block_size=1 << 30)
+        convert = reader.ConvertOptions(column_types=known)
+        text = read_lines(piece)
+        try:
+            return reader.read_csv(
+                io.BytesIO(text), read_options=options, parse_options=parse, convert_options=convert
+            )
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
+
+    pieces = [piece for path in paths for piece in cut_lines(path, len(headers[path]))]
+    known.update(_declared(schema))
+    known.update(_guessed(pieces, read))
+    return ingest_pieces("csv", pieces, read, dst, schema, options)
+
+
+def jsonl(
+    src: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest JSON lines: an object a line, each of its members a tensor.
+
+    Args:
+        src: A file, a folder, a pattern such as ``"web/*.jsonl.zst"``, or a list of files.
+        dst: Path or URL of the dataset.
+        schema: Types by name; with it only these members are taken.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: There is no such file, or a line is not a JSON object.
+    """
+    require_pyarrow()
+    import pyarrow as pa
+    from pyarrow import json as reader
+
+    pieces = [piece for path in find_files(src, ".jsonl") for piece in cut_lines(path, 0)]
+    known: dict[str, Arrow] = {}
+
+    def read(piece: Piece) -> Arrow:
+        parse = reader.ParseOptions(explicit_schema=pa.schema(list(known.items())))
+        block = reader.ReadOptions(block_size=1 << 30)
+        try:
+            lines = io.BytesIO(read_lines(piece))
+            table = reader.read_json(lines, read_options=block, parse_options=parse)
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
+        wanted = known if schema is None else schema
+        unknown = [name for name in table.column_names if known and name not in known]
+        if unknown and schema is None:
+            raise InvalidInputError(
+                f"{piece.name} has members {unknown} that the first and last lines had not"
+                "\nname all that are to be taken: schema={…}",
+                src=piece.path,
+            )
+        return (
+            table.select([*wanted]) if known and set(wanted) <= set(table.column_names) else table
+        )
+
+    known.update(_declared(schema))
+    known.update(_guessed(pieces, read))
+    return ingest_pieces("jsonl", pieces, read, dst, schema, options)
+
+
+def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[str, Arrow]:
+    """Types of the columns from the first and the last lines of all files."""
+    import pyarrow as pa
+
+    if not pieces:
+        return {}
+    sampled = [read(piece).slice(0, GUESSED_FROM_ROWS) for piece in {pieces[0], pieces[-1]}]
+    united = pa.concat_tables([one.slice(0, 0) for one in sampled], promote_options="permissive")
+    return {field.name: field.type for field in united.schema if not pa.types.is_null(field.type)}
+
+
+def _declared(schema: Mapping[str, Any] | None) -> dict[str, Arrow]:
+    """Types that the user gave, as far as a parser of text needs them."""
+    import pyarrow as pa
+
+    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    numbers = {name: one for name, one in declared.items() if isinstance(one, Scalar | Bool)}
+    return {name: pa.from_numpy_dtype(one.dtype) for name, one in numbers.items()} | {
+        name: pa.string() for name, one in declared.items() if isinstance(one, Text)
+    }
