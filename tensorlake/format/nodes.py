@@ -12,6 +12,7 @@ was merged (``merges``): a spilled tail 0 times, and after two eightfold merges 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,6 +27,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.format.canonical import canonical_bytes
 from tensorlake.format.damage import damaged
 from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import (
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from tensorlake.storage import Buffer
 
 SETTLED = 2  # merges after which a leaf is left alone (format.md: rewritten at most twice)
+TAILS_KEPT = 128  # tails whose JSON is kept: of a few commits of twenty tensors, ≤4 KiB each
 MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
 
 _INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
@@ -191,6 +194,17 @@ class LeafTable(Protocol):
 T = TypeVar("T", bound=LeafTable)
 
 
+@lru_cache(maxsize=TAILS_KEPT)
+def written_tail(tail: LeafTable) -> tuple[dict[str, Any], int]:
+    """Return a tail as JSON, which nobody changes, and how many bytes it takes in an entry.
+
+    Whether a tail fits is asked when it is made, and soon after it is written: kept, so that the
+    second costs nothing. Tables are told apart by identity.
+    """
+    value = tail.to_json()
+    return value, len(canonical_bytes(value))
+
+
 @dataclass(frozen=True, slots=True)
 class Root(Generic[T]):
     """The top of a tree, small enough for a log entry: children, then a tail of newest entries."""
@@ -241,7 +255,7 @@ class Root(Generic[T]):
             if summary:
                 value["summary"] = summary
         if len(self.tail):
-            value["tail"] = self.tail.to_json()
+            value["tail"] = written_tail(self.tail)[0]
         return value
 
     @classmethod

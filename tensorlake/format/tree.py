@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.format.canonical import canonical_bytes
 from tensorlake.format.lookup import Located, iter_pack_ids, iter_page_refs, locate, scan
 from tensorlake.format.nodes import (
     LIMITS,
@@ -37,6 +36,7 @@ from tensorlake.format.nodes import (
     TreeLimits,
     write_inner,
     write_leaf,
+    written_tail,
 )
 from tensorlake.format.page_reader import PageReader, as_page_reader
 
@@ -159,7 +159,7 @@ def _joined(tables: Sequence[T]) -> T:
 def _fits_tail(tail: LeafTable, limits: TreeLimits, *, factor: int = 1) -> bool:
     return (
         len(tail) <= limits.tail_entries * factor
-        and len(canonical_bytes(tail.to_json())) <= limits.tail_nbytes * factor
+        and written_tail(tail)[1] <= limits.tail_nbytes * factor
     )
 
 
