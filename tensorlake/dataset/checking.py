@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from tensorlake.versions import (
     check_dataset,
     loaded,
     repair_dataset,
+    sizes_of,
 )
 
 __all__ = ["CheckReport", "check", "check_store", "check_url"]
@@ -109,11 +111,13 @@ class CheckReport:
         return "\n".join([*lines, *([f"  … {more:,} more (report.findings)"] if more > 0 else [])])
 
 
-def check(session: Session, *, full: bool, decode: bool, repair: bool) -> CheckReport:
+def check(
+    session: Session, *, full: bool, decode: bool, repair: bool, progress: bool | None
+) -> CheckReport:
     """Verify the dataset behind a handle, mending first what can be mended."""
     if repair:
         _check_may_repair(session)
-    report = check_store(session.store, full=full, decode=decode, repair=repair)
+    report = check_store(session.store, full=full, decode=decode, repair=repair, progress=progress)
     if repair and session.is_writable:
         session.refresh()
     return report
@@ -126,6 +130,7 @@ def check_url(
     decode: bool = False,
     repair: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
 ) -> CheckReport:
     """Verify the dataset at a URL, also one that is too damaged to be opened.
 
@@ -136,13 +141,20 @@ def check_url(
     parts = (DESCRIPTOR, entry_path(MAIN, 0))
     if not any(runtime.run(store.head(part)) is not None for part in parts):
         raise DatasetNotFoundError(f"no tensorlake dataset at {store.url!r}", dataset=store.url)
-    return check_store(store, full=full, decode=decode, repair=repair)
+    return check_store(store, full=full, decode=decode, repair=repair, progress=progress)
 
 
-def check_store(store: Store, *, full: bool, decode: bool, repair: bool) -> CheckReport:
+def check_store(
+    store: Store, *, full: bool, decode: bool, repair: bool, progress: bool | None = False
+) -> CheckReport:
     """Verify the dataset in a store."""
+    from tensorlake.dataset.ingest.progress import Progress
+
     repairs = tuple(runtime.run(repair_dataset(store))) if repair else ()
-    checked: Checked = runtime.run(check_dataset(store, full=full))
+    total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0
+    with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
+        advance = partial(bar.advance, rows=0)
+        checked: Checked = runtime.run(check_dataset(store, full=full, progress=advance))
     findings, samples = list(checked.findings), 0
     if decode:
         for found, count in _bad_samples(store):

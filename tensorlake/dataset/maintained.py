@@ -19,7 +19,13 @@ class Maintained:
 
     session: Session
 
-    def optimize(self, order_by: str | None = None, *, dry_run: bool = False) -> OptimizeReport:
+    def optimize(
+        self,
+        order_by: str | None = None,
+        *,
+        dry_run: bool = False,
+        progress: bool | None = None,
+    ) -> OptimizeReport:
         """Merge small chunks and drop what deleted rows left behind; this handle moves to the head.
 
         No value, row id or order changes, older versions stay as they are, and others may read and
@@ -30,6 +36,7 @@ class Maintained:
             order_by: Put the rows in another order too: a tensor, or TQL as after ``ORDER BY``
                 (``"label, score DESC"``). Row ids stay; row numbers do not.
             dry_run: Only say what would be done.
+            progress: Whether to show a line of progress; None: on terminals.
 
         Raises:
             ReadOnlyError: The handle is not at a branch.
@@ -46,7 +53,7 @@ class Maintained:
             >>> ds["x"][:]
             array([0, 1, 2])
         """
-        return optimizing.optimize(self.session, order_by, dry_run=dry_run)
+        return optimizing.optimize(self.session, order_by, dry_run=dry_run, progress=progress)
 
     def expire(
         self,
@@ -108,7 +115,12 @@ class Maintained:
         return collecting.gc(self.session, dry_run=dry_run)
 
     def check(
-        self, *, full: bool = True, decode: bool = False, repair: bool = False
+        self,
+        *,
+        full: bool = True,
+        decode: bool = False,
+        repair: bool = False,
+        progress: bool | None = None,
     ) -> CheckReport:
         """Verify the dataset: every version of every branch, tags and views, everything they need.
 
@@ -120,6 +132,7 @@ class Maintained:
             decode: Also decode every media sample of each branch's newest version.
             repair: First mend what can be mended, as new commits that say so: lost index pages,
                 wrong hints. Nothing is deleted; the report says what was and was not recovered.
+            progress: Whether to show a line of progress; None: on terminals.
 
         Raises:
             ReadOnlyError: ``repair`` on a handle opened with ``read_only=True``.
@@ -133,4 +146,6 @@ class Maintained:
             >>> ds.check().ok
             True
         """
-        return checking.check(self.session, full=full, decode=decode, repair=repair)
+        return checking.check(
+            self.session, full=full, decode=decode, repair=repair, progress=progress
+        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,9 @@ from tensorlake.versions import (
     recluster,
     state_of,
 )
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.ingest.progress import Progress
 
 __all__ = ["OptimizeReport", "optimize"]
 
@@ -103,16 +108,26 @@ class OptimizeReport:
         )
 
 
-def optimize(session: Session, order_by: str | None, *, dry_run: bool) -> OptimizeReport:
+def optimize(
+    session: Session, order_by: str | None, *, dry_run: bool, progress: bool | None
+) -> OptimizeReport:
     """Compact the newest version of the handle's branch and move the handle there."""
     check_may_optimize(session, dry_run=dry_run)
     session.refresh()
     if order_by is not None and not dry_run:
-        return _put_in_order(session, order_by)
+        return _put_in_order(session, order_by, progress=progress)
     if order_by is not None:
         _positions_in_order(session, order_by)  # what is wrong with it is found before the work
     head = runtime.run(loaded(session.head, session.packs))
-    done = optimize_branch(session.log, session.packs, head, state_of(head), dry_run=dry_run)
+    with _bar(session, shown=progress) as bar:
+        done = optimize_branch(
+            session.log,
+            session.packs,
+            head,
+            state_of(head),
+            dry_run=dry_run,
+            progress=partial(bar.advance, rows=0),
+        )
     session.refresh()
     return OptimizeReport(
         version=f"{session.branch}@{session.head.seq}",
@@ -123,7 +138,15 @@ def optimize(session: Session, order_by: str | None, *, dry_run: bool) -> Optimi
     )
 
 
-def _put_in_order(session: Session, order_by: str) -> OptimizeReport:
+def _bar(session: Session, *, shown: bool | None) -> Progress:
+    """A line of progress over the bytes that the branch is known to refer to."""
+    from tensorlake.dataset.ingest.progress import Progress
+
+    total = session.head.packs.nbytes
+    return Progress(f"optimize {session.store.url}", total=total, shown=shown)
+
+
+def _put_in_order(session: Session, order_by: str, *, progress: bool | None) -> OptimizeReport:
     for _ in range(BEGINNINGS_MAX):
         snapshot = session.committed
         reader = session.reader(snapshot)
@@ -133,7 +156,10 @@ def _put_in_order(session: Session, order_by: str) -> OptimizeReport:
         def read(spec: TensorSpec, physical: Int64Array, reader: Reader = reader) -> Column:
             return reader.read(spec.name, physical, decode=False)
 
-        done = recluster(session.log, session.packs, Begun(head, state_of(head), order), read)
+        begun = Begun(head, state_of(head), order)
+        with _bar(session, shown=progress) as bar:
+            advance = partial(bar.advance, rows=0)
+            done = recluster(session.log, session.packs, begun, read, progress=advance)
         session.refresh()
         if done is not None:
             return OptimizeReport(f"{session.branch}@{session.head.seq}", 1, done.tensors)

@@ -107,7 +107,9 @@ async def copy_dataset(
         try:
             plan = await (plan_history if history else plan_version)(source, version)
             await _check_target(plan, source, target, mirror=mirror)
-            return await _copied(plan, source, target, mirror, dry_run, progress)
+            return await _copied(
+                plan, source, target, mirror=mirror, dry_run=dry_run, progress=progress
+            )
         except PacksMissingError:
             continue
         except SnapshotExpiredError:
@@ -123,8 +125,9 @@ async def _copied(
     plan: CopyPlan,
     source: Store,
     target: Store,
-    mirror: bool,  # noqa: FBT001 as the caller was given it
-    dry_run: bool,  # noqa: FBT001
+    *,
+    mirror: bool,
+    dry_run: bool,
     progress: Callable[[int, int], None],
 ) -> Copied:
     there, here = await sizes_of(source), await sizes_of(target)

@@ -135,7 +135,7 @@ def optimize_branch(
         state: What it says.
         author: Who commits; None as for any commit.
         dry_run: Only count; nothing is read but the index, nothing is written.
-        progress: Told of bytes as they are moved.
+        progress: Told of bytes as they are passed, moved or not.
 
     Raises:
         CorruptionError: A chunk to be moved is damaged; nothing of its round is published.
@@ -151,7 +151,7 @@ def optimize_branch(
 def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
     tally = _Tally(spec, TensorOptimized(spec.name))
     found = iter_pieces(spec, run.state.roots[spec.id], run.state.rows, run.packs)
-    steps = moves(_counted(_in_turn(found), tally), lambda one: _is_partial(run, one))
+    steps = moves(_counted(run, _in_turn(found), tally), lambda one: _is_partial(run, one))
     if run.dry_run:
         _estimate(spec, steps, tally)
         return tally.report
@@ -170,7 +170,6 @@ def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
         has_rows = piece.what in {"chunk", "fill"}
         writer.add(piece, column_of(spec, piece, blob) if has_rows else None)
         tally.add(chunks_moved=piece.nbytes > 0, nbytes_moved=piece.nbytes)
-        run.progress(piece.nbytes)
     return tally.report
 
 
@@ -205,9 +204,10 @@ def _in_turn(found: AsyncIterator[list[Piece]]) -> Iterator[Piece]:
         yield from pieces
 
 
-def _counted(pieces: Iterator[Piece], tally: _Tally) -> Iterator[Piece]:
+def _counted(run: _Optimization, pieces: Iterator[Piece], tally: _Tally) -> Iterator[Piece]:
     for piece in pieces:
         tally.add(chunks_before=piece.nbytes > 0)
+        run.progress(piece.nbytes)
         yield piece
 
 

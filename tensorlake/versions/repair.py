@@ -48,6 +48,8 @@ from tensorlake.versions.yielding import publish_yielding
 
 __all__ = ["Repair", "repair_dataset"]
 
+SHOWN = 3
+
 OLDER_MAX = 4096
 """How many entries back the rows of a lost page are looked for."""
 
@@ -80,7 +82,8 @@ async def repair_dataset(store: Store, *, author: str | None = None) -> list[Rep
             head = await log.head()
         except (CorruptionError, UnsupportedFeatureError) as error:
             first = str(error).splitlines()[0]
-            done.append(Repair(f"branch {branch!r}", f"its log cannot be read: {first}", False))  # noqa: FBT003 a field
+            what = f"its log cannot be read: {first}"
+            done.append(Repair(f"branch {branch!r}", what, is_recovered=False))
             continue
         if head is not None and head.kind in {"commit", "fence"} and head.has_body:
             done += await _repair_indexes(log, head, author)
@@ -340,5 +343,5 @@ class _Mending:
 
 
 def _shown(ranges: Ranges) -> str:
-    first = ", ".join(f"{start:,} … {stop - 1:,}" for start, stop in ranges[:3].tolist())
-    return first + (", …" if len(ranges) > 3 else "")  # noqa: PLR2004 what reads well
+    first = ", ".join(f"{start:,} … {stop - 1:,}" for start, stop in ranges[:SHOWN].tolist())
+    return first + (", …" if len(ranges) > SHOWN else "")

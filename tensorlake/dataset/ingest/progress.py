@@ -56,9 +56,9 @@ class Progress:
         seconds = max(now - self._started, 1e-9)
         filled = int(share * BAR_CELLS)
         left = seconds * (1 - share) / share if share else 0.0
+        rows = f"  {plural(self._rows, 'row')}" if self._rows else ""
         return (
-            f"{self._what}  {'━' * filled}{'─' * (BAR_CELLS - filled)} {share:4.0%}"
-            f"  {plural(self._rows, 'row')}"
+            f"{self._what}  {'━' * filled}{'─' * (BAR_CELLS - filled)} {share:4.0%}{rows}"
             f"  {human_nbytes(self._done)}/{human_nbytes(self._total)}"
             f"  {human_nbytes(int(self._done / seconds))}/s  {left:.0f} s left"
         )
