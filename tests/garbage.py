@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.view import View
+from tensorlake.errors import StorageError
 from tensorlake.format import PackId
 from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, run
+from tensorlake.testing import Fault, FaultyStore
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 from tensorlake.versions import BranchLog, PackReader, fence_of, list_tags, loaded, packs_of
 from tensorlake.versions.citations import read_citation
@@ -183,3 +186,21 @@ def copy_of(store: MemoryStore, clock: Clock) -> MemoryStore:
     twin = MemoryStore(clock=clock)
     twin._objects.update(store._objects)
     return twin
+
+
+def sleeping_writer(store: MemoryStore, version: str | None = None) -> Dataset:
+    """Return a handle whose staged row lies in a pack that is stored; only its entry was not published."""
+    refusing = FaultyStore(store)
+    writer = open_on(refusing, version)
+    writer.append({"x": -1, "text": "late"})
+    refusing.inject(Fault.REFUSED, call="put_if_absent", path="branches/")
+    with pytest.raises(StorageError):
+        writer.commit("refused")
+    return writer
+
+
+def leave_garbage(store: MemoryStore) -> set[str]:
+    """Packs of a writer that died before its entry."""
+    before = pack_paths(store)
+    sleeping_writer(store).discard()
+    return pack_paths(store) - before

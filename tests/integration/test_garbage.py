@@ -76,13 +76,14 @@ def is_clean(store: Store) -> bool:
     return pack_paths(store) == needed_paths(store)
 
 
-def test_a_collector_that_dies_before_any_request_harms_nothing_and_another_completes():
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_collector_that_dies_before_any_request_harms_nothing_and_another_completes(step):
     """format.md 16 and 39."""
     clock = Clock()
     origin = a_lake(clock)
     expected = contents(origin)
     clock.pass_grace()
-    for number in range(REQUESTS_MAX):
+    for number in range(0, REQUESTS_MAX, step):
         store = copy_of(origin, clock)
         dying = InterruptedStore(store, at=number, action=_die)
         try:

@@ -61,7 +61,11 @@ def writers() -> list[Case]:
             until=2,
         ),
         case(
-            "two gc that expire apart", Collector(expire=EXPIRE_DEV), Collector(), Writer(DEV, (A,))
+            "two gc that expire apart",
+            Collector(expire=EXPIRE_DEV),
+            Collector(),
+            Writer(DEV, (A,)),
+            until=2,
         ),
         case(
             "replacing writer + gc + expire",
