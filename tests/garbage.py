@@ -189,7 +189,7 @@ def copy_of(store: MemoryStore, clock: Clock) -> MemoryStore:
 
 
 def sleeping_writer(store: MemoryStore, version: str | None = None) -> Dataset:
-    """Return a handle whose staged row lies in a pack that is stored; only its entry was not published."""
+    """Return a handle whose staged row is in a stored pack; only its entry was not published."""
     refusing = FaultyStore(store)
     writer = open_on(refusing, version)
     writer.append({"x": -1, "text": "late"})

@@ -220,6 +220,22 @@ def test_what_this_version_does_not_know_is_refused(store, dataset):
         run(packs_of(tiled, PackReader(store)))
 
 
+def test_a_rebased_commit_refers_to_what_its_head_does_and_to_its_own_packs_alone(store, dataset):
+    """The invariant of combine: what only the base referred to may be collected already."""
+    writer = open_on(store)
+    writer["x"][[10, 11, 40]] = 7
+    writer.append({"x": 1, "text": "new", "boxes": np.zeros((1, 4)), "later": 3})
+    dataset.optimize()
+    before = run(packs_of(head(store), PackReader(store)))
+
+    writer.commit("over the optimization")
+
+    entry = head(store)
+    after = run(packs_of(entry, PackReader(store)))
+    assert {pack for pack in after if pack.txid != entry.txid} <= before
+    assert any(pack.txid == entry.txid for pack in after)
+
+
 def test_pages_are_read_together(store, dataset):
     """A deep tree costs a few round trips a level, not one a page."""
     del dataset
