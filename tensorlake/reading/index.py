@@ -139,6 +139,7 @@ class ChunkIndex:
         self._tail = _Flat.of(root.tail, first_row=root.body_rows)
         self._body: _Flat | None = None
         self._extents: Extents | None = None
+        self._mean_row_nbytes: int | None = None
         self._leaves = leaf_count(root.children)
         self._leaves_read = 0
         self._can_be_flat = True
@@ -167,7 +168,9 @@ class ChunkIndex:
     @property
     def row_nbytes(self) -> int:
         """Stored bytes of a row in the mean, rounded down; of a large tree from a few leaves."""
-        return runtime.run(self._row_nbytes()) if self._leaves else _mean([self._tail.extents])
+        if self._mean_row_nbytes is None:
+            self._mean_row_nbytes = runtime.run(self._row_nbytes())
+        return self._mean_row_nbytes
 
     @property
     def bounds(self) -> StatisticsTable | None:
