@@ -5,13 +5,16 @@
               in plan order      ranges of about 4 MiB: neighbours joined, large chunks parted
 
 A chunk asked for twice is loaded once. Ranges of that size are past the break-even of every
-store, and sixteen of them in flight hide latency and add up the bandwidth of connections.
+store, and sixteen of them in flight hide latency and add up the bandwidth of connections. Of
+smaller ones more are in flight: how many is found by measuring (``concurrency.py``). A request that
+fails is retried by the store; what it answers is verified here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -24,6 +27,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
+from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
-IN_FLIGHT_REQUESTS = 64
 RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
 GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
@@ -61,15 +64,15 @@ class ChunkFetcher:
         workers: WorkerThreads,
         counters: Counters,
         *,
+        limit: ConcurrencyLimit,
         in_flight_nbytes: int = IN_FLIGHT_NBYTES,
-        in_flight_requests: int = IN_FLIGHT_REQUESTS,
     ) -> None:
         self._reader = reader
         self._cache = cache
         self._workers = workers
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
-        self._max_requests = in_flight_requests
+        self._limit = limit
         self._lock = threading.RLock()  # a collected iterator may close in any thread
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
@@ -149,7 +152,7 @@ class ChunkFetcher:
                 run = next_run(self._waiting)
                 start, stop = run_span(run)
                 is_full = (
-                    len(self._requests) >= self._max_requests
+                    len(self._requests) >= self._limit.value
                     or self._nbytes + stop - start > self._most_nbytes
                 )
                 if is_full and self._requests:
@@ -166,8 +169,11 @@ class ChunkFetcher:
 
     def _answered(self, run: list[Load], nbytes: int, request: Future[list[Buffer]]) -> None:
         with self._lock:
+            in_flight = len(self._requests)
             self._requests.discard(request)
             self._nbytes -= nbytes
+        if not request.cancelled() and request.exception() is None:
+            self._limit.answered(nbytes, in_flight=in_flight, now=time.monotonic())
         self._counters.fetch_ended(nbytes, requests=part_count(nbytes))
         self._start_requests()
         if not request.cancelled():

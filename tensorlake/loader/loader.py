@@ -23,6 +23,7 @@ from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, plan_columns
+from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.counters import Counters
 from tensorlake.loader.explain import describe_plan
 from tensorlake.loader.iteration import BatchIterator
@@ -111,6 +112,7 @@ class Loader:
         )
         self._seed = arguments.seed or 0
         self._counters = Counters()
+        self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
         self._epoch = 0
@@ -364,6 +366,7 @@ class Loader:
             plan=rows.plan(self.order, seed=self._seed, epoch=self._epoch),
             cache=self._cache,
             counters=self._counters,
+            limit=self._limit,
             dense=tuple(name for name in self._cache.tensors if name not in sparse),
             sparse=sparse,
             virtual={one.name: rows.virtual[one.name] for one in self._columns if one.is_virtual},

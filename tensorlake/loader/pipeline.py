@@ -42,6 +42,7 @@ from tensorlake.loader.threads import WorkerThreads
 if TYPE_CHECKING:
     from tensorlake.loader.assemble import Assembler, Assembly
     from tensorlake.loader.chunks import ChunkCache
+    from tensorlake.loader.concurrency import ConcurrencyLimit
     from tensorlake.loader.counters import Counters
     from tensorlake.loader.ordered_rows import Plan
     from tensorlake.loader.sharding import Share
@@ -69,6 +70,7 @@ class PipelineSetup:
     plan: Plan
     cache: ChunkCache
     counters: Counters
+    limit: ConcurrencyLimit  # of requests; what one pass has found serves the next
     dense: tuple[str, ...]  # tensors read by whole chunks
     sparse: tuple[str, ...]  # tensors read by row
     virtual: Mapping[str, VirtualColumn]
@@ -91,7 +93,9 @@ class Pipeline:
             name="tensorlake-loader-read",
             on_crash=self.fail,
         )
-        self._fetcher = ChunkFetcher(setup.reader, setup.cache, self.workers, setup.counters)
+        self._fetcher = ChunkFetcher(
+            setup.reader, setup.cache, self.workers, setup.counters, limit=setup.limit
+        )
         self._queue: SimpleQueue[Group | BaseException | None] = SimpleQueue()
         self._admission = threading.Condition()
         self._waiting_nbytes = 0

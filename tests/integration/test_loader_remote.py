@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +14,7 @@ import tensorlake as tl
 from tensorlake.errors import CorruptionError
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
-from tensorlake.testing import CountingStore, latency_server
+from tensorlake.testing import Conditions, CountingStore, latency_server
 from tests.handles import create_on, open_on, wait_for_hints
 
 ROWS = 400
@@ -97,6 +98,88 @@ def test_a_store_that_fails_now_and_then_is_asked_again(folder):
         batches, _ = epoch(remote)
 
     assert sum(len(batch["_row"]) for batch in batches) == ROWS
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        Conditions(latency_ms=1, jitter_ms=20),
+        Conditions(error_rate=0.15),
+        Conditions(mb_per_s=20),
+        Conditions(latency_ms=2, jitter_ms=5, error_rate=0.05, mb_per_s=40),
+    ],
+    ids=["jitter", "errors", "narrow", "all of it"],
+)
+def test_whatever_the_network_does_batches_are_the_same(folder, conditions):
+    with tl.open(str(folder / "bucket" / "noise.tl")) as local:
+        expected, _ = epoch(local, columns=["label", "tokens"], decode=None)
+
+    with (
+        latency_server(folder) as server,
+        tl.open(server.s3_url("bucket/noise.tl"), storage_options=server.storage_options) as remote,
+    ):
+        loader = remote.loader(
+            batch_size=32, shuffle=True, seed=3, columns=["label", "tokens"], cache=0
+        )
+        iterator = iter(loader)
+        found = [next(iterator)]
+        server.set_conditions(conditions)  # in the middle of the pass
+        found += iterator
+        server.set_conditions(Conditions())
+
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one["tokens"], other["tokens"])
+        assert np.array_equal(one["label"], other["label"])
+
+
+class InFlight(MemoryStore):
+    """A store that answers slowly, and remembers how much was asked of it at once."""
+
+    nbytes = most_nbytes = 0
+    seconds = 0.0
+
+    async def get_range(self, path, start, stop):
+        self.nbytes += stop - start
+        self.most_nbytes = max(self.most_nbytes, self.nbytes)
+        await asyncio.sleep(self.seconds)
+        self.nbytes -= stop - start
+        return await super().get_range(path, start, stop)
+
+
+def test_what_is_in_flight_is_bounded_in_bytes():
+    store = InFlight()
+    big = create_on(store, {"x": tl.Array("uint8", shape=(1 << 20,))})
+    for _ in range(8):  # 96 MiB of noise: more than may be in flight at once
+        big.extend({"x": np.random.default_rng(0).integers(0, 255, (12, 1 << 20), np.uint8)})
+        big.commit("a dozen")
+    wait_for_hints()
+    store.seconds, store.most_nbytes = 0.05, 0
+
+    rows = sum(len(batch["x"]) for batch in open_on(store).loader(batch_size=4, prefetch="1GiB"))
+
+    assert rows == 96
+    assert 32 << 20 < store.most_nbytes <= 65 << 20
+
+
+def test_a_loop_over_more_than_the_cache_holds_fetches_no_more_than_without_one(store):
+    def fetched(cache):
+        loader = open_on(store).loader(
+            batch_size=32, columns=["tokens"], cache=cache, prefetch="100kB"
+        )
+        store.reset()
+        for _ in range(3):
+            list(loader)
+        return store.bytes_read
+
+    stored = open_on(store).reader().stored_nbytes("tokens", np.arange(ROWS))
+
+    without, half, whole = fetched(0), fetched(256 << 10), fetched("1GB")
+
+    assert whole <= 1.1 * stored
+    assert without >= 3 * stored
+    assert (
+        half <= 0.8 * without
+    )  # what it holds, it holds for ever: least recently used would thrash
 
 
 def test_neighbouring_chunks_are_fetched_once_together_and_a_second_epoch_fetches_nothing(store):
