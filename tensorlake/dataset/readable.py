@@ -328,9 +328,7 @@ NEIGHBOURS_WORDS = {
         (
             "check",
             "create_index",
-            "expire",
             "follow",
-            "gc",
             "map",
             "optimize",
             "pack",

@@ -17,7 +17,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tensorlake.errors import SnapshotExpiredError, StorageError, TransactionExpiredError
+from tensorlake.errors import (
+    AccessError,
+    SnapshotExpiredError,
+    StorageError,
+    TransactionExpiredError,
+)
 from tensorlake.format import PIN_PREFIX, Entry, seal, tag_path
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
 from tensorlake.versions.entries import fence_of, microseconds
@@ -105,5 +110,5 @@ async def _unpin(store: Store, pin: Pin) -> None:
     """Let go. What was published stands in any case: collectors delete pins left behind."""
     try:
         await store.delete(pin.path)
-    except StorageError as error:
+    except (StorageError, AccessError) as error:  # only collectors need the right to delete
         _log.warning("%s is left behind; a collection will delete it: %s", pin.path, error)

@@ -123,3 +123,22 @@ def test_a_branch_fenced_before_its_first_commit_is_continued(store, dataset):
     assert made["x"][:].tolist() == [0]
     with pytest.raises(tl.InvalidInputError, match="never used twice"):
         dataset.branch("fix")
+
+
+class WithoutDeletes(MemoryStore):
+    """A store whose credentials may write and not delete, as a team's may be."""
+
+    async def delete(self, path: str) -> None:
+        raise tl.AccessError(f"may not delete {path!r}", path=path)
+
+
+def test_who_may_not_delete_may_start_a_branch_all_the_same(store, dataset, caplog):
+    """Only collectors need that right: they take what is left behind."""
+    team = WithoutDeletes(clock=lambda: NOON)
+    team._objects = store._objects
+
+    made = open_on(team).branch("fix")
+
+    assert made["x"][:].tolist() == [0]
+    assert "left behind" in caplog.text
+    assert dataset.branches == ["fix", "main"]
