@@ -117,6 +117,17 @@ class Merging(RuleBasedStateMachine):
             cells[name] = fill
         self._commit(branch, rows, {**self.heads[branch].tensors, name: fill})
 
+    @rule(branch=st.sampled_from(BRANCHES), which=st.integers(0, 9))
+    def drop_tensor(self, branch: str, which: int) -> None:
+        """One of the added tensors."""
+        ds, rows, tensors = self.handles[branch], self._copy(branch), self.heads[branch].tensors
+        if tensors:
+            name = list(tensors)[which % len(tensors)]
+            ds.drop_tensor(name)
+            for cells in rows.values():
+                del cells[name]
+            self._commit(branch, rows, {one: tensors[one] for one in tensors if one != name})
+
     @rule(
         into=st.sampled_from(BRANCHES),
         other=st.sampled_from(BRANCHES),
@@ -128,10 +139,16 @@ class Merging(RuleBasedStateMachine):
         if theirs.contains <= ours.contains:
             assert ds.merge(other).how == "nothing"
             return
-        expected, disputed = _merged(self._bases(ours, theirs), ours, theirs, prefer)
+        bases = self._bases(ours, theirs)
+        expected, disputed = _merged(bases, ours, theirs, prefer)
+        tensors = _kept(bases, ours, theirs, prefer, disputed)
+        expected = {
+            uid: {name: cells[name] for name in cells if name in ("x", "label", *tensors)}
+            for uid, cells in expected.items()
+        }
         if ours.contains <= theirs.contains:
             assert ds.merge(other).how == "fast-forward"
-            expected = theirs.rows
+            expected, tensors = theirs.rows, theirs.tensors
         elif not disputed:
             ds.merge(other)
         else:
@@ -142,7 +159,7 @@ class Merging(RuleBasedStateMachine):
             else:
                 raise AssertionError(f"no conflict, but both changed {disputed}")
         both = ours.contains | theirs.contains
-        self._remember(into, expected, {**ours.tensors, **theirs.tensors}, both)
+        self._remember(into, expected, tensors, both)
 
     @invariant()
     def every_branch_reads_as_remembered(self) -> None:
@@ -241,7 +258,33 @@ def _merged(
 
 
 def _differ(base: Mapping[str, object], cells: Mapping[str, object]) -> bool:
-    return any(cells[name] != value for name, value in base.items())
+    return any(name in cells and cells[name] != value for name, value in base.items())
+
+
+def _kept(
+    bases: list[Known], ours: Known, theirs: Known, prefer: str, disputed: list[object]
+) -> dict[str, object]:
+    """Tensors of the result: one that a side dropped goes, unless the other wrote to it."""
+    kept: dict[str, object] = {}
+    for name, fill in {**ours.tensors, **theirs.tensors}.items():
+        sides = [side for side in (ours, theirs) if name in side.tensors]
+        was_there = any(name in base.tensors for base in bases)
+        if len(sides) == 1 and was_there:
+            if not _wrote(bases, sides[0], name):
+                continue
+            disputed.append(name)
+            if (prefer == "ours") is not (sides[0] is ours):
+                continue
+        kept[name] = fill
+    return kept
+
+
+def _wrote(bases: list[Known], side: Known, name: str) -> bool:
+    for uid, cells in side.rows.items():
+        base = next((known.rows[uid] for known in bases if uid in known.rows), None)
+        if base is None or (name in base and base[name] != cells[name]):
+            return True
+    return False
 
 
 def _cells(
