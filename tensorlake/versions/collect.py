@@ -85,7 +85,8 @@ class CollectionReport:
         did = "would delete" if self.is_dry_run else "deleted"
         first = (
             f"{did} {_packs(self.deleted_packs, self.deleted_nbytes)} that no version needs;"
-            f" {_packs(self.kept_packs, self.kept_nbytes)} remain, for {self.versions:,} versions"
+            f" {_packs(self.kept_packs, self.kept_nbytes)} remain, for {self.versions:,}"
+            f" version{'' if self.versions == 1 else 's'}"
         )
         lines = [first]
         if self.young_packs:

@@ -158,3 +158,18 @@ def test_datasets_are_found_listed_and_deleted(dataset, url, options):
 def test_a_bucket_that_is_not_there_is_reported(s3, options):
     with pytest.raises(tl.TensorlakeError, match="no-such-bucket"):
         tl.open("s3://no-such-bucket/lake", storage_options=options)
+
+
+def test_a_collection_takes_nothing_that_is_young_and_commits_go_on(dataset, url, options):
+    """Dates of a listing and of a single object are of one clock, in whole seconds."""
+    dataset.extend(columns(0, 10))
+    dataset.commit("rows")
+    dataset.expire(keep_last=1)
+
+    report = dataset.gc()
+
+    assert report.deleted_packs == 0
+    assert (report.kept_packs, report.versions) == (2, 1)
+    dataset.extend(columns(10, 20))
+    dataset.commit("more rows")
+    assert len(tl.open(url, storage_options=options)) == len(dataset)
