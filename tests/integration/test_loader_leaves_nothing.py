@@ -1,0 +1,190 @@
+"""What a loader leaves behind, however its passes end: no thread, file, process or memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+
+import psutil
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import CorruptSampleError
+from tests.unit.loader.conftest import RESIZE, fill_pets, loader_threads, picture
+
+ROOT = Path(__file__).parents[2]
+EPOCHS, REPEATS = 10, 6
+GROWTH_NBYTES = 300_000  # of Python's and NumPy's allocations from the third time to the last
+COLUMNS = ["image", "tokens", "boxes", "name"]
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    with fill_pets(str(tmp_path_factory.mktemp("pets") / "pets.tl"), rows=40) as dataset:
+        yield dataset
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """Pictures of which the last is cut short, as only bytes of an older writer could be."""
+    whole = [tl.Image("jpeg").convert([picture(row)], tensor="x") for row in range(12)]
+    samples = [bytes(column.samples[0]) for column in whole]
+    samples[11] = samples[11][:-100]
+    dataset = tl.create(str(tmp_path_factory.mktemp("d") / "d.tl"), {"image": tl.Image("jpeg")})
+    dataset.extend({"image": samples})
+    dataset.commit("one is cut")
+    return dataset
+
+
+def held():
+    """Threads of loaders, open files and child processes of this process, now."""
+    gc.collect()
+    process = psutil.Process()
+    return loader_threads(), process.num_fds(), len(process.children(recursive=True))
+
+
+def whole(pets, damaged):
+    for _ in pets.loader(batch_size=8, shuffle=True, columns=COLUMNS, decode=RESIZE):
+        pass
+
+
+def left_early(pets, damaged):
+    for number, _ in enumerate(pets.torch(batch_size=2, columns=COLUMNS, decode=RESIZE)):
+        if number == 3:
+            break
+
+
+def failed_in_the_loop(pets, damaged):
+    def train(loader):
+        for batch in loader:
+            len(batch["image"]) / 0
+
+    with pytest.raises(ZeroDivisionError):
+        train(pets.loader(batch_size=4, columns=COLUMNS, decode=RESIZE, prefetch="1GB"))
+
+
+def failed_in_a_transform(pets, damaged):
+    def transform(row):
+        raise LookupError(row["name"])
+
+    with pytest.raises(LookupError):
+        list(pets.loader(batch_size=4, columns=COLUMNS, decode=RESIZE, transform=transform))
+
+
+def failed_to_decode(pets, damaged):
+    with pytest.raises(CorruptSampleError):
+        list(damaged.loader(batch_size=4, decode=RESIZE))
+
+
+def interrupted(pets, damaged):
+    def interrupt(batch):
+        signal.raise_signal(signal.SIGINT)
+        return batch
+
+    with pytest.raises(KeyboardInterrupt):
+        list(pets.loader(batch_size=4, columns=COLUMNS, decode=RESIZE, batch_transform=interrupt))
+
+
+def forgotten(pets, damaged):
+    next(iter(pets.loader(batch_size=4, columns=COLUMNS, decode=RESIZE)))
+
+
+def left_in_an_endless_mix(pets, damaged):
+    mix = tl.mix({"a": (pets, 1), "b": (pets[:20], 1)}, stop="never")
+    for batch, _ in zip(mix.loader(batch_size=16, columns=["tokens"]), range(9), strict=False):
+        assert len(batch["tokens"]) == 16
+
+
+WAYS = [
+    whole,
+    left_early,
+    failed_in_the_loop,
+    failed_in_a_transform,
+    failed_to_decode,
+    interrupted,
+    forgotten,
+    left_in_an_endless_mix,
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_nothing_is_left_and_memory_stays_flat(pets, damaged, way):
+    way(pets, damaged)  # what is made once a process, the storage loop above all
+    threads, files, children = held()
+    assert threads == []
+    tracemalloc.start()
+    sizes = []
+
+    for _ in range(REPEATS):
+        way(pets, damaged)
+        sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+
+    assert held() == ([], files, children)
+    assert sizes[-1] - sizes[2] < GROWTH_NBYTES, sizes
+
+
+def test_one_loader_of_ten_epochs_ends_each_in_another_way(pets):
+    before = held()
+    loader = pets.loader(batch_size=4, shuffle=True, columns=COLUMNS, decode=RESIZE)
+
+    for epoch in range(EPOCHS):
+        iterator = iter(loader)
+        for _ in range(epoch):
+            next(iterator)
+        if epoch % 3 == 0:
+            iterator.close()
+        elif epoch % 3 == 1:
+            list(iterator)
+        del iterator
+        gc.collect()
+        assert loader_threads() == []
+    loader.close()
+
+    assert held() == before
+    assert loader.stats().cache_nbytes == 0
+    assert loader.stats().batch_nbytes == 0
+
+
+CHILD = """
+import sys, threading
+import tensorlake as tl
+
+with tl.open(sys.argv[1]) as ds:
+    try:
+        for epoch in range(10**6):
+            for batch in ds.loader(batch_size=4, columns=["tokens", "name"], shuffle=True):
+                print("running", flush=True)
+    except KeyboardInterrupt:
+        names = [t.name for t in threading.enumerate() if t.name.startswith("tensorlake-loader")]
+        print("stopped", names, flush=True)
+        raise
+"""
+
+
+def test_control_c_ends_a_program_at_once(pets):
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, pets.url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as child:
+        watchdog = threading.Timer(60, child.kill)
+        watchdog.start()
+        first = child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        lines = child.stdout.read().splitlines()
+        code = child.wait(30)
+        watchdog.cancel()
+
+    assert first == "running\n"
+    assert lines[-1] == "stopped []"
+    assert code in (-signal.SIGINT, 130, 1)
