@@ -30,7 +30,7 @@ from tensorlake.format import (
 from tensorlake.storage import ObjectExistsError, Store
 from tensorlake.versions.commit import author as default_author
 from tensorlake.versions.commit import loaded
-from tensorlake.versions.entries import fence_of, following
+from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog, branch_names
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.ranges import Ranges, clip, distinct, rows_in
@@ -160,7 +160,10 @@ async def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> li
         )
 
     try:
+        check_writable(head, url=log.store.url)
         head = await loaded(head, packs)
+    except UnsupportedFeatureError:
+        return []  # only read here: check() says which feature it is
     except (CorruptionError, SnapshotExpiredError) as error:
         first = str(error).splitlines()[0]
         what = f"parts of the entry cannot be read: {first}; an older version may be whole"

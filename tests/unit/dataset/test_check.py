@@ -9,6 +9,8 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import Entry, entry_path, head_path, seal, tag_path
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
+from tensorlake.versions import BranchLog
+from tensorlake.versions.entries import following
 from tests.handles import create_on, open_on, rows_of, wait_for_hints
 
 
@@ -399,3 +401,46 @@ def test_a_handle_that_may_not_write_may_check_but_not_repair():
     writable.append({"number": 1, "data": b"x"})
     with pytest.raises(tl.UncommittedChangesError, match="staged changes"):
         writable.check(repair=True)
+
+
+# What this version does not know
+
+
+def with_features(store: MemoryStore, *, read: list[str], write: list[str]) -> None:
+    """Append an entry that asks for features, as a newer tensorlake might."""
+    log = BranchLog(store, "main")
+    newest = runtime.run(log.head())
+    assert newest is not None
+    entry = following(newest, branch="main", kind="commit", txid="f" * 32).to_json()
+    entry["features"] = {"read": read, "write": write}
+    runtime.run(store.put(entry_path("main", newest.seq + 1), seal(entry)))
+
+
+def test_a_version_that_only_a_newer_reader_understands_is_a_warning_not_damage():
+    """format.md 21."""
+    store = MemoryStore()
+    with_commits(store)
+    with_features(store, read=["from-the-future"], write=[])
+
+    (finding,) = check(store).findings
+
+    assert finding.severity == "warning"
+    assert "'from-the-future'" in finding.what
+    assert finding.advice == "install a newer tensorlake"
+
+
+def test_a_version_that_only_a_newer_writer_understands_is_neither_optimized_nor_repaired():
+    """format.md 21: what it means would be lost."""
+    store = MemoryStore()
+    with_commits(store, commits=80, rows=1)
+    with_features(store, read=[], write=["from-the-future"])
+    ds = open_on(store)
+    assert spoil_index_of(ds, "data") > 0
+
+    with pytest.raises(tl.UnsupportedFeatureError, match="from-the-future"):
+        ds.optimize()
+    report = ds.check(repair=True)
+
+    assert report.repairs == ()
+    assert any("read only" in finding.what for finding in report.findings)
+    assert open_on(store).version == "main@81"
