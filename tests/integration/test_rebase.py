@@ -1,5 +1,7 @@
 """Staged changes that move to a newer version: what is compared, who wins, where rows land."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -98,11 +100,12 @@ def test_a_discard_after_a_refresh_shows_the_newer_version(pair):
 def test_refresh_without_keeping_refuses_staged_changes_and_wrong_words(pair):
     mine, _ = pair
     mine["x"][0] = 9
+    policy: Any = "mine"
 
     with pytest.raises(UncommittedChangesError, match="keep_staged=True"):
         mine.refresh()
     with pytest.raises(InvalidInputError, match="'ours'"):
-        mine.refresh(keep_staged=True, on_conflict="mine")  # type: ignore[arg-type]
+        mine.refresh(keep_staged=True, on_conflict=policy)
 
 
 def conflicting(pair: tuple[Dataset, Dataset]) -> Dataset:
