@@ -78,8 +78,9 @@ def view_repr(view: View) -> str:
     """Describe a view: of what, how many rows, from which query."""
     selection = view.selection()
     total = selection.snapshot.num_rows
+    what = "View" if view.name is None else f"View {view.name!r}"
     head = (
-        f"View of {view.url!r} {view.version} · {len(view):,} of {plural(total, 'row')}"
+        f"{what} of {view.url!r} {view.version} · {len(view):,} of {plural(total, 'row')}"
         if view.has_rows
         else f"View of {view.url!r} {view.version} · {plural(len(view), 'row')} of aggregates"
     )

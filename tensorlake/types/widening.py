@@ -93,7 +93,7 @@ def _why(old: np.dtype, new: np.dtype) -> str:
     if "b" in (old.kind, new.kind):
         return "a truth value is no number"
     if old.kind in "iu" and new.kind in "fc":
-        return f"large {old.name} would be rounded"
+        return "large numbers would be rounded"
     if old.kind in "fc" and new.kind in "iu":
         return "fractions would be lost"
     if old.kind == "c" and new.kind != "c":

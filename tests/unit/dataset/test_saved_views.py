@@ -32,6 +32,7 @@ def test_a_saved_view_opens_with_the_same_rows_in_another_handle():
     assert again.rows.tolist() == view.rows.tolist() == [9, 8, 7, 6, 5, 4]
     assert again["note"][:2] == ["n9", "n8"]
     assert again.name == "large"
+    assert repr(again).startswith(f"View 'large' of '{ds.url}' main@1 · 6 of 10 rows")
     assert again.tql == view.tql
     assert again.version == "main@1"
 
