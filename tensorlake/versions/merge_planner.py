@@ -208,7 +208,7 @@ class _Planner:
             mine[tensor_id] = listed(subtract(changed.ours, alike))
             other[tensor_id] = listed(subtract(changed.theirs, alike))
         drops = [
-            (*self._drops(one, side), *self._checked(one, side, beside))
+            (*self._drops(one, side, beside), *self._checked(one, side, beside))
             for side, beside in ((self.ours, self.theirs), (self.theirs, self.ours))
         ]
         ours_rewrites, theirs_rewrites = self._reordered(one)
@@ -229,11 +229,12 @@ class _Planner:
             ),
         )
 
-    def _drops(self, one: Comparison, side: Side) -> list[Mapping[str, Any]]:
+    def _drops(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
+        """Tensors that one side dropped; what both dropped is no matter of dispute."""
         return [
             {"op": "drop", "tensor": spec.id, "name": spec.name}
             for spec in one.base.version.state.schema.tensors
-            if side.spec(spec.id) is None
+            if side.spec(spec.id) is None and beside.spec(spec.id) is not None
         ]
 
     def _checked(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:

@@ -158,6 +158,20 @@ def test_a_tensor_dropped_by_ours_and_written_by_theirs_is_disputed(main, fix, p
         assert main["x"][:].tolist() == [50, 1, 2, 3, 4, 5, 100]
 
 
+def test_a_tensor_that_both_dropped_is_gone_whoever_appended_rows(main, fix):
+    """Found by the model."""
+    fix.drop_tensor("x")
+    fix.commit("fix")
+    main.drop_tensor("x")
+    main.append({"image": np.zeros((4, 4, 3), np.uint8), "label": "cat"})
+    main.commit("main")
+
+    main.merge("fix")
+
+    assert list(main.schema) == ["image", "label"]
+    assert len(main) == 7
+
+
 def test_class_names_added_by_both_are_united_by_name_and_dog_stays_dog(main, fix):
     """format.md 44: theirs' codes are mapped on read, pruning by label finds the same rows."""
     fix["label"].add_names(["emu", "owl"])
