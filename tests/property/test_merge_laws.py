@@ -14,7 +14,7 @@ from tests.handles import create_on, rows_of
 
 ROWS = 12
 NAMES = ["cat", "dog", "emu", "owl", "yak", "zebra"]
-FEW = settings(max_examples=20, deadline=None)
+FEW = settings(max_examples=12, deadline=None)
 
 Rows = dict[int, dict[str, object]]
 
