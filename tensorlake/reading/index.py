@@ -144,9 +144,9 @@ class ChunkIndex:
         self._leaves_read = 0
         self._can_be_flat = True
         if before is not None and before._root.children == root.children:  # noqa: SLF001 its own class
-            self._body = before._body  # noqa: SLF001
-            self._leaves_read = before._leaves_read  # noqa: SLF001
-            self._can_be_flat = before._can_be_flat  # noqa: SLF001
+            self._body = before._body  # noqa: SLF001 its own class
+            self._leaves_read = before._leaves_read  # noqa: SLF001 its own class
+            self._can_be_flat = before._can_be_flat  # noqa: SLF001 its own class
 
     @property
     def root(self) -> Root[Extents]:
@@ -391,7 +391,7 @@ def _compact(extents: Extents) -> Extents:
         low, high = column.min(), column.max()
         if low == high:
             return np.broadcast_to(column[:1], column.shape)
-        return column.astype(np.uint32) if column.itemsize > 4 and high < 2**32 else column  # noqa: PLR2004
+        return column.astype(np.uint32) if column.itemsize > 4 and high < 2**32 else column  # noqa: PLR2004 bytes, and what four hold
 
     names = ("rows", "skip", "kind", "read_as", "offset", "nbytes", "header_nbytes")
     return replace(extents, **{name: compact(getattr(extents, name)) for name in names})

@@ -144,6 +144,8 @@ def test_a_package_is_imported_from_outside_as_a_whole():
     strays: list[str] = []
     for path in package_sources():
         home = path.relative_to(ROOT).parts[1]
+        if home == "__init__.py":  # the face: it loads each name from its own file, when asked
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
