@@ -148,15 +148,21 @@ class BranchLog:
         """
         path = entry_path(self.branch, entry.seq)
         data, entry = entry.sealed()
+        may_land_later = False
         for attempt in range(PUBLISH_TRIES):
             try:
                 await self.store.put_if_absent(path, data)
             except (ObjectExistsError, UnknownOutcomeError) as error:
+                may_land_later = may_land_later or isinstance(error, UnknownOutcomeError)
                 found = await self._read_back(entry, cause=error)
                 if found is not None:
                     # Ours may be of an earlier try, with another time: its bytes are what counts.
                     return found if found.txid == entry.txid else LostRace(found)
                 await asyncio.sleep(0.05 * 2**attempt)
+            except StorageError as error:
+                if may_land_later:  # this try did not land, but one before it still may
+                    raise _outcome_unknown(self.store.url, entry, error) from error
+                raise
             else:
                 if hint_later:
                     hint = asyncio.ensure_future(self._put_hint(data))

@@ -391,3 +391,19 @@ def test_a_torn_hint_changes_nothing(store, dataset):
     wait_for_hints()
 
     assert values(store) == [0, 1, 2]
+
+
+def test_a_refusal_after_a_put_that_may_still_land_is_an_unknown_outcome(store, dataset):
+    """The first put is on its way yet; what would be staged now could be lost when it lands."""
+    store.inject(Fault.LANDS_LATER, call="put_if_absent", path="branches/", later=50)
+    store.inject(Fault.REFUSED, call="put_if_absent", path="branches/")
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+    with pytest.raises(InvalidStateError):
+        dataset.append({"x": 2})
+    store.heal()
+    dataset.commit("again")
+
+    assert values(store) == [0, 1]
+    assert open_on(store).version == "main@2"
