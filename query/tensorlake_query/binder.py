@@ -6,6 +6,7 @@ anything but constants into ORs. Errors are raised here, before any data is read
 allow it.
 """
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, cast
@@ -20,6 +21,7 @@ from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, list
 from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
 from tensorlake_query.functions.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.conditional import bind_case, bind_cast
+from tensorlake_query.functions.dates import bind_extract
 from tensorlake_query.functions.indexing import bind_index
 from tensorlake_query.functions.membership import bind_in_constants, bind_in_query
 from tensorlake_query.functions.operators import (
@@ -35,6 +37,7 @@ from tensorlake_query.functions.windows import WINDOWS, WindowCall, bind_window
 from tensorlake_query.ordering import SortKey
 from tensorlake_query.relations import Names
 from tensorlake_query.source import ColumnType
+from tensorlake_query.times import interval_of_text, moment_of_text, moment_of_value
 from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
 
 BYTES = ColumnType("bytes", None, ())
@@ -92,6 +95,12 @@ class Binder:
                 return self._parameter(expr)
             case ast.Call():
                 return self._call(expr)
+            case ast.Moment(text):
+                return moment_of_text(text, self.text, expr)
+            case ast.Interval(text):
+                return interval_of_text(text, self.text, expr)
+            case ast.Extract(part):
+                return bind_extract(self._site(expr, [self.bind(expr.operand)]), part)
             case ast.Between(operand, low, high, negated):
                 within = ast.And(
                     (
@@ -404,6 +413,8 @@ class Binder:
 
     def _value(self, value: object, expr: ast.Parameter) -> Constant:
         """Return a Python or numpy value as a constant."""
+        if isinstance(value, dt.date | dt.timedelta | np.datetime64 | np.timedelta64):
+            return moment_of_value(value, self.text, expr)
         if isinstance(value, np.generic):
             scalar = cast("object", value.item())
             if isinstance(scalar, bool | int | float):

@@ -13,14 +13,13 @@ from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
 
 # Words of the language that this version does not run yet. Reported by name, never ignored.
-UNSUPPORTED = {"APPROX", "DATE", "EXTRACT", "INTERVAL", "TIMESTAMP"}
+UNSUPPORTED = {"APPROX"}
 # Words of Deep Lake's language, and how the same is said here.
 RESPELLED = {
     "ACROSS": "write GROUP BY alone",
     "NATURAL": "write JOIN … USING (the columns)",
 }
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
-_EXTRACT = re.compile(r"\b(extract)\s*\(\s*\w+\s*\Z", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
@@ -57,9 +56,6 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
         if candidate.upper() in RESPELLED:
             where = Span(start, start + len(candidate))
             return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)
-    extract = _EXTRACT.search(text[:at])
-    if extract is not None:
-        return fail("EXTRACT is not supported yet", "", Span(extract.start(), extract.end(1)))
     if word.upper() in CHANGES and not text[:at].strip():
         return fail(f"{word.upper()} changes rows", "a query only reads: ds.execute(…)")
     if text[at - 1 : at + 1] == "/*":

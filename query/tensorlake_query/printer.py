@@ -15,6 +15,7 @@ RESERVED = {
     "when", "where", "with", "distinct",
 }  # fmt: skip
 
+DATE_LENGTH = len("2026-01-01")
 _SIMPLE_NAME = re.compile(r"[^\W\d]\w*\Z")
 
 # Binding strength of each form, loosest first; a part that binds less than its place needs gets
@@ -199,6 +200,13 @@ def _form(expr: ast.Expr) -> tuple[str, int]:
             return f"{_print(operand, _POSTFIX)}[{', '.join(map(_item, items))}]", _POSTFIX
         case ast.Call():
             return _call(expr), _PRIMARY
+        case ast.Moment(text):
+            word = "DATE" if len(text) == DATE_LENGTH else "TIMESTAMP"
+            return f"{word} {_quoted(text)}", _PRIMARY
+        case ast.Interval(text):
+            return f"INTERVAL {_quoted(text)}", _PRIMARY
+        case ast.Extract(part, operand):
+            return f"EXTRACT({part} FROM {print_expr(operand)})", _PRIMARY
         case ast.Subquery(query):
             return f"({print_query(query)})", _PRIMARY
         case ast.Exists(query):
@@ -269,6 +277,11 @@ def _item(item: ast.Expr | ast.Slice | ast.Rest) -> str:
         )
         return f"{start}:{stop}" + (f":{step}" if step else "")
     return print_expr(item)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
 
 
 def _literal(value: ast.Scalar) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+TimeUnit = Literal["s", "ms", "us", "ns"]
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
 BoolArray = npt.NDArray[np.bool_]
@@ -35,7 +36,8 @@ class ColumnType:
     shape: tuple[int | None, ...]
     names: tuple[str, ...] | None = None
     nullable: bool = False
-    timestamp_unit: str | None = None
+    timestamp_unit: TimeUnit | None = None  # numbers are moments: units since 1970, UTC
+    duration_unit: TimeUnit | None = None  # numbers are lengths of time
     box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
     element: "ColumnType | None" = None  # of a stack made by GROUP BY: what each sample in it is
 

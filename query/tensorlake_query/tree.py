@@ -26,6 +26,10 @@ def _nodes(children: Children) -> tuple[Any, ...]:
     return tuple(child for child in children if child is not None and not isinstance(child, Token))
 
 
+def _unquoted(token: Token) -> str:
+    return token.text[1:-1].replace("''", "'")
+
+
 def _has(children: Children, kind: str) -> bool:
     return any(isinstance(child, Token) and child.kind == kind for child in children)
 
@@ -123,7 +127,7 @@ class ExpressionBuilder:
         return ast.Literal(real, span=span)
 
     def text(self, span: Span, children: Children) -> ast.Literal:
-        return ast.Literal(children[0].text[1:-1].replace("''", "'"), span=span)
+        return ast.Literal(_unquoted(children[0]), span=span)
 
     def true(self, span: Span, _children: Children) -> ast.Literal:
         return ast.Literal(value=True, span=span)
@@ -199,6 +203,15 @@ class ExpressionBuilder:
 
     def when(self, span: Span, children: Children) -> ast.When:
         return ast.When(children[0], children[1], span=span)
+
+    def date(self, span: Span, children: Children) -> ast.Moment:
+        return ast.Moment(_unquoted(children[0]), span=span)
+
+    def interval(self, span: Span, children: Children) -> ast.Interval:
+        return ast.Interval(_unquoted(children[0]), span=span)
+
+    def extract(self, span: Span, children: Children) -> ast.Extract:
+        return ast.Extract(children[0].text.upper(), children[1], span=span)
 
     def cast(self, span: Span, children: Children) -> ast.Cast:
         return ast.Cast(children[0], children[1].text.lower(), span=span)

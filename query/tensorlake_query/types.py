@@ -93,6 +93,10 @@ def describe(column_type: ColumnType) -> str:
             "text": "text",
         }.get(column_type.kind)
         return f"an array {shown}" + (f" of {what}" if what else "")
+    if column_type.timestamp_unit is not None:
+        return "a time"
+    if column_type.duration_unit is not None:
+        return "a length of time"
     return {
         "number": "a number", "bool": "a truth value", "label": "a class label", "text": "text",
         "json": "a JSON value", "bytes": "bytes", "media": "media",

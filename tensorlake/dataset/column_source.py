@@ -22,6 +22,7 @@ from tensorlake.types import (
     EncodedColumn,
     RaggedColumn,
     SampleType,
+    Timestamp,
     UniformColumn,
 )
 
@@ -41,6 +42,7 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         shape=sample_type.shape,
         names=tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None,
         nullable=sample_type.nullable,
+        timestamp_unit=sample_type.unit if isinstance(sample_type, Timestamp) else None,
         box_format=sample_type.format if isinstance(sample_type, BBox) else None,
     )
 

@@ -98,7 +98,7 @@ class Computed:
                 fixed = None if None in inner else tuple(length or 0 for length in inner)
                 return Ragged(RaggedColumn(values, shapes), inner=fixed)
             case tql.UniformBatch(values=values, valid=None):
-                return values
+                return self._timed(values)
             case _:
                 return [self.present_one(position) for position in range(len(self))]
 
@@ -113,11 +113,21 @@ class Computed:
             case tql.ObjectBatch(values=values):
                 return values[position]
             case tql.UniformBatch(values=values, valid=valid):
-                return None if valid is not None and not valid[position] else values[position]
+                if valid is not None and not valid[position]:
+                    return None
+                return self._timed(values)[position]
             case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
                 if valid is not None and not valid[position]:
                     return None
                 return RaggedColumn(values, shapes).sample(position)
+
+    def _timed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Show counts of a unit of time as what they are."""
+        if self.type.timestamp_unit is not None:
+            return values.view(f"datetime64[{self.type.timestamp_unit}]")
+        if self.type.duration_unit is not None:
+            return values.view(f"timedelta64[{self.type.duration_unit}]")
+        return values
 
     def __reduce__(self) -> tuple[type[Computed], tuple[tql.ColumnType, tql.Batch]]:
         return Computed, (self.type, self.batch)

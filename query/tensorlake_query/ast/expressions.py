@@ -57,6 +57,25 @@ class Literal(Node, frozen=True):
     value: Scalar
 
 
+class Moment(Node, frozen=True):
+    """`DATE '2026-01-01'`, `TIMESTAMP '2026-01-01 12:00'`."""
+
+    text: str
+
+
+class Interval(Node, frozen=True):
+    """`INTERVAL '7 days'`."""
+
+    text: str
+
+
+class Extract(Node, frozen=True):
+    """`EXTRACT(part FROM operand)`; the part is kept in upper case."""
+
+    part: str
+    operand: "Expr"
+
+
 class Array(Node, frozen=True):
     """`ARRAY[1, 2]`, `[[1, 2], [3, 4]]`."""
 
@@ -248,5 +267,6 @@ class InQuery(Node, frozen=True):
 
 Expr = (
     Literal | Array | Column | Parameter | Unary | Binary | Compare | And | Or | Not
-    | Between | InList | IsNull | Like | Case | Cast | Index | Call | Subquery | Exists | InQuery
+    | Between | InList | IsNull | Like | Case | Cast | Index | Call | Moment | Interval | Extract
+    | Subquery | Exists | InQuery
 )  # fmt: skip

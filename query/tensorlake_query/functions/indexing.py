@@ -73,9 +73,9 @@ def bind_index(site: Site, syntax: ast.Index) -> Bound:
         )
     dimensions = _dimensions(site, syntax, operand)
     shape, may_miss = _result_shape(site, dimensions, operand)
-    kind = operand.type.kind if operand.type.kind in {"label", "bool"} else "number"
+    kind = operand.type.kind if operand.type.kind in {"label", "bool", "text"} else "number"
     nullable = may_miss or any(arg.type.nullable for arg in site.args)
-    column_type = replace(operand.type, kind=kind, shape=shape, nullable=nullable)
+    column_type = replace(operand.type, kind=kind, shape=shape, nullable=nullable, element=None)
     is_static = all(bound.argument is None for each in dimensions for bound in _bounds(each))
     if is_static and None not in operand.type.shape:
         selection = (slice(None), *map(_numpy_item, dimensions))

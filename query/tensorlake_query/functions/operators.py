@@ -16,7 +16,8 @@ from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, 
 from tensorlake_query.conversions import as_condition, as_number, as_text, converted, is_null
 from tensorlake_query.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.functions.registry import Site
-from tensorlake_query.source import AnyArray, ColumnType, UniformBatch
+from tensorlake_query.source import AnyArray, ColumnType, TimeUnit, UniformBatch
+from tensorlake_query.times import PER_SECOND, in_unit, is_time, moment_of_text, untimed
 from tensorlake_query.types import BOOL, TEXT, broadcast, describe, number
 from tensorlake_query.vectors import Vector, elementwise, valid_of
 
@@ -44,6 +45,8 @@ def bind_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
     """Bind `left op right`."""
     if op == "||":
         return _bind_concat(site)
+    if any(is_time(arg.type) for arg in site.args):
+        return _bind_time_arithmetic(site, op)
     return apply_ufunc(
         site, ARITHMETIC[op], prepare=_arithmetic_input if op != "^" else _power_input
     )
@@ -61,7 +64,7 @@ def apply_ufunc(
     prepare: Callable[[Sequence[np.dtype[np.generic]]], Sequence[np.dtype[np.generic]]]
     | None = None,
     cost: float = 1.0,
-) -> Bound:
+) -> Apply:
     """Bind an element-by-element NumPy function over the site's arguments, broadcasting them.
 
     `function` works on arrays of the dtypes that `prepare` chooses, or of those given.
@@ -97,6 +100,8 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
             raise site.fail(
                 f"a comparison with NULL is never true ({op} NULL)", hint=f"write {answer}"
             )
+    if is_time(left.type) or is_time(right.type):
+        left, right = _same_times(site, left, right)
     left, right = same_kind(site, op, left, right)
     compare = COMPARISONS[op]
     nullable = left.type.nullable or right.type.nullable
@@ -163,6 +168,54 @@ def bind_logic(site: Site, role: str) -> Bound:
         return site.apply(arrays_kernel, column_type, args=args, role=role)
     kernel = _kleene(decides=role == "or")
     return site.apply(kernel, column_type, args=args, strict=False, role=role)
+
+
+def _bind_time_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
+    left, right = site.args
+    moments = [arg.type.timestamp_unit is not None for arg in (left, right)]
+    fits = op in {"+", "-"} and all(is_time(arg.type) for arg in (left, right))
+    if not fits or (op == "+" and all(moments)) or (op == "-" and moments == [False, True]):
+        raise site.fail(
+            f"{show(left)} is {describe(left.type)} and {show(right)} is {describe(right.type)}",
+            hint="write t + INTERVAL '7 days', or t - u for the time between two",
+        )
+    left, right = _same_times(site, left, right, any_kind=True)
+    unit = left.type.timestamp_unit or left.type.duration_unit
+    made = apply_ufunc(replace(site, args=(untimed(left), untimed(right))), ARITHMETIC[op])
+    is_moment = moments[0] != moments[1]
+    column_type = replace(
+        made.type,
+        timestamp_unit=unit if is_moment else None,
+        duration_unit=None if is_moment else unit,
+    )
+    return replace(made, type=column_type)
+
+
+def _same_times(
+    site: Site, left: Bound, right: Bound, *, any_kind: bool = False
+) -> tuple[Bound, Bound]:
+    """Bring two times to the finer of their units; a known text is read as a time."""
+    left, right = (
+        moment_of_text(arg.value, site.text, arg.syntax)
+        if isinstance(arg, Constant) and isinstance(arg.value, str)
+        else arg
+        for arg in (left, right)
+    )
+    kinds = [arg.type.timestamp_unit is not None for arg in (left, right)]
+    if not (is_time(left.type) and is_time(right.type)):
+        if not any_kind and all(arg.type.kind == "number" for arg in (left, right)):
+            return untimed(left), untimed(right)  # a count of units against a number
+        plain = left if not is_time(left.type) else right
+        shown = f"{show(plain)} is {describe(plain.type)}"
+        raise site.fail(f"a time is needed, and {shown}", at=plain, hint="write DATE '2026-01-01'")
+    if not any_kind and kinds[0] != kinds[1]:
+        raise site.fail("a time and a length of time have no order")
+    units = [arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)]
+    finer: TimeUnit = "s"
+    for unit in units:
+        if unit is not None and PER_SECOND[unit] > PER_SECOND[finer]:
+            finer = unit
+    return in_unit(left, finer), in_unit(right, finer)
 
 
 def conjunction(conditions: Sequence[Bound]) -> Bound:

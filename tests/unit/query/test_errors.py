@@ -59,12 +59,12 @@ gives many answers a row
       AND scre < 2
           ^^^^ did you mean 'score'?   tensors: image, label, boxes, caption, meta, score""",
     ),
-    "WHERE score > DATE '2026-01-01'": (
+    "WHERE score > DATE '2026-13-01'": (
         QuerySyntaxError,
         """\
-[query-syntax] at line 1, column 15: DATE is not supported yet
-    WHERE score > DATE '2026-01-01'
-                  ^^^^""",
+[query-syntax] at line 1, column 15: '2026-13-01' is no time
+    WHERE score > DATE '2026-13-01'
+                  ^^^^^^^^^^^^^^^^^ write DATE '2026-01-01', or TIMESTAMP '2026-01-01 12:30:00'""",
     ),
     "WHERE score = NULL": (
         QueryTypeError,
@@ -124,8 +124,6 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("WHERE score > 1e999", QuerySyntaxError, "1e999", "beyond float64"),
         ("SELECT ANY(axis => 0, boxes)", QuerySyntaxError, "boxes", "after a named one"),
         # not supported yet
-        ("SELECT EXTRACT(YEAR FROM score)", QuerySyntaxError, "EXTRACT", "not supported"),
-        ("WHERE score > INTERVAL '7 days'", QuerySyntaxError, "INTERVAL", "not supported"),
         ("ORDER BY DOT(boxes, boxes) APPROX", QuerySyntaxError, "APPROX", "not supported"),
         ("SELECT SUM(DISTINCT score)", QueryTypeError, "SUM(DISTINCT score)", "not supported"),
         ("SELECT SUM(score) OVER (ORDER BY score) AS s", QueryTypeError,
@@ -172,6 +170,17 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
          "LAG() OVER (ORDER BY score)", "LAG(x, 1)"),
         ("SELECT ABS(score) OVER ()", QueryNameError, "ABS(score) OVER ()", "no window function"),
         ("SELECT LAG(score)", QueryNameError, "LAG", "OVER"),
+        # times
+        ("SELECT EXTRACT(YEAR FROM caption)", QueryTypeError, "caption", "takes a time"),
+        ("SELECT EXTRACT(YAER FROM DATE '2026-01-01')", QueryTypeError,
+         "EXTRACT(YAER FROM DATE '2026-01-01')", "'YEAR'"),
+        ("SELECT INTERVAL '1 year'", QuerySyntaxError, "INTERVAL '1 year'", "give days"),
+        ("SELECT INTERVAL '9000000000 weeks'", QuerySyntaxError,
+         "INTERVAL '9000000000 weeks'", "can be counted"),
+        ("WHERE caption > DATE '2026-01-01'", QueryTypeError, "caption", "a time is needed"),
+        ("SELECT DATE '2026-01-01' * 2", QueryTypeError, "DATE '2026-01-01' * 2", "t - u"),
+        ("WHERE DATE '2026-01-01' > INTERVAL '1 day'", QueryTypeError,
+         "DATE '2026-01-01' > INTERVAL '1 day'", "no order"),
         # patterns and rows
         ("WHERE caption REGEXP '('", QueryTypeError, "'('", "RE2"),
         ("WHERE caption GLOB caption", QueryTypeError, "caption", "pattern"),
