@@ -391,12 +391,8 @@ def _compact(extents: Extents) -> Extents:
         low, high = column.min(), column.max()
         if low == high:
             return np.broadcast_to(column[:1], column.shape)
-<<<<<<< ours
-        return column.astype(np.uint32) if column.itemsize > 4 and high < 2**32 else column  # noqa: PLR2004 bytes, and what four hold
-=======
         is_wide = column.dtype == np.uint64 and high <= np.iinfo(np.uint32).max
         return column.astype(np.uint32) if is_wide else column
->>>>>>> theirs
 
     names = ("rows", "skip", "kind", "read_as", "offset", "nbytes", "header_nbytes")
     return replace(extents, **{name: compact(getattr(extents, name)) for name in names})
