@@ -210,7 +210,9 @@ def _same_times(
         raise site.fail(f"a time is needed, and {shown}", at=plain, hint="write DATE '2026-01-01'")
     if not any_kind and kinds[0] != kinds[1]:
         raise site.fail("a time and a length of time have no order")
-    units = [arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)]
+    units: list[TimeUnit | None] = [
+        arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)
+    ]
     finer: TimeUnit = "s"
     for unit in units:
         if unit is not None and PER_SECOND[unit] > PER_SECOND[finer]:

@@ -1,0 +1,298 @@
+"""Queries of datasets: views that compute when read, other tables, changes, functions, limits."""
+
+import datetime as dt
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset import query_inside
+
+
+@pytest.fixture
+def ds(request):
+    """Ten committed rows."""
+    made = tl.create(
+        f"memory://queries-{request.node.name}",
+        {
+            "x": "int64",
+            "label": tl.ClassLabel(["cat", "dog"]),
+            "text": tl.Text(nullable=True),
+            "sizes": tl.Array("float32", (None,)),
+            "image": tl.Image("png"),
+            "taken": tl.Timestamp("ms"),
+        },
+    )
+    made.extend(
+        {
+            "x": np.arange(10),
+            "label": [n % 2 for n in range(10)],
+            "text": [None if n == 3 else f"word {n}" for n in range(10)],
+            "sizes": [np.arange(n % 3, dtype=np.float32) for n in range(10)],
+            "image": [np.full((4, 5, 3), n, np.uint8) for n in range(10)],
+            "taken": [dt.datetime(2026, 1, 1) + dt.timedelta(days=n) for n in range(10)],  # noqa: DTZ001 the type has no zone
+        }
+    )
+    made.commit("ten rows")
+    return made
+
+
+def count_reads(view, monkeypatch):
+    """Count the samples that a view's reader is asked for, by column."""
+    reader = view.session.reader(view.selection().snapshot)
+    counts: dict[str, int] = {}
+    plain = type(reader).read
+
+    def counted(self, tensor, physical, **options):
+        counts[tensor] = counts.get(tensor, 0) + len(physical)
+        return plain(self, tensor, physical, **options)
+
+    monkeypatch.setattr(type(reader), "read", counted)
+    return counts
+
+
+def test_a_computed_column_is_computed_for_the_rows_that_are_read(ds, monkeypatch):
+    counts = count_reads(ds.frozen(), monkeypatch)
+
+    view = ds.query("SELECT x, image[1:3, :2] AS crop, x * 2 AS twice WHERE x >= 4")
+    assert counts == {"x": 10}
+    row = view[1]
+    assert row["crop"].shape == (2, 2, 3)
+    assert row["twice"] == 10
+    assert counts["image"] == 1
+
+    assert view["twice"].tolist() == [8, 10, 12, 14, 16, 18]
+    assert len(view["crop"]) == 6
+
+
+def test_a_loader_streams_computed_columns(ds):
+    view = ds.query("SELECT x, x * 2 AS twice, image[0, 0, 0] AS grey WHERE label = 'dog'")
+
+    batches = list(view.loader(batch_size=2, shuffle=False))
+
+    twice = [value for batch in batches for value in batch["twice"].tolist()]
+    assert twice == [2, 6, 10, 14, 18]
+    assert [v for batch in batches for v in batch["grey"].tolist()] == [1, 3, 5, 7, 9]
+
+
+def test_a_view_of_computed_columns_can_be_pickled_and_queried_again(ds):
+    view = ds.query("SELECT *, x * 2 AS twice WHERE x > 6")
+
+    again = pickle.loads(pickle.dumps(view.query("WHERE twice > 14")))
+
+    assert again["twice"].tolist() == [16, 18]
+    assert again["x"][:].tolist() == [8, 9]
+
+
+def test_a_column_may_be_renamed(ds):
+    view = ds.query("SELECT x AS number, label AS kind LIMIT 2")
+
+    assert view["number"].tolist() == [0, 1]
+    assert list(view["kind"]) == [0, 1]
+
+
+def test_groups_become_sequences_and_come_apart(ds):
+    groups = ds.query("SELECT label, x, text GROUP BY label")
+
+    assert [each.tolist() for each in groups["x"]] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+    assert groups["text"][1][1] is None
+    assert groups.query("SELECT x UNGROUP BY x")["x"].tolist() == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
+
+
+def test_a_stack_of_samples_that_differ_is_refused_where_it_is_read(ds):
+    groups = ds.query("SELECT * GROUP BY label")
+
+    assert len(groups["x"]) == 2
+    with pytest.raises(tl.QueryTypeError, match="cannot be stacked"):
+        groups["sizes"]
+
+
+def test_other_versions_stand_in_from(ds):
+    ds.tag("first")
+    ds["x"][:] = np.arange(10) + 100
+    ds.commit("a hundred more")
+
+    old = ds.query("SELECT x FROM this VERSION 'main@1' LIMIT 2")
+    tagged = ds.query("SELECT x FROM this TAG 'first' LIMIT 2")
+    changed = ds.query(
+        "SELECT a.x - b.x AS more FROM this AS a JOIN this VERSION 'main@1' AS b"
+        " ON ROW_NUMBER() = 0 AND a.label = b.label AND a.taken = b.taken"
+    )
+
+    assert old["x"][:].tolist() == tagged["x"][:].tolist() == [0, 1]
+    assert old.version == "main@1"
+    assert changed["more"].tolist() == [100]
+    with pytest.raises(tl.QueryNameError, match="has no tag 'second'"):
+        ds.query("FROM this TAG 'second'")
+    with pytest.raises(tl.InvalidInputError, match="is no time"):
+        ds.query("FROM this AS OF 'yesterday'")
+
+
+def test_another_dataset_stands_in_from_by_name_and_as_a_parameter(ds):
+    other = tl.create(ds.url + "-other", {"x": "int64", "weight": "float32"})
+    other.extend({"x": [1, 3], "weight": [0.5, 1.5]})
+    other.commit("weights")
+    text = "SELECT a.x, w.weight FROM this AS a JOIN {} AS w ON a.x = w.x ORDER BY a.x"
+
+    by_name = ds.query(text.format(f'"{other.url}"'))
+    given = ds.query(text.format("$weights"), weights=other)
+    whole = ds.query("SELECT * FROM $weights WHERE weight > 1", weights=other)
+
+    assert by_name["weight"].tolist() == given["weight"].tolist() == [0.5, 1.5]
+    assert given["x"][:].tolist() == [1, 3]
+    assert whole.url == other.url
+    assert whole["weight"][:].tolist() == [1.5]
+    with pytest.raises(tl.QueryNameError, match="no tensorlake dataset"):
+        ds.query("FROM nowhere")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, lambda d: pa.table(d)])  # noqa: PLW0108 two ways to the same
+def test_a_table_is_a_parameter(ds, make):
+    table = make({"x": [1, 3, 99], "name": ["one", None, "none"], "v": [[1.0], [2.0, 3.0], []]})
+
+    view = ds.query(
+        "SELECT a.x, t.name, ARRAY_SUM(t.v) AS s FROM this AS a JOIN $t AS t USING (x)", t=table
+    )
+    alone = ds.query("SELECT * FROM $t WHERE x > 2", t=table)
+
+    assert view["name"] == ["one", None]
+    assert view["s"].tolist() == [1.0, 5.0]
+    assert view["x"][:].tolist() == [1, 3]
+    assert not alone.has_rows
+    assert alone["name"] == [None, "none"]
+
+
+def test_times_compare_with_times(ds):
+    view = ds.query("SELECT x, taken + INTERVAL '1 day' AS later WHERE taken > DATE '2026-01-08'")
+
+    assert view["x"][:].tolist() == [8, 9]
+    assert view["later"].tolist()[0] == dt.datetime(2026, 1, 10)  # noqa: DTZ001 the type has no zone
+    assert len(ds.query("WHERE taken >= $t", t=dt.datetime(2026, 1, 10))) == 1  # noqa: DTZ001 likewise
+    assert ds.query("SELECT EXTRACT(DAY FROM MAX(taken)) AS d").item() == 10
+
+
+def test_row_ids_are_those_of_the_view(ds):
+    view = ds.query("SELECT ROW_ID() AS id WHERE x > 7")
+
+    assert view["id"] == ds[[8, 9]].row_ids
+    with pytest.raises(tl.QueryTypeError, match="no row of the source"):
+        ds.query("SELECT ROW_ID() AS id GROUP BY label")["id"]
+
+
+def test_a_seed_that_was_drawn_is_in_the_text(ds):
+    view = ds.query("SELECT RANDOM() AS r SAMPLE BY x + 1 LIMIT 5")
+
+    again = ds.query(view.tql)
+
+    assert "RANDOM()" not in view.tql
+    assert "SEED" in view.tql
+    assert again["r"].tolist() == view["r"].tolist()
+    assert again.rows.tolist() == view.rows.tolist()
+
+
+def test_methods_build_the_same_queries(ds):
+    view = ds.where("x > 2").select("x", half="x / 2").order_by("half DESC").take(2)
+
+    assert view["half"].tolist() == [4.5, 4.0]
+    assert ds.select("*", one="1").tql == "SELECT *, 1 AS one"
+    assert ds.where("x > 2").order_by("x").tql == "FROM (WHERE x > 2) ORDER BY x"
+    assert ds.query(ds.where("x > 2").order_by("x DESC").tql).rows.tolist() == [9, 8, 7, 6, 5, 4, 3]
+    for wrong in (ds.select, ds.order_by, lambda: ds.order_by("x LIMIT 3")):
+        with pytest.raises(tl.InvalidInputError):
+            wrong()
+
+
+def test_a_filter_in_python_says_that_it_is_slow(ds):
+    with pytest.warns(tl.SlowFilterWarning, match="every row"):
+        view = ds.filter(lambda row: row["x"] % 4 == 0)
+
+    assert view.rows.tolist() == [0, 4, 8]
+    assert ds.filter("x > 8").rows.tolist() == [9]
+
+
+def test_the_wrong_direction_is_warned_of(ds):
+    with pytest.warns(tl.QueryWarning, match="least similar"):
+        ds.query("ORDER BY DOT(sizes, sizes) LIMIT 3")
+
+
+def test_a_function_of_the_user_is_called_by_name(ds):
+    tl.udf("plus", lambda a, b: a + b, dtype="int64", vectorized=True)
+    tl.udf("shout", lambda text: text.upper(), dtype="text")
+    tl.udf("broken", lambda x: x.nothing, dtype="int64")
+
+    assert ds.query("WHERE PLUS(x, 1) = 10").rows.tolist() == [9]
+    assert ds.query("SELECT shout(text) AS s WHERE x IN (2, 3)")["s"] == ["WORD 2", None]
+    with pytest.raises(tl.QueryTypeError, match="broken failed: AttributeError"):
+        ds.query("WHERE broken(x) = 1")
+    with pytest.raises(tl.InvalidInputError, match="of the language"):
+        tl.udf("sqrt", lambda x: x, dtype="int64")
+    with pytest.raises(tl.InvalidInputError, match="datetime64"):
+        tl.udf("when", lambda x: x, dtype="datetime64[s]")
+
+
+def test_limits_end_a_query(ds):
+    with pytest.raises(tl.QueryLimitError, match="timeout"):
+        ds.query("WHERE x > 1", timeout=0)
+    with pytest.raises(tl.QueryLimitError, match="bytes of samples"):
+        ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes=100)
+
+
+def test_update_sets_what_its_expressions_said_before_it(ds):
+    count = ds.execute(
+        "UPDATE this SET x = x + LENGTH(sizes), label = 'dog', text = $t WHERE x > 7", t="new"
+    )
+
+    assert count == 2
+    assert ds["x"][:].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 9]
+    assert ds["label"][8:].tolist() == [1, 1]
+    assert ds["text"][8:] == ["new", "new"]
+
+
+def test_delete_and_insert_stage_rows(ds):
+    assert ds.execute("DELETE FROM this WHERE x < 8") == 8
+    assert ds.execute("INSERT INTO this SELECT * WHERE x = 9") == 1
+    inserted = ds.execute(
+        "INSERT INTO this (label, x, image, sizes, taken, text)"
+        " SELECT label, x + 1, image, sizes, taken, 'again' AS text WHERE text IS NOT NULL LIMIT 1"
+    )
+
+    assert inserted == 1
+    assert ds["x"][:].tolist() == [8, 9, 9, 9]
+    assert ds["text"][3:] == ["again"]
+    np.testing.assert_array_equal(ds["image"][3], np.full((4, 5, 3), 8, np.uint8))
+
+
+def test_a_change_conflicts_with_a_change_of_what_it_read(ds):
+    other = tl.open(ds.url)
+    ds.execute("UPDATE this SET text = 'big' WHERE x > 5")
+    other["x"][0] = 7
+    other.commit("somebody else changed x")
+
+    with pytest.raises(tl.ConflictError):
+        ds.commit("texts")
+
+
+def test_wrong_statements_are_refused(ds):
+    with pytest.raises(tl.InvalidInputError, match="changes 'this'"):
+        ds.execute("DELETE FROM that")
+    with pytest.raises(tl.InvalidInputError, match="no tensor"):
+        ds.execute("UPDATE this SET y = 1")
+    with pytest.raises(tl.QuerySyntaxError):
+        ds.execute("SELECT *")
+    with pytest.raises(tl.InvalidInputError, match="names 1 columns"):
+        ds.execute("INSERT INTO this (x) SELECT x, label")
+    assert ds.execute("UPDATE this SET x = 1 WHERE false") == 0
+    assert not ds.has_changes
+
+
+def test_a_query_of_somebody_else_reaches_nothing_else(ds):
+    tl.udf("mine", lambda x: x, dtype="int64")
+
+    assert query_inside(ds, "FROM this VERSION 'main@1' WHERE x > 8", {}).rows.tolist() == [9]
+    with pytest.raises(tl.QueryNameError, match="reads only 'this'"):
+        query_inside(ds, f'FROM "{ds.url}"', {})
+    with pytest.raises(tl.QueryNameError, match="no function"):
+        query_inside(ds, "WHERE mine(x) = 1", {})
