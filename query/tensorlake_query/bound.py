@@ -28,7 +28,7 @@ from tensorlake_query.vectors import Vector
 Kernel = Callable[[Sequence[Vector], int], Vector]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnRef:
     """A column, read for exactly the rows that are asked about."""
 
@@ -37,7 +37,7 @@ class ColumnRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShapeRef:
     """`SHAPE(column)`: nothing is decoded."""
 
@@ -46,7 +46,7 @@ class ShapeRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowNumber:
     """`ROW_NUMBER()`."""
 
@@ -54,7 +54,7 @@ class RowNumber:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowId:
     """`ROW_ID()`: the row's identity, where the source gives one."""
 
@@ -62,7 +62,7 @@ class RowId:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant:
     """One value for all rows: a scalar, an ndarray, or None.
 
@@ -76,7 +76,7 @@ class Constant:
     weak: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DataRef:
     """`DATA(column, row)`: NULL where there is no such row; negative rows count from the end."""
 
@@ -86,7 +86,7 @@ class DataRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class QueryRef:
     """A query inside an expression, which does not see the rows around it.
 
@@ -99,7 +99,7 @@ class QueryRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CorpusRef:
     """What a ranking needs to know of all texts of the source, found once a run."""
 
@@ -113,7 +113,7 @@ class CorpusRef:
         return ColumnType("json", None, ())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Apply:
     """A kernel over arguments.
 

@@ -28,7 +28,7 @@ from tensorlake_query.relations import Relation, This
 from tensorlake_query.source import ColumnType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Output:
     """A result column."""
 
@@ -41,7 +41,7 @@ class Output:
         return self.expr.type
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scan:
     """All rows of the relation that the zone maps cannot rule out."""
 
@@ -50,14 +50,14 @@ class Scan:
     relation: Relation = field(default_factory=lambda: This({}))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Nothing:
     """No rows of the relation."""
 
     relation: Relation = field(default_factory=lambda: This({}))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Filter:
     """The rows where `predicate` is true (not false, not NULL)."""
 
@@ -65,7 +65,7 @@ class Filter:
     predicate: Bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Aggregate:
     """One row for each distinct `keys`, in order of first appearance; without keys one row."""
 
@@ -74,7 +74,7 @@ class Aggregate:
     calls: tuple[AggregateCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expand:
     """Each row with `before` rows before it and `after` after it; once each, unless overlapping."""
 
@@ -84,7 +84,7 @@ class Expand:
     overlaps: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ungroup:
     """One row for each element of `split` columns (name → type of an element); others repeat."""
 
@@ -93,7 +93,7 @@ class Ungroup:
     columns: tuple[Bound, ...]  # the split columns, as they were
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Window:
     """The same rows, with what window functions say of them."""
 
@@ -101,7 +101,7 @@ class Window:
     calls: tuple[WindowCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Distinct:
     """The first of the rows with equal values."""
 
@@ -109,7 +109,7 @@ class Distinct:
     exprs: tuple[Bound, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Arrange:
     """Rows in an order that spreads the rows of each group evenly; within a group as they came."""
 
@@ -117,7 +117,7 @@ class Arrange:
     keys: tuple[Bound, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sample:
     """Rows drawn at random by weight: `count` of them, or `percent`, or as many as there are."""
 
@@ -129,7 +129,7 @@ class Sample:
     percent: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sort:
     """Rows in order, ties as they came."""
 
@@ -137,7 +137,7 @@ class Sort:
     keys: tuple[SortKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TopK:
     """The first `count` rows of an order, without keeping the others."""
 
@@ -146,7 +146,7 @@ class TopK:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Limit:
     """Rows from `offset`: `count` of them, or `percent` of all rows, or all where both are None."""
 
@@ -156,7 +156,7 @@ class Limit:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Project:
     """The outputs of a query."""
 
