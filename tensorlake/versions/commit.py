@@ -103,7 +103,6 @@ def _publish(
     came: list[Entry] = []
     races = 0
     while races < RACES_MAX:
-        started = time.monotonic()
         built = runtime.run(_build(transaction, log, request))
         if built is None:
             continue  # a pack was stored under another name: what cites it is built again
@@ -113,6 +112,9 @@ def _publish(
             if outcome.roots is built.entry.roots:
                 return Published(outcome, built.state)
             return _stored(outcome, transaction.packs)  # an earlier try had landed
+        if races:  # before looking again: what is seen must still be new when the entry is put
+            _wait(outcome.put_s)
+        races += 1
         between = runtime.run(_entries_from(log, outcome))
         known = _answer(transaction, between, request.key)
         if known is not None:
@@ -122,15 +124,16 @@ def _publish(
         move_transaction(transaction, log, came, differ=differ)
         if not transaction.has_changes:
             return _stored(transaction.base, transaction.packs)  # they had done the same
-        if races:
-            taken_s = time.monotonic() - started
-            time.sleep(min(RETRY_CEILING_S, taken_s * random.uniform(1, 20)))  # noqa: S311 - jitter
-        races += 1
     message = (
         f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while this commit was"
         " being published; your changes are kept: commit again"
     )
     raise ConflictError(message, branch=log.branch)
+
+
+def _wait(put_s: float) -> None:
+    """Let others pass: 1 to 20 times what a put takes, so that some tens of writers get through."""
+    time.sleep(min(RETRY_CEILING_S, put_s * random.uniform(1, 20)))  # noqa: S311 - jitter
 
 
 def move_transaction(

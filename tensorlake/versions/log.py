@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -45,9 +46,15 @@ READ_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """Another writer's entry took the number."""
+    """Another writer's entry took the number.
+
+    Attributes:
+        winner: It.
+        put_s: How long the store took to say so: the measure of waiting before another try.
+    """
 
     winner: Entry
+    put_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +157,16 @@ class BranchLog:
         data, entry = entry.sealed()
         may_land_later = False
         for attempt in range(PUBLISH_TRIES):
+            started = time.monotonic()
             try:
                 await self.store.put_if_absent(path, data)
             except (ObjectExistsError, UnknownOutcomeError) as error:
+                put_s = time.monotonic() - started
                 may_land_later = may_land_later or isinstance(error, UnknownOutcomeError)
                 found = await self._read_back(entry, cause=error)
                 if found is not None:
                     # Ours may be of an earlier try, with another time: its bytes are what counts.
-                    return found if found.txid == entry.txid else LostRace(found)
+                    return found if found.txid == entry.txid else LostRace(found, put_s)
                 await asyncio.sleep(0.05 * 2**attempt)
             except StorageError as error:
                 if may_land_later:  # this try did not land, but one before it still may
