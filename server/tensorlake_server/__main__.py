@@ -7,11 +7,12 @@ import os
 import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
 from tensorlake_server.app import create_app
 from tensorlake_server.settings import Settings
 
@@ -90,11 +91,19 @@ def _settings(given: argparse.Namespace) -> Settings:
     options = dict(pair.split("=", 1) for pair in given.storage_option)
     if given.endpoint_url:
         options["endpoint_url"] = given.endpoint_url
+    if given.oidc is not None:
+        raise UnsupportedFeatureError(
+            f"--oidc {given.oidc}: tokens of an identity provider are not supported yet"
+            "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE"
+        )
     settings = Settings(
         url=given.url,
         host=given.host,
         port=given.port,
         public_read=given.public_read,
+        auth=given.auth,
+        write=given.write,
+        audit_log=given.audit_log,
         storage_options=options or None,
     )
     key = os.environ.get(KEY_VARIABLE)
@@ -109,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--public-read", action="store_true", help="everybody who reaches the address may read"
     )
+    parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
+    parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
+    parser.add_argument(
+        "--write", action="store_true", help="those whose scopes allow it may write"
+    )
+    parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
     parser.add_argument("--endpoint-url", help="of the object store")
     parser.add_argument("--storage-option", metavar="K=V", action="append", default=[])
     parser.add_argument("-v", "--verbose", action="store_true", help="log each request")

@@ -16,13 +16,15 @@ from starlette.staticfiles import StaticFiles
 
 import tensorlake_query as tql
 from tensorlake_server import datasets, query, rows, samples, statistics
+from tensorlake_server.access import Access, cookie_name
+from tensorlake_server.audit import AuditLog
 from tensorlake_server.frames import Frame
-from tensorlake_server.guard import Guard, cookie_name, cookie_value, is_token
+from tensorlake_server.guard import Guard
 from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
-from tensorlake_server.request import lake_of, settings_of
+from tensorlake_server.request import settings_of
 
 if TYPE_CHECKING:
     from tensorlake_server.settings import Settings
@@ -44,17 +46,20 @@ PROBLEM: dict[str, Any] = {
 
 def create_app(settings: Settings) -> FastAPI:
     """Build the application for one lake."""
+    access = Access(settings)
+    audit = None if settings.audit_log is None else AuditLog(settings.audit_log)
     app = FastAPI(
         title="tensorlake",
         description="Datasets of one lake, read-only: docs/reference/rest.md says more.",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
-        middleware=[Middleware(Guard, settings=settings)],
+        middleware=[Middleware(Guard, settings=settings, access=access, audit=audit)],
         responses={"4XX": PROBLEM, "5XX": PROBLEM},
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
+    app.state.access = access
     app.state.lake = Lake(settings)
     app.state.thumbnails = Kept[tuple[str, int], Frame](
         settings.thumbnails_nbytes, size=lambda frame: frame.nbytes
@@ -71,17 +76,16 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def open_session(request: Request, asked: SessionRequest) -> Response:
-    """Exchange the token of the printed link for a cookie that no script can read."""
-    settings = settings_of(request)
-    if not is_token(settings, asked.token):
-        raise Problem(
-            401,
-            "unauthorized",
-            "this is not the server's token\nopen the link that it printed last",
-        )
+    """Exchange a token for a cookie that no script can read."""
+    access: Access = request.app.state.access
     response = Response(status_code=204)
     response.set_cookie(
-        cookie_name(settings), cookie_value(settings), httponly=True, samesite="strict", path="/"
+        cookie_name(settings_of(request)),
+        access.cookie(asked.token),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+        path="/",
     )
     return response
 
@@ -93,7 +97,8 @@ def healthz() -> Response:
 
 def readyz(request: Request) -> Response:
     """Say whether the lake can be read."""
-    lake_of(request).check()
+    lake: Lake = request.app.state.lake
+    lake.check()
     return Response("ok\n", media_type="text/plain")
 
 

@@ -1,73 +1,84 @@
-"""What every request passes before it reaches a route: host, token, body size, headers.
+"""What every request passes before it reaches a route: host, origin, who asks, body size, headers.
 
 * ``Host`` must be a served name (421 otherwise), or a page of another site could rebind its DNS
   name to 127.0.0.1 and read the lake with the visitor's browser.
-* ``/v1`` needs the token, as a bearer token or as the cookie that ``POST /v1/session`` exchanges it
-  for. The cookie is HttpOnly and SameSite=Strict, and holds a digest, so that it does not give the
-  token away; its name holds the port, because cookies do not tell ports apart.
+* A request that another site's page makes changes nothing (403), whatever the browser sends along.
+  No answer has CORS headers, so such a page reads nothing either.
+* ``/v1`` needs somebody whom the server knows: access.py says who that is.
 * Bodies are counted as they arrive.
-* Every answer is ``nosniff`` and names who may embed it; routes set what is special to them.
+* Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
+  special to them. With an audit log, every request to ``/v1`` is a line of it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING
+import secrets
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from tensorlake_server.principal import NOBODY
 from tensorlake_server.problems import Problem, problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from tensorlake_server.access import Access
+    from tensorlake_server.audit import AuditLog
+    from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
 
-__all__ = ["Guard", "cookie_name", "cookie_value", "is_token"]
+__all__ = ["Guard"]
 
 OPEN_ROUTES = frozenset({"/v1/session"})  # how the token is shown for the first time
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+REQUEST_ID_NBYTES = 8
 
 DEFAULT_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "X-Frame-Options": "SAMEORIGIN",
 }
-
-
-def cookie_name(settings: Settings) -> str:
-    """Name this server's cookie; servers on other ports of the host have their own."""
-    return f"tensorlake-{settings.port}"
-
-
-def cookie_value(settings: Settings) -> str:
-    """Derive what the cookie holds from the token."""
-    return hmac.new(settings.token.encode(), b"session", hashlib.sha256).hexdigest()
-
-
-def is_token(settings: Settings, given: str) -> bool:
-    """Compare a token in constant time."""
-    return hmac.compare_digest(given.encode(), settings.token.encode())
+API_HEADERS = {
+    "Cache-Control": "private, no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
 
 
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+    def __init__(
+        self, app: ASGIApp, *, settings: Settings, access: Access, audit: AuditLog | None
+    ) -> None:
         self._app = app
         self._settings = settings
+        self._access = access
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = _with_default_headers(send)
-        headers = Headers(scope=scope)
-        problem = self._refusal(scope["path"], headers)
-        if problem is not None:
+        request_id = secrets.token_hex(REQUEST_ID_NBYTES)
+        is_api = scope["path"].startswith("/v1/")
+        headers = {**DEFAULT_HEADERS, **(API_HEADERS if is_api else {}), "X-Request-Id": request_id}
+        answered = _Answered(send, headers)
+        state: dict[str, Any] = scope.setdefault("state", {})
+        state |= {"principal": NOBODY, "request_id": request_id, "changed": {}}
+        try:
+            await self._pass_on(scope, receive, answered)
+        finally:
+            if self._audit is not None and is_api:
+                self._audit.write(_record(scope, answered.status))
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            scope["state"]["principal"] = self._checked(scope, Headers(scope=scope))
+        except Problem as problem:
             refusal = problem_response(
                 problem.status_code,
                 problem.code,
@@ -78,43 +89,35 @@ class Guard:
             return
         await self._app(scope, self._counted(receive), send)
 
-    def _refusal(self, path: str, headers: Headers) -> Problem | None:
+    def _checked(self, scope: Scope, headers: Headers) -> Principal:
+        """Check a request before its body, and say who makes it.
+
+        Raises:
+            Problem: It is refused.
+        """
         settings = self._settings
         served = settings.served_hosts
         host = _host_name(headers.get("host", ""))
         if served is not None and host not in served:
-            return Problem(
+            raise Problem(
                 421,
                 "misdirected-request",
                 f"this server does not answer for the host {host!r}"
                 f"\nuse one of {', '.join(sorted(served))}",
             )
+        if scope["method"] not in SAFE_METHODS and _is_cross_site(headers):
+            raise Problem(
+                403,
+                "cross-site",
+                f"a page of {headers.get('origin')!r} may not ask this of {host!r}"
+                "\nask from the server's own page, or from a program",
+            )
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > settings.max_body_nbytes:
-            return _too_long(settings)
-        if not settings.needs_token or not path.startswith("/v1/") or path in OPEN_ROUTES:
-            return None
-        if self._has_token(headers):
-            return None
-        return Problem(
-            401,
-            "unauthorized",
-            "this server needs its token\nopen the link that `tensorlake serve` printed,"
-            " or send it: Authorization: Bearer <token>",
-            {"WWW-Authenticate": 'Bearer realm="tensorlake"'},
-        )
-
-    def _has_token(self, headers: Headers) -> bool:
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and is_token(self._settings, bearer.strip()):
-            return True
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False  # a malformed cookie is no cookie
-        shown = cookies.get(cookie_name(self._settings))
-        expected = cookie_value(self._settings)
-        return shown is not None and hmac.compare_digest(shown.value.encode(), expected.encode())
+            raise _too_long(settings)
+        if not scope["path"].startswith("/v1/") or scope["path"] in OPEN_ROUTES:
+            return NOBODY
+        return self._access.principal(headers)
 
     def _counted(self, receive: Receive) -> Receive:
         seen = 0
@@ -130,6 +133,45 @@ class Guard:
         return counted
 
 
+class _Answered:
+    """Sends an answer with the default headers, and remembers its status."""
+
+    def __init__(self, send: Send, headers: dict[str, str]) -> None:
+        self._send = send
+        self._headers = headers
+        self.status = 499  # the client went before there was an answer
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _record(scope: Scope, status: int) -> dict[str, Any]:
+    state, client = scope["state"], scope.get("client")
+    return {
+        "request": state["request_id"],
+        "who": state["principal"].name,
+        "from": None if client is None else client[0],
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        **state["changed"],
+    }
+
+
+def _is_cross_site(headers: Headers) -> bool:
+    """Whether a browser says that another site's page asks; programs say nothing."""
+    site = headers.get("sec-fetch-site")  # no page can forge it; it also sees through proxies
+    if site is not None:
+        return site not in ("none", "same-origin")
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
+
+
 def _too_long(settings: Settings) -> Problem:
     limit = settings.max_body_nbytes
     return Problem(413, "content-too-large", f"a request body may have {limit:,} bytes at most")
@@ -140,14 +182,3 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].lower() + "]"
     return host.partition(":")[0].lower()
-
-
-def _with_default_headers(send: Send) -> Send:
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in DEFAULT_HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return with_headers

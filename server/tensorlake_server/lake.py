@@ -73,11 +73,11 @@ class Lake:
         parts = name.split("/")
         if self.is_one_dataset:
             if name != self._own_name:
-                raise self._not_found(name)
+                raise self.not_found(name)
             return self._url
         is_path = all(part not in ("", ".", "..") for part in parts)
         if not is_path or "\\" in name or not name.isprintable() or self._leads_out(name):
-            raise self._not_found(name)
+            raise self.not_found(name)
         return f"{self._url}/{name}"
 
     def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
@@ -139,6 +139,12 @@ class Lake:
             return self.view(name, view)[1]
         return self.open(name, version, digest)
 
+    def not_found(self, name: str) -> DatasetNotFoundError:
+        """Build the error of a dataset that is not there."""
+        return DatasetNotFoundError(
+            f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
+        )
+
     @property
     def _own_name(self) -> str:
         return self._url.rpartition("/")[2]
@@ -159,8 +165,3 @@ class Lake:
             return False
         root = Path(self._url.removeprefix("file://")).resolve()
         return not (root / name).resolve().is_relative_to(root)
-
-    def _not_found(self, name: str) -> DatasetNotFoundError:
-        return DatasetNotFoundError(
-            f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
-        )

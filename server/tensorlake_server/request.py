@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Path, Request
 
+from tensorlake_server.allowed import AllowedLake
+
 if TYPE_CHECKING:
     from tensorlake_server.frames import Frame
     from tensorlake_server.kept import Kept
     from tensorlake_server.lake import Lake
+    from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
 
 __all__ = ["DatasetPath", "TensorPath", "lake_of", "settings_of", "thumbnails_of"]
 
 
-def lake_of(request: Request) -> Lake:
-    """Return the lake that the application serves."""
-    return cast("Lake", request.app.state.lake)
+def lake_of(request: Request) -> AllowedLake:
+    """Return the lake that the application serves, as far as who asks may see it."""
+    lake = cast("Lake", request.app.state.lake)
+    principal = cast("Principal", request.state.principal)
+    return AllowedLake(lake, principal, is_writable=settings_of(request).write)
 
 
 def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:

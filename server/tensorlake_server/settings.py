@@ -1,8 +1,9 @@
 """What a server is started with, checked once: parsed here, trusted everywhere else.
 
 A server on a loopback address is private: a random token, in the fragment of the link that it
-prints, lets a browser in. On any other address it refuses to start unless ``public_read`` says that
-everybody who reaches it may read.
+prints, lets a browser in. On any other address it refuses to start unless it has a token file
+(``auth``), or ``public_read`` says that everybody who reaches it may read. Nobody writes without
+``write``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import InvalidInputError
+from tensorlake_server.tokens import read_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +33,11 @@ class Settings:
 
     Attributes:
         url: A dataset, or a folder of datasets.
-        public_read: Everybody who reaches the address may read; needed off loopback.
-        token: What lets a browser or a client in when the server is not public.
+        public_read: Everybody who reaches the address may read.
+        auth: The token file (tokens.py); off loopback either this or ``public_read`` is needed.
+        write: Whether those whose scopes allow it may write.
+        audit_log: Where to note who did what, when.
+        token: What lets a browser in on a loopback address, in the link that is printed.
         signing_key: Signs the ids of views; replicas of one lake share it.
         storage_options: Credentials and such, as ``tl.open`` takes them.
         static: Folder of the built viewer.
@@ -45,6 +50,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8300
     public_read: bool = False
+    auth: Path | None = None
+    write: bool = False
+    audit_log: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_NBYTES), repr=False)
     signing_key: bytes = field(
         default_factory=lambda: secrets.token_bytes(TOKEN_NBYTES), repr=False
@@ -56,13 +64,21 @@ class Settings:
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:
-        if not self.is_loopback and not self.public_read:
+        if not self.is_loopback and not self.public_read and self.auth is None:
             raise InvalidInputError(
                 f"refusing to serve {self.url!r} on {self.host!r}, where others can reach it"
                 "\nstay on --host 127.0.0.1 and tunnel (ssh -L 8300:127.0.0.1:8300 host),"
-                " or let everybody read: --public-read",
+                " let in those who have a token: --auth FILE, or let everybody read: --public-read",
                 host=self.host,
             )
+        if self.write and not self.is_loopback and self.auth is None:
+            raise InvalidInputError(
+                f"refusing to serve {self.url!r} for writing to everybody who reaches"
+                f" {self.host!r}\nsay who may write: --auth FILE",
+                host=self.host,
+            )
+        if self.auth is not None:
+            read_tokens(self.auth)
 
     @property
     def is_loopback(self) -> bool:
@@ -80,13 +96,14 @@ class Settings:
         return LOOPBACK_NAMES | {self.host} if self.is_loopback else None
 
     @property
-    def needs_token(self) -> bool:
-        """Whether requests must show the token."""
-        return not self.public_read
+    def has_link(self) -> bool:
+        """Whether the link that is printed lets its reader in."""
+        return self.is_loopback
 
     def link(self, dataset: str | None = None) -> str:
         """Return the address to open; the token is in its fragment, which is never sent."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         path = "" if dataset is None else dataset.replace("/", "~")
-        fragment = f"#token={self.token}" if self.needs_token else ""
+        is_needed = self.has_link and (self.write or not self.public_read)
+        fragment = f"#token={self.token}" if is_needed else ""
         return f"http://{host}:{self.port}/{path}{fragment}"

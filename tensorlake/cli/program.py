@@ -25,6 +25,7 @@ from tensorlake.cli.query import query
 from tensorlake.cli.restore import restore
 from tensorlake.cli.serve import serve
 from tensorlake.cli.tag import tag
+from tensorlake.cli.token import token
 
 __all__ = ["main"]
 
@@ -46,6 +47,7 @@ def _register(*commands: Callable[..., None]) -> None:
 
 _register(info, ls, head, log, diff, query, branch, tag, merge, restore, ingest, expire, gc, serve)
 _register(copy, check, optimize, bench)
+app.add_typer(token)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so

@@ -7,6 +7,7 @@ start and then becomes it, so that signals and the exit code are the server's.
 import importlib.util
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from tensorlake.cli.options import EndpointUrl, StorageOptions, Url, parse_storage_options
 from tensorlake.errors import missing_extra
 
-__all__ = ["serve"]
+__all__ = ["check_server_is_installed", "serve"]
 
 NEEDED = ("fastapi", "uvicorn", "pyarrow")
 
@@ -27,20 +28,45 @@ def serve(
     public_read: Annotated[
         bool, typer.Option("--public-read", help="Let everybody who reaches the port read.")
     ] = False,
+    auth: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Let in who has a token of this file: `token create`."),
+    ] = None,
+    oidc: Annotated[
+        str | None, typer.Option(metavar="ISSUER", help="Not supported yet.", hidden=True)
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let those write whose scopes allow it.")
+    ] = False,
+    audit_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Note who did what, when.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log each request.")] = False,
     storage_option: StorageOptions = None,
     endpoint_url: EndpointUrl = None,
 ) -> None:
     """Serve a lake, or one dataset, with the viewer, until Ctrl-C."""
-    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if absent:
-        raise missing_extra("tensorlake serve", "server")
+    check_server_is_installed("tensorlake serve")
     command = [sys.executable, "-m", "tensorlake_server", url, "--host", host, "--port", str(port)]
     if public_read:
         command.append("--public-read")
+    if write:
+        command.append("--write")
+    for flag, value in (("--auth", auth), ("--oidc", oidc), ("--audit-log", audit_log)):
+        command += [] if value is None else [flag, str(value)]
     if verbose:
         command.append("--verbose")
     for key, value in parse_storage_options(storage_option, endpoint_url).items():
         command += ["--storage-option", f"{key}={value}"]
     sys.stdout.flush()
     os.execv(sys.executable, command)  # noqa: S606 the same interpreter, no shell in between
+
+
+def check_server_is_installed(what: str) -> None:
+    """Check that the server can start.
+
+    Raises:
+        MissingExtraError: Something that it needs is not installed.
+    """
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        raise missing_extra(what, "server")

@@ -28,3 +28,27 @@ def test_serve_refuses_what_is_no_lake(tmp_path):
 
     assert done.returncode == 2
     assert "nonsense" in done.stderr
+
+
+def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "tensorlake", "token", *arguments]
+        auth = ["--auth", str(tmp_path / "tokens.json")]
+        return subprocess.run(
+            [*command, *auth], capture_output=True, text=True, timeout=60, check=True
+        ).stdout.strip()
+
+    token = run("create", "--name", "ci", "--scope", "read:pets")
+    run("revoke", token.split("_")[1])
+
+    assert token.startswith("tl_")
+    assert "revoked" in run("ls")
+
+
+def test_serve_refuses_identity_providers_by_name(tmp_path):
+    command = [sys.executable, "-m", "tensorlake", "serve", str(tmp_path), "--oidc", "https://id"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert "not supported yet" in done.stderr

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tensorlake.errors import InvalidInputError
@@ -7,18 +9,35 @@ from tensorlake_server import Settings
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "lake.example.org"])
-def test_an_address_that_others_reach_needs_public_read(host: str) -> None:
-    with pytest.raises(InvalidInputError, match="--public-read"):
+def test_an_address_that_others_reach_needs_tokens_or_public_read(
+    host: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInputError, match=r"--auth FILE, .*--public-read"):
         Settings(url="lake", host=host)
 
-    assert not Settings(url="lake", host=host, public_read=True).needs_token
+    assert not Settings(url="lake", host=host, public_read=True).has_link
+    auth = tmp_path / "tokens.json"
+    auth.write_text('{"version": 1, "tokens": []}')
+    assert not Settings(url="lake", host=host, auth=auth).has_link
+
+
+def test_nobody_unknown_writes_where_others_reach() -> None:
+    with pytest.raises(InvalidInputError, match="--auth FILE"):
+        Settings(url="lake", host="0.0.0.0", public_read=True, write=True)
+
+
+def test_a_token_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").write_text("tokens:")
+
+    with pytest.raises(InvalidInputError, match="token file"):
+        Settings(url="lake", auth=tmp_path / "tokens.json")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8"])
 def test_a_loopback_address_is_private(host: str) -> None:
     settings = Settings(url="lake", host=host)
 
-    assert settings.needs_token
+    assert settings.has_link
     assert settings.is_loopback
 
 

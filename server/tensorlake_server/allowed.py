@@ -1,0 +1,108 @@
+"""The lake as one principal may see and change it: what every route is given.
+
+A dataset that they may not read is "not found", in the words of one that is not there: names tell
+nothing. What they may read but not change is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorlake.errors import AccessError
+from tensorlake_server.scopes import EVERY, Action
+
+if TYPE_CHECKING:
+    from tensorlake.dataset import Dataset, View
+    from tensorlake_server.lake import Lake, Readable
+    from tensorlake_server.principal import Principal
+    from tensorlake_server.view_token import ViewQuery
+
+__all__ = ["AllowedLake"]
+
+
+class AllowedLake:
+    """A lake, through the eyes of a principal.
+
+    Args:
+        lake: All of it.
+        principal: Who asks.
+        is_writable: Whether the server lets anybody write.
+    """
+
+    def __init__(self, lake: Lake, principal: Principal, *, is_writable: bool) -> None:
+        self._lake = lake
+        self._principal = principal
+        self._is_writable = is_writable
+
+    def names(self) -> list[str]:
+        """List the datasets."""
+        return [name for name in self._lake.names() if self._may_read(name)]
+
+    def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
+        """Open a version for reading; see `Lake.open`.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset, for this principal.
+            VersionNotFoundError: There is no such version, or it is another one now.
+        """
+        self.check_readable(name)
+        return self._lake.open(name, version, digest)
+
+    def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
+        """Open the result of a query; see `Lake.view`."""
+        self.check_readable(name)
+        return self._lake.view(name, token)
+
+    def keep_view(self, token: str, view: View) -> None:
+        """Keep a result that was evaluated just now."""
+        self._lake.keep_view(token, view)
+
+    def readable(
+        self, name: str, *, version: str | None, view: str | None, digest: str | None = None
+    ) -> Readable:
+        """Open what a request reads: a view when it names one, else a version."""
+        self.check_readable(name)
+        return self._lake.readable(name, version=version, view=view, digest=digest)
+
+    def check_readable(self, name: str) -> None:
+        """Check that the principal may read a dataset, if it is there.
+
+        Raises:
+            DatasetNotFoundError: They may not.
+        """
+        if not self._may_read(name):
+            raise self._lake.not_found(name)
+
+    def check_writable(
+        self, name: str, branch: str | None = EVERY, *, action: Action = Action.WRITE
+    ) -> None:
+        """Check that the principal may change a dataset.
+
+        Args:
+            name: The dataset.
+            branch: What they change; EVERY is the dataset as a whole, None any branch.
+            action: WRITE or ADMIN.
+
+        Raises:
+            DatasetNotFoundError: They may not even read it.
+            AccessError: They may not change it.
+        """
+        self.check_readable(name)
+        if not self._is_writable:
+            raise AccessError(
+                f"this server is read-only: it may not change {name!r}"
+                "\nstart it with --write, or write to the lake itself",
+                dataset=name,
+            )
+        if not self._principal.may(action, name, branch):
+            at = "" if branch in (None, EVERY) else f"@{branch}"
+            wanted = f"{action.name.lower()}:{name}{at}"
+            raise AccessError(
+                f"{self._principal.name!r} may not do this: it needs the scope {wanted!r}"
+                f"\nask for a token: tensorlake token create --scope {wanted!r}",
+                dataset=name,
+                scope=wanted,
+            )
+
+    def _may_read(self, name: str) -> bool:
+        return self._principal.may(Action.READ, name)

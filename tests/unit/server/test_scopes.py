@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake_server.scopes import EVERY, Action, Scope
+
+NAMES = st.sampled_from(["pets", "pets-old", "vision/pets", "p", "main", "fix-a", "fix-", "x*"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "reed", "READ", "read:", "read:pets@main", "admin:pets@main", "write:pets@",
+             ":pets", "write:pe\nts", "read pets", "write:@main"],
+)  # fmt: skip
+def test_what_is_no_scope_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="scope"):
+        Scope.parse(text)
+
+
+@pytest.mark.parametrize("text", ["view:sharp", "read:pets#sharp"])
+def test_scopes_on_views_are_refused_by_name(text: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="views"):
+        Scope.parse(text)
+
+
+@pytest.mark.parametrize("text", ["read:*", "write:pets", "write:pets@fix-*", "admin:vision/*"])
+def test_a_scope_reads_back_as_written(text: str) -> None:
+    assert str(Scope.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "dataset", "branch", "is_allowed"),
+    [
+        ("read", Action.READ, "vision/pets", None, True),
+        ("read", Action.WRITE, "pets", "main", False),
+        ("read:pets", Action.READ, "pets-old", None, False),
+        ("read:pets*", Action.READ, "pets-old", None, True),
+        ("read:vision/*", Action.READ, "vision/a/b", None, True),
+        ("read:vision/*", Action.READ, "vision", None, False),
+        ("write:pets", Action.WRITE, "pets", EVERY, True),
+        ("write:pets", Action.ADMIN, "pets", EVERY, False),
+        ("write:pets@fix-*", Action.WRITE, "pets", "fix-1", True),
+        ("write:pets@fix-*", Action.WRITE, "pets", "hotfix-1", False),
+        ("write:pets@fix-*", Action.WRITE, "pets", EVERY, False),
+        ("write:pets@fix-*", Action.WRITE, "pets", None, True),
+        ("write:pets@fix-*", Action.READ, "pets", None, True),
+        ("admin:pets", Action.WRITE, "pets", EVERY, True),
+        ("read:p.ts", Action.READ, "pets", None, False),
+        ("read:pets", Action.READ, "pets\n", None, False),
+    ],
+)
+def test_a_scope_allows_what_it_names(
+    text: str, action: Action, dataset: str, branch: str | None, *, is_allowed: bool
+) -> None:
+    assert Scope.parse(text).allows(action, dataset, branch) is is_allowed
+
+
+@given(name=NAMES, other=NAMES, branch=NAMES, action=st.sampled_from(Action))
+def test_a_scope_without_stars_reaches_one_name_only(
+    name: str, other: str, branch: str, action: Action
+) -> None:
+    scope = Scope(Action.WRITE, name.replace("*", ""), branch.replace("*", ""))
+
+    if scope.allows(action, other, branch):
+        assert other == scope.dataset
+        assert action < Action.ADMIN
