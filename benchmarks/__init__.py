@@ -4,6 +4,7 @@
     harness    Benchmark, Contender, Measurement; a fresh process for each run, rounds interleaved
     ingest     writing: JPEG files, float arrays
     loading    reading to train: JPEG epochs, token rows
+    loader     the same beside other loaders, their limits, and networks (loader_tasks: theirs)
     remote     the same over a network that adds 20 ms to each request
     requests   how many requests opening and committing take
     report     ratios with min, median and max; the table of docs/benchmarks.md

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import ingest, loading, remote, requests, scale, storage, writers
+from benchmarks import ingest, loader, loading, remote, requests, scale, storage, writers
 from benchmarks.data import REPOSITORY, Workspace, find_images
 from benchmarks.harness import Benchmark, print_measurement, run_rounds
 from benchmarks.report import describe_machine, print_result, write_json, write_page
@@ -17,6 +17,7 @@ from benchmarks.report import describe_machine, print_result, write_json, write_
 ALL: tuple[Benchmark, ...] = (
     *ingest.BENCHMARKS,
     *loading.BENCHMARKS,
+    *loader.BENCHMARKS,
     *remote.BENCHMARKS,
     *requests.BENCHMARKS,
     *storage.BENCHMARKS,

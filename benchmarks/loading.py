@@ -21,7 +21,22 @@ from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatc
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BENCHMARKS", "IMAGES", "count_images", "image_dataset", "image_loader"]
+__all__ = [
+    "BENCHMARKS",
+    "IMAGES",
+    "IMAGE_BATCH",
+    "SIDE",
+    "TOKENS",
+    "TOKEN_BATCH",
+    "count_images",
+    "count_tokens",
+    "image_dataset",
+    "image_loader",
+    "token_dataset",
+    "token_file",
+    "tokens_by_hand",
+    "two_epochs",
+]
 
 IMAGES = "jpegs.tl"
 TOKENS = "tokens.tl"
@@ -81,7 +96,7 @@ def decode_with_simplejpeg(encoded: bytes) -> torch.Tensor:
     return resized[0].permute(1, 2, 0).contiguous()
 
 
-def _epochs(batches: Iterable[Any], count: Callable[[Any], int], wanted: int) -> Measurement:
+def two_epochs(batches: Iterable[Any], count: Callable[[Any], int], wanted: int) -> Measurement:
     started = time.perf_counter()
     first_rows = sum(count(batch) for batch in batches)
     first_s = time.perf_counter() - started
@@ -100,7 +115,7 @@ def count_images(batch: dict[str, Any]) -> int:
     return shape[0]
 
 
-def _count_tokens(batch: Any) -> int:
+def count_tokens(batch: Any) -> int:
     rows = batch["tokens"] if isinstance(batch, dict) else batch
     assert rows.shape[1] == TOKENS_PER_ROW, rows.shape
     return rows.shape[0]
@@ -119,7 +134,7 @@ def _jpegs_by_torch(workspace: Workspace, decode: Callable[[bytes], torch.Tensor
         num_workers=WORKERS,
         persistent_workers=True,
     )
-    return _epochs(loader, count_images, len(paths))
+    return two_epochs(loader, count_images, len(paths))
 
 
 def jpegs_by_torch_and_pillow(workspace: Workspace) -> Measurement:
@@ -134,10 +149,10 @@ def jpegs_by_tensorlake(workspace: Workspace) -> Measurement:
     import tensorlake as tl
 
     with tl.open(str(image_dataset(workspace)), read_only=True) as ds:
-        return _epochs(image_loader(ds), count_images, len(ds))
+        return two_epochs(image_loader(ds), count_images, len(ds))
 
 
-def image_loader(ds: Any) -> Any:
+def image_loader(ds: Any, *, antialias: bool = True) -> Any:
     """Return the loader of pictures that every benchmark uses."""
     import tensorlake as tl
 
@@ -146,7 +161,7 @@ def image_loader(ds: Any) -> Any:
         shuffle=True,
         seed=SEED,
         columns=["image", "label"],
-        decode={"image": tl.decode.Resize(SIDE, SIDE)},
+        decode={"image": tl.decode.Resize(SIDE, SIDE, antialias=antialias)},
     )
 
 
@@ -170,7 +185,7 @@ def image_dataset(workspace: Workspace) -> Path:
     return target
 
 
-def _token_file(workspace: Workspace) -> Path:
+def token_file(workspace: Workspace) -> Path:
     target = workspace.folder / "tokens.npy"
     if not target.exists():
         np.save(target, tokens(workspace))
@@ -178,7 +193,7 @@ def _token_file(workspace: Workspace) -> Path:
     return target
 
 
-def _token_dataset(workspace: Workspace) -> Path:
+def token_dataset(workspace: Workspace) -> Path:
     import tensorlake as tl
 
     target = workspace.lake / TOKENS
@@ -195,7 +210,7 @@ def _tokens_by_torch(workspace: Workspace, *, workers: int) -> Measurement:
     from torch.utils.data import DataLoader
 
     torch.manual_seed(SEED)
-    dataset = TokenRows(_token_file(workspace))
+    dataset = TokenRows(token_file(workspace))
     loader = DataLoader(
         dataset,
         batch_size=TOKEN_BATCH,
@@ -203,7 +218,7 @@ def _tokens_by_torch(workspace: Workspace, *, workers: int) -> Measurement:
         num_workers=workers,
         persistent_workers=workers > 0,
     )
-    return _epochs(loader, _count_tokens, len(dataset))
+    return two_epochs(loader, count_tokens, len(dataset))
 
 
 def tokens_by_torch_with_workers(workspace: Workspace) -> Measurement:
@@ -230,15 +245,15 @@ class BatchedRows:
 
 
 def tokens_by_hand(workspace: Workspace) -> Measurement:
-    return _epochs(BatchedRows(_token_file(workspace)), _count_tokens, workspace.num_token_rows)
+    return two_epochs(BatchedRows(token_file(workspace)), count_tokens, workspace.num_token_rows)
 
 
 def tokens_by_tensorlake(workspace: Workspace) -> Measurement:
     import tensorlake as tl
 
-    with tl.open(str(_token_dataset(workspace)), read_only=True) as ds:
+    with tl.open(str(token_dataset(workspace)), read_only=True) as ds:
         loader = ds.torch(batch_size=TOKEN_BATCH, shuffle=True, seed=SEED)
-        return _epochs(loader, _count_tokens, len(ds))
+        return two_epochs(loader, count_tokens, len(ds))
 
 
 def _prepare_images(workspace: Workspace) -> None:
@@ -246,8 +261,8 @@ def _prepare_images(workspace: Workspace) -> None:
 
 
 def _prepare_tokens(workspace: Workspace) -> None:
-    _token_file(workspace)
-    _token_dataset(workspace)
+    token_file(workspace)
+    token_dataset(workspace)
 
 
 BENCHMARKS = (
