@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import ingest, loader, loading, remote, requests, scale, storage, writers
+from benchmarks import ingest, loader, loading, query, remote, requests, scale, storage, writers
 from benchmarks.data import REPOSITORY, Workspace, find_images
 from benchmarks.harness import Benchmark, print_measurement, run_rounds
 from benchmarks.report import describe_machine, print_result, write_json, write_page
@@ -22,6 +22,7 @@ ALL: tuple[Benchmark, ...] = (
     *requests.BENCHMARKS,
     *storage.BENCHMARKS,
     *writers.BENCHMARKS,
+    *query.BENCHMARKS,
     *scale.BENCHMARKS,
 )
 MIN_ROUNDS = 3

@@ -56,6 +56,9 @@ class Ordering:
     def _cut(self, limit: int | None) -> None:
         rows = np.concatenate(self._rows)
         columns = [concatenated(vectors) for vectors in zip(*self._vectors, strict=True)]
+        kept = None if limit is None else _candidates(columns[0], self._keys[0], limit)
+        if kept is not None:
+            rows, columns = rows[kept], [take(column, kept) for column in columns]
         order = ordered(columns, self._keys)[:limit]
         self._rows = [rows[order]]
         self._vectors = [[take(column, order) for column in columns]]
@@ -72,6 +75,27 @@ def ordered(
     if first is not None:
         ranks.append(first)
     return np.lexsort(ranks)
+
+
+def _candidates(column: Vector, key: SortKey, limit: int) -> IntArray | None:
+    """Return the rows that can be among the first `limit` by their first key, or None for all.
+
+    A selection finds the last value that can be among them, ties included; only what is left is
+    sorted.
+    """
+    values = column.values
+    if values.dtype == object or not 0 < limit < len(values):
+        return None
+    classes = _class(column, key)
+    first = int(classes.min())
+    is_first = classes == first
+    if int(is_first.sum()) < limit:
+        return None
+    if first:  # all NULLs, or all NaN: equal, as far as this key goes
+        return np.flatnonzero(is_first)
+    ranks = _values(values, descending=key.descending)
+    last = np.partition(ranks[is_first], limit - 1)[limit - 1]
+    return np.flatnonzero(is_first & (ranks <= last))
 
 
 def _class(column: Vector, key: SortKey) -> AnyArray:

@@ -1,0 +1,247 @@
+"""Queries: label equality, ranges, top-k by cosine, first rows, beside DuckDB, Lance and NumPy.
+
+All columns are in memory and warm; each contender is given the same values. DuckDB and Lance are
+measured where they are installed beside tensorlake (`pip install duckdb pylance`), and are a line
+that says so where they are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import Workspace
+from benchmarks.harness import (
+    Benchmark,
+    Contender,
+    Goal,
+    Limit,
+    Measurement,
+    stopwatch,
+    warm_up,
+)
+
+__all__ = ["BENCHMARKS"]
+
+NAMES = tuple(f"class {number}" for number in range(80))  # as many as COCO has
+WIDTH = 128
+REPEATS = 5
+TEN_LINES = """SELECT label, COUNT(*) AS n, AVG(score) AS mean
+WHERE label IN ('class 1', 'class 2') AND score > 0.5
+  AND ANY(boxes[:, 2] - boxes[:, 0] > 20)
+  AND caption LIKE '%cat%'
+  AND NOT (meta['cam']['iso'] = 100 OR meta IS NULL)
+GROUP BY label
+HAVING n > 3
+ORDER BY n DESC
+LIMIT 10
+OFFSET 2"""
+
+
+def sizes(workspace: Workspace) -> tuple[int, int, int]:
+    """Return how many labels, scores and vectors there are."""
+    return (100_000, 20_000, 20_000) if workspace.is_quick else (10_000_000, 200_000, 1_000_000)
+
+
+def labels(workspace: Workspace) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, len(NAMES), sizes(workspace)[0])
+
+
+def scores(workspace: Workspace) -> np.ndarray:
+    return np.sort(np.random.default_rng(2).random(sizes(workspace)[1], dtype=np.float32))
+
+
+def vectors(workspace: Workspace) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((sizes(workspace)[2], WIDTH), dtype=np.float32)
+
+
+def best_of(work: Callable[[], object], times: int = REPEATS) -> Measurement:
+    """Return the fastest of some runs: the first one warms caches."""
+    work()
+    found: list[Measurement] = []
+    for _ in range(times):
+        with stopwatch() as watch:
+            work()
+        found.append(Measurement(watch.seconds, 1.0, watch.cpu_seconds))
+    return min(found, key=lambda one: one.seconds)
+
+
+def dataset(name: str, schema: dict[str, Any], columns: dict[str, Any]) -> Any:
+    import tensorlake as tl
+
+    warm_up()
+    made = tl.create(f"memory://benchmark-{name}", schema)
+    made.extend(columns)
+    made.commit("all")
+    return tl.open(made.url)
+
+
+def label_ours(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+
+    ds = dataset("labels", {"label": tl.ClassLabel(NAMES)}, {"label": labels(workspace)})
+    return best_of(lambda: len(ds.query("WHERE label = 'class 7'")))
+
+
+def label_duckdb(workspace: Workspace) -> Measurement:
+    try:
+        import duckdb
+    except ImportError:
+        return Measurement(0, 0, note="not installed")
+    database: Any = duckdb.connect(config={"threads": 2})
+    kind = ", ".join(f"'{name}'" for name in NAMES)
+    database.execute(f"CREATE TYPE class AS ENUM ({kind})")
+    codes = labels(workspace)
+    database.execute("CREATE TABLE codes AS SELECT * FROM (SELECT unnest($1) AS code)", [codes])
+    names = "['" + "', '".join(NAMES) + "']"
+    database.execute(f"CREATE TABLE t AS SELECT {names}[code + 1]::class AS label FROM codes")
+    text = "SELECT rowid FROM t WHERE label = 'class 7'"
+    return best_of(lambda: database.execute(text).fetchnumpy())
+
+
+def range_ours(workspace: Workspace) -> Measurement:
+    values = np.random.default_rng(4).permutation(scores(workspace))
+    ds = dataset("range", {"score": "float32"}, {"score": values})
+    return best_of(lambda: len(ds.query("WHERE score >= 0.25 AND score < 0.5")))
+
+
+def range_numpy(workspace: Workspace) -> Measurement:
+    values = np.random.default_rng(4).permutation(scores(workspace))
+    return best_of(lambda: np.flatnonzero((values >= 0.25) & (values < 0.5)))
+
+
+def range_lance(workspace: Workspace) -> Measurement:
+    try:
+        import lance
+        import pyarrow as pa
+    except ImportError:
+        return Measurement(0, 0, note="not installed")
+    values = np.random.default_rng(4).permutation(scores(workspace))
+    folder = workspace.scratch("range.lance")
+    made: Any = lance.write_dataset(pa.table({"score": values}), str(folder))
+    condition = "score >= 0.25 AND score < 0.5"
+    return best_of(lambda: made.to_table(columns=[], filter=condition, with_row_id=True))
+
+
+def clustered(workspace: Workspace) -> Measurement:
+    """A filter over sorted values that one row in a hundred meets: how much of them is read."""
+    import tensorlake_query as tql
+
+    values = np.sort(np.random.default_rng(2).random(sizes(workspace)[0], dtype=np.float32))
+    ds = dataset("clustered", {"score": "float32"}, {"score": values})
+    from tensorlake.dataset.tables import source_of
+
+    source = source_of(ds.frozen())
+    low, high = np.quantile(values, [0.5, 0.51])
+    query = tql.compile_query(
+        "WHERE score >= $low AND score < $high", source.schema,
+        params={"low": float(low), "high": float(high)},
+    )  # fmt: skip
+    with stopwatch() as watch:
+        result = query.run(source)
+    read = result.rows_read.get("score", 0)
+    facts = {"rows": float(len(result.rows)), "share read": read / len(values)}
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
+
+
+def cosine_ours(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+
+    kind = tl.Embedding(WIDTH)
+    ds = dataset("cosine", {"vector": kind}, {"vector": vectors(workspace)})
+    wanted = vectors(workspace)[0]
+    text = "ORDER BY COSINE_SIMILARITY(vector, $q) DESC LIMIT 10"
+    return best_of(lambda: ds.query(text, q=wanted).rows)
+
+
+def cosine_numpy(workspace: Workspace) -> Measurement:
+    values = vectors(workspace)
+    wanted = values[0]
+
+    def work() -> np.ndarray:
+        similarity = values @ wanted / (np.linalg.norm(values, axis=1) * np.linalg.norm(wanted))
+        best = np.argpartition(-similarity, 10)[:10]
+        return best[np.argsort(-similarity[best])]
+
+    return best_of(work)
+
+
+def first_row(workspace: Workspace, share: float) -> Measurement:
+    values = np.arange(int(sizes(workspace)[0] * share))
+    ds = dataset("first", {"x": "int64"}, {"x": values})
+    return best_of(lambda: ds.query("WHERE x % 7 = 3 LIMIT 1").rows)
+
+
+def parse(_workspace: Workspace) -> Measurement:
+    """Parse and plan ten lines; the facts are milliseconds."""
+    import tensorlake_query as tql
+
+    number, box = tql.ColumnType("number", "float32", ()), (None, 4)
+    schema = {
+        "label": tql.ColumnType("label", "int64", (), NAMES),
+        "score": number,
+        "boxes": tql.ColumnType("number", "float32", box),
+        "caption": tql.ColumnType("text", None, (), nullable=True),
+        "meta": tql.ColumnType("json", None, (), nullable=True),
+    }
+    started = time.perf_counter()
+    tql.compile_query("WHERE score > 0.5", schema)
+    first = time.perf_counter() - started
+    measured = best_of(lambda: tql.compile_query(TEN_LINES, schema), 50)
+    facts = {"first query, ms": first * 1e3, "ten lines, ms": measured.seconds * 1e3}
+    return Measurement(measured.seconds, 1.0, measured.cpu_seconds, facts)
+
+
+BENCHMARKS = (
+    Benchmark(
+        "query-label",
+        "Find the rows of one class of 80, in memory and warm, 10⁷ rows",
+        "queries",
+        (Contender("tensorlake", label_ours), Contender("DuckDB", label_duckdb)),
+        goals=(Goal("tensorlake", "DuckDB", 1.0),),
+    ),
+    Benchmark(
+        "query-range",
+        "Find the rows of a range, a quarter of 200,000",
+        "queries",
+        (
+            Contender("tensorlake", range_ours),
+            Contender("NumPy", range_numpy),
+            Contender("Lance", range_lance),
+        ),
+    ),
+    Benchmark(
+        "query-clustered",
+        "Find one row in a hundred by a range over sorted values",
+        "queries",
+        (Contender("tensorlake", clustered),),
+        limits=(Limit("tensorlake", "share read", at_most=0.05),),
+    ),
+    Benchmark(
+        "query-cosine",
+        "Find the ten nearest of 10⁶ vectors of 128 by cosine, exactly",
+        "queries",
+        (Contender("tensorlake", cosine_ours), Contender("NumPy", cosine_numpy)),
+        goals=(Goal("tensorlake", "NumPy", 0.8),),
+    ),
+    Benchmark(
+        "query-first",
+        "Find the first row that meets a condition, of few rows and of ten times as many",
+        "queries",
+        (
+            Contender("tensorlake", lambda workspace: first_row(workspace, 1.0)),
+            Contender("tensorlake, a tenth of the rows", lambda w: first_row(w, 0.1)),
+        ),
+        goals=(Goal("tensorlake", "tensorlake, a tenth of the rows", 0.5),),
+    ),
+    Benchmark(
+        "query-parse",
+        "Parse and plan a query of ten lines",
+        "queries",
+        (Contender("tensorlake", parse),),
+        limits=(Limit("tensorlake", "ten lines, ms", at_most=5),),
+    ),
+)
