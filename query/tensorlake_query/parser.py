@@ -17,6 +17,7 @@ from tensorlake_query.tree_clauses import StatementBuilder
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
 # Nested nodes. Later passes recurse, up to three frames a node, below Python's limit of 1000.
 MAX_DEPTH = 120
+MAX_QUERIES = 40  # inside each other; running one takes some fifteen frames
 
 
 def parse(text: str) -> ast.Statement:
@@ -55,7 +56,14 @@ def check_depth(node: ast.Node, text: str) -> None:
     Raises:
         QueryLimitError: it is.
     """
-    depth = ast.depth_of(node)
+    depth, queries = ast.depth_of(node)
+    if queries > MAX_QUERIES:
+        raise QueryLimitError(
+            f"{queries} queries stand inside each other, more than {MAX_QUERIES}",
+            text=text,
+            span=Span(0, len(text)),
+            hint="name some of them by WITH, or save a view",
+        )
     if depth > MAX_DEPTH:
         raise QueryLimitError(
             f"the query nests {depth} levels deep, more than {MAX_DEPTH}",

@@ -19,9 +19,14 @@ def words(text):
 WORDS = words(
     """SELECT FROM this WHERE GROUP BY HAVING ORDER LIMIT OFFSET PERCENT AND OR NOT IN IS NULL
     LIKE ILIKE BETWEEN CASE WHEN THEN ELSE END AS TRUE FALSE ASC DESC NULLS FIRST LAST EXPLAIN CAST
-    ARRAY UNION JOIN WITH label labels score count tiny ok caption meta boxes vector image matrix
+    ARRAY UNION JOIN WITH DISTINCT TOP EXCEPT INTERSECT LEFT CROSS ON USING EXPAND OVERLAP UNGROUP
+    SPLIT ARRANGE SAMPLE REPLACE SEED OVER PARTITION EXISTS GLOB REGEXP DATE INTERVAL EXTRACT
+    VERSION
+    ANALYZE this (SELECT label labels score count tiny ok caption meta boxes vector image matrix
     ragged blob ANY ALL ARRAY_SUM ARRAY_MAX SHAPE SIZE LENGTH NDIM ABS SQRT ROUND LOWER CONTAINS
-    DOT COSINE_SIMILARITY L2_NORM IOU AREA COALESCE ROW_NUMBER COUNT SUM AVG MIN MAX axis FLOAT
+    DOT COSINE_SIMILARITY L2_NORM IOU AREA COALESCE ROW_NUMBER RANK LAG MEDIAN MAX_WEIGHT
+    SORT UNIQUE NONZERO SPLIT KEYS MATCH MAXSIM CENTER NORMALIZE RANDOM DATA INFO COUNT SUM AVG
+    MIN MAX axis FLOAT
     TEXT INT8 'cat' 'a%' '' 0 1 -1 0.5 1e308 18446744073709551615 ( ) [ ] , : :: ... * + - / // %
     ^ || = == != < <= > >= => $p :p "label" "x" -- /* */ && ! ; ?"""
 )
@@ -36,7 +41,10 @@ LEAVES = words(
 OPERATORS = words("+ - * / // % ^ = != < >= AND OR || LIKE")
 UNARY = words(
     """ANY ALL ARRAY_SUM ARRAY_MEAN ARRAY_MIN SHAPE SIZE LENGTH NDIM ABS SQRT LOG FLOOR ROUND LOWER
-    L2_NORM AREA COALESCE COUNT SUM MIN AVG"""
+    L2_NORM AREA COALESCE COUNT SUM MIN AVG
+    ALL_STRICT NONZERO SORT UNIQUE ARGMAX ARRAY_STD MASK_AREA KEYS TRIM L1_NORM CENTER NORMALIZE
+    INFO
+    DTYPE MEDIAN FIRST ISNULL"""
 )
 DEEP = (
     "(",
@@ -54,7 +62,10 @@ DEEP = (
     "a AND ",
 )
 CONDITIONS = ("score > $p", "label = $p", "caption LIKE $p", "count IN $p", "meta['iso'] = $p")
-PAIRS = ("DOT", "COSINE_SIMILARITY", "IOU", "CONTAINS", "COALESCE")
+PAIRS = (
+    "DOT", "COSINE_SIMILARITY", "IOU", "CONTAINS", "COALESCE", "MAXSIM", "HAMMING_DISTANCE", "SPLIT",
+    "DATA", "MATCH", "POLYGON_CONTAINS", "INTERSECTS", "QUANTILE", "HISTOGRAM", "POW", "SUBSTR",
+)  # fmt: skip
 INDEXES = ("0", "-1", "::-1", ":, 0", "..., 1", "1:, :-1", "'iso'", "label")
 TYPES = ("INT", "TEXT", "UINT8", "FLOAT", "BOOL")
 
@@ -104,12 +115,19 @@ def test_any_words(words):
     answer(text, **({"p": 1} if "$p" in text else {}))
 
 
+@settings(max_examples=60)  # each is run in eleven places
 @given(EXPRESSIONS)
 def test_any_expression_in_any_place(expression):
     answer(f"WHERE {expression}")
     answer(f"SELECT {expression} AS x")
     answer(f"SELECT {expression} AS x ORDER BY x DESC LIMIT 3")
     answer(f"SELECT COUNT(*) AS n GROUP BY {expression}")
+    answer(f"SELECT DISTINCT {expression} AS x")
+    answer(f"SELECT label, {expression} AS x GROUP BY label")
+    answer(f"SELECT LAG({expression}) OVER (PARTITION BY label ORDER BY {expression}) AS x")
+    answer(f"SAMPLE BY {expression} LIMIT 3")
+    answer(f"WHERE tiny IN (SELECT {expression})")
+    answer(f"SELECT a.tiny FROM this AS a JOIN this AS b ON a.label = b.label AND {expression}")
 
 
 @given(VALUES)

@@ -47,15 +47,16 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(part for part in _parts(current) if not isinstance(part, Statement))
 
 
-def depth_of(node: Node) -> int:
-    """Return how many nodes lie on the longest way down, without recursion."""
-    deepest = 0
-    stack: list[tuple[Node, int]] = [(node, 1)]
+def depth_of(node: Node) -> tuple[int, int]:
+    """Return how many nodes, and how many queries, lie on the longest way down; no recursion."""
+    deepest = most_queries = 0
+    stack: list[tuple[Node, int, int]] = [(node, 1, 0)]
     while stack:
-        current, depth = stack.pop()
-        deepest = max(deepest, depth)
-        stack.extend((part, depth + 1) for part in _parts(current))
-    return deepest
+        current, depth, queries = stack.pop()
+        queries += isinstance(current, Statement)
+        deepest, most_queries = max(deepest, depth), max(most_queries, queries)
+        stack.extend((part, depth + 1, queries) for part in _parts(current))
+    return deepest, most_queries
 
 
 def value_expr(value: object) -> Expr:
