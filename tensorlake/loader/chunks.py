@@ -139,7 +139,7 @@ class ChunkCache:
             if chunks.is_loaded[number]:
                 return
             if chunks.lengths[number]:
-                self.refetched_nbytes += int(chunks.keys[number].nbytes)
+                self.refetched_nbytes += chunk.nbytes
             chunks.put(number, chunk)
             if self.kept_nbytes + chunk.nbytes <= self.capacity:
                 self.kept_nbytes += chunk.nbytes

@@ -29,7 +29,7 @@ class LoaderStats:
     Attributes:
         wall_s: From asking for the first batch of each pass to the last one's return.
         fetch_s: With at least one request under way.
-        refetched_nbytes: Bytes of chunks that had been in memory before.
+        refetched_nbytes: Bytes, in memory, of chunks that had been there before.
         in_flight: The most reads under way at the same time.
         row_reads: Rows that were read by themselves, and not with their chunk.
         cache_short_nbytes: How much more memory would hold all that is read of a remote dataset.
