@@ -63,7 +63,8 @@ DEEP = (
 )
 CONDITIONS = ("score > $p", "label = $p", "caption LIKE $p", "count IN $p", "meta['iso'] = $p")
 PAIRS = (
-    "DOT", "COSINE_SIMILARITY", "IOU", "CONTAINS", "COALESCE", "MAXSIM", "HAMMING_DISTANCE", "SPLIT",
+    "DOT", "COSINE_SIMILARITY", "IOU", "CONTAINS", "COALESCE", "MAXSIM", "HAMMING_DISTANCE",
+    "SPLIT",
     "DATA", "MATCH", "POLYGON_CONTAINS", "INTERSECTS", "QUANTILE", "HISTOGRAM", "POW", "SUBSTR",
 )  # fmt: skip
 INDEXES = ("0", "-1", "::-1", ":, 0", "..., 1", "1:, :-1", "'iso'", "label")
