@@ -3,7 +3,9 @@
     number, bool, label    themselves (a label is its code; the schema has the names)
     NaN, ±inf, |int|>2^53  "NaN", "Infinity", "-Infinity", "9007199254740993": JSON has no other way
     text, JSON             themselves up to TEXT_SHOWN characters
-    array                  nested lists up to ARRAY_SHOWN elements
+    array                  nested lists up to ARRAY_SHOWN elements, or SHAPES_SHOWN of what is drawn
+    outlines               a list of lists of points
+    time, UUID             ISO 8601, and its 36 characters
     everything else        {"$summary": kind, …}: dtype, shape, nbytes, the first elements
 
 Nothing is cut silently: what is not whole says so by being a summary. A JSON sample that itself has
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import EncodedColumn, Polygon, RaggedColumn, Timestamp, UniformColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["error_cell", "make_cells"]
 
-ARRAY_SHOWN = 1024  # 256 boxes
+ARRAY_SHOWN = 1024
+SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: a picture with all of them is worth it
+DRAWN_KINDS = frozenset({"bbox", "class_label", "keypoints", "polygon"})
 PREVIEW_ELEMENTS = 8
 TEXT_SHOWN = 4096
 SAFE_INTEGER = 2**53  # JavaScript's numbers are doubles
@@ -37,11 +41,14 @@ Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
 
 def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
     """Turn a column, media as stored, into one cell a row."""
+    limit = SHAPES_SHOWN if sample_type.kind in DRAWN_KINDS else ARRAY_SHOWN
     match column:
+        case UniformColumn() if isinstance(sample_type, Timestamp):
+            cells = _time_cells(sample_type, column)
         case UniformColumn():
-            cells = _uniform_cells(column.values)
+            cells = _uniform_cells(column.values, limit)
         case RaggedColumn():
-            cells = _ragged_cells(column)
+            cells = _ragged_cells(column, limit)
         case EncodedColumn():
             cells = _encoded_cells(sample_type, column)
     if column.valid is None:
@@ -55,19 +62,29 @@ def error_cell(message: str) -> Cell:
     return {"$summary": "error", "message": message}
 
 
-def _uniform_cells(values: np.ndarray) -> list[Cell]:
-    if math.prod(values.shape[1:]) > ARRAY_SHOWN:
+def _time_cells(sample_type: Timestamp, column: UniformColumn) -> list[Cell]:
+    shown = (sample_type.present_one(column, position) for position in range(len(column)))
+    return [None if one is None else _time_name(one) for one in shown]
+
+
+def _time_name(moment: Any) -> str:
+    """Write a datetime, or NumPy's of nanoseconds, as ISO 8601."""
+    return str(moment) if isinstance(moment, np.datetime64) else moment.isoformat()
+
+
+def _uniform_cells(values: np.ndarray, limit: int) -> list[Cell]:
+    if math.prod(values.shape[1:]) > limit:
         return [_array_summary(value, value.shape) for value in values]
     return _plain(values)
 
 
-def _ragged_cells(column: RaggedColumn) -> list[Cell]:
+def _ragged_cells(column: RaggedColumn, limit: int) -> list[Cell]:
     offsets = column.offsets.tolist()
     shapes = column.shapes.tolist()
     cells: list[Cell] = []
     for start, stop, shape in zip(offsets, offsets[1:], shapes, strict=False):
         values = column.values[start:stop]
-        if stop - start > ARRAY_SHOWN:
+        if stop - start > limit:
             cells.append(_array_summary(values, shape))
         else:
             cells.append(_plain(values.reshape(shape)))
@@ -86,11 +103,22 @@ def _encoded_cells(sample_type: SampleType, column: EncodedColumn) -> list[Cell]
             }
             for sample, shape in zip(column.samples, shapes, strict=True)
         ]
+    if isinstance(sample_type, Polygon):
+        return [_outlines_cell(sample_type, bytes(sample)) for sample in column.samples]
     if sample_type.query_kind == "text":
         return [_text_cell(str(bytes(sample), "utf-8", "replace")) for sample in column.samples]
     if sample_type.query_kind == "json":
         return [_json_cell(bytes(sample)) for sample in column.samples]
     return [{"$summary": "bytes", "nbytes": len(sample)} for sample in column.samples]
+
+
+def _outlines_cell(sample_type: Polygon, sample: bytes) -> Cell:
+    if not sample:
+        return None
+    outlines: list[np.ndarray] = sample_type.present_sample(sample)
+    if sum(outline.size for outline in outlines) > SHAPES_SHOWN:
+        return {"$summary": "bytes", "nbytes": len(sample)}
+    return [_plain(outline) for outline in outlines]
 
 
 def _text_cell(text: str) -> Cell:

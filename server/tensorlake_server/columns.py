@@ -20,12 +20,15 @@ from tensorlake.types import (
     Bytes,
     ClassLabel,
     Json,
+    Keypoints,
     RaggedColumn,
     Scalar,
+    SegmentMask,
     Text,
     UniformColumn,
 )
 from tensorlake_server.cells import error_cell, make_cells
+from tensorlake_server.masks import MASK_KINDS
 from tensorlake_server.messages import TensorInfo
 from tensorlake_server.pictures import is_drawable
 
@@ -186,6 +189,9 @@ def identify_samples(
 
 def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
+    of = getattr(one, "of", None)
+    has_names = isinstance(one, (ClassLabel, SegmentMask, Keypoints))
+    is_picture = one.kind == "image" or is_drawable(dtype, one.shape)
     return TensorInfo(
         name=name,
         kind=one.kind,
@@ -194,11 +200,12 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
         shape=None if dtype is None else list(one.shape),
         nullable=one.nullable,
         media_type=one.media_type,
-        picture=one.kind == "image" or is_drawable(dtype, one.shape),
-        names=list(one.names) if isinstance(one, ClassLabel) else None,
-        of=getattr(one, "of", None),
+        picture=is_picture and one.kind not in MASK_KINDS,
+        names=list(one.names) if has_names else None,
+        of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
         per=getattr(one, "per", None),
         format=getattr(one, "format", None),
+        skeleton=list(one.skeleton) if isinstance(one, Keypoints) else None,
     )
 
 

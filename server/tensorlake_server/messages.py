@@ -92,6 +92,7 @@ class TensorInfo(Message):
     of: str | None = None
     per: str | None = None
     format: str | None = None
+    skeleton: list[tuple[int, int]] | None = None
 
 
 class DatasetInfo(Message):

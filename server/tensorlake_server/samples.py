@@ -27,6 +27,7 @@ from tensorlake_server.columns import (
 )
 from tensorlake_server.frames import FRAMES_TYPE, Frame, FrameKind
 from tensorlake_server.kept import Kept
+from tensorlake_server.masks import MASK_KINDS, render_mask
 from tensorlake_server.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
 from tensorlake_server.orientation import without_turn
 from tensorlake_server.pictures import (
@@ -151,6 +152,8 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
 
 
 def _draw(read: TypedColumn, i: int, size: int) -> Picture:
+    if read.type.kind in MASK_KINDS:
+        return render_mask(read.type, np.asarray(read.type.present_one(read.column, i)), size=size)
     if isinstance(read.column, EncodedColumn):
         return render_sample(read.column.samples[i], size=size)
     array = np.asarray(read.type.present_one(read.column, i))
@@ -165,6 +168,10 @@ def _draw(read: TypedColumn, i: int, size: int) -> Picture:
 def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[bytes, str]:
     """Choose what a sample is sent as: (bytes, media type)."""
     kind = read.type.query_kind
+    if read.type.kind in MASK_KINDS and not is_raw:
+        mask = np.asarray(read.type.present_one(read.column, 0))
+        picture = render_mask(read.type, mask, size=size)
+        return picture.data, picture.media_type
     if isinstance(read.column, EncodedColumn):
         sample = bytes(read.column.samples[0])
         if is_raw:

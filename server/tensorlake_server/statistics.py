@@ -16,6 +16,7 @@ from tensorlake.types import (
     Column,
     EncodedColumn,
     RaggedColumn,
+    SegmentMask,
     UniformColumn,
     null_count,
 )
@@ -36,6 +37,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/datasets", tags=["rows"])
 
 MAX_ROWS = 1_000_000  # 8 MB of labels; about half a second
+MAX_MASKS = 128  # pixels of these: 40 million of 640 × 480
 ROWS_AT_ONCE = 65_536
 BINS = 20
 
@@ -69,6 +71,9 @@ def count_values(readable: Readable, tensor: str) -> Statistics:
     blank = Statistics(tensor=tensor, rows=rows, counted=counted, values=counted, nulls=0)
     if isinstance(kind, ClassLabel):
         return _count_classes(readable, kind, blank)
+    if isinstance(kind, SegmentMask):
+        counted = min(rows, MAX_MASKS)
+        return _count_classes(readable, kind, blank.model_copy(update={"counted": counted}))
     if kind.kind == "image":
         widths = _picture_widths(readable, tensor, counted)
         return _measure(widths, f"width of {tensor}", blank)
@@ -78,7 +83,9 @@ def count_values(readable: Readable, tensor: str) -> Statistics:
     return blank
 
 
-def _count_classes(readable: Readable, kind: ClassLabel, blank: Statistics) -> Statistics:
+def _count_classes(
+    readable: Readable, kind: ClassLabel | SegmentMask, blank: Statistics
+) -> Statistics:
     counts = np.zeros(len(kind.names), dtype=np.int64)
     nulls = 0
     for column in _columns(readable, blank.tensor, blank.counted):

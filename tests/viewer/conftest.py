@@ -6,7 +6,6 @@ what it reports is asked for one by one.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -16,73 +15,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-import simplejpeg
-from PIL import Image
 
-import tensorlake as tl
+from tests.viewer.lakes import make_lake
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_S = 60
 BROWSER_S = 300
-MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</script>"
-ROWS = 40
-ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
-
-
-def make_pets(url: str) -> None:
-    """Grey pictures; every second row has one box in a known place, a dog in every fourth."""
-    pets = tl.create(
-        url,
-        {
-            "image": tl.Image("jpeg"),
-            "boxes": tl.BBox("xywh", of="image"),
-            "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
-            "score": "float32",
-        },
-        durability="none",
-    )
-    grey = simplejpeg.encode_jpeg(np.full((120, 160, 3), 90, dtype=np.uint8))
-    box = np.array([[20, 30, 60, 50]], dtype=np.float32)
-    columns = {
-        "image": [grey] * ROWS,
-        "boxes": [box if i % 2 else box[:0] for i in range(ROWS)],
-        "labels": [["dog"] if i % 4 == 3 else ["cat"] if i % 2 else [] for i in range(ROWS)],
-        "score": np.linspace(0, 1, ROWS, dtype=np.float32),
-    }
-    half = ROWS // 2
-    pets.extend({name: values[:half] for name, values in columns.items()})
-    pets.commit("first half")
-    pets.extend({name: values[half:] for name, values in columns.items()})
-    pets.commit("second half")
-
-
-def turned_picture() -> bytes:
-    """Red at the left, blue at the right, with a header that tells viewers to turn it."""
-    pixels = np.zeros((120, 160, 3), dtype=np.uint8)
-    pixels[:, :80, 0] = pixels[:, 80:, 2] = 255
-    exif = Image.Exif()
-    exif[ORIENTATION] = TURN_RIGHT
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "JPEG", exif=exif, quality=95)
-    return out.getvalue()
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("viewed")
-    make_pets(str(root / "pets"))
-    notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
-    notes.extend({"text": [MARKUP, "a second note"]})
-    notes.commit("two notes")
-    turned = tl.create(str(root / "turned"), {"image": tl.Image("jpeg")}, durability="none")
-    turned.extend({"image": [turned_picture()]})
-    turned.commit("from a camera")
-    numbers = tl.create(str(root / "numbers"), {"x": "int32"}, durability="none")
-    numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
-    numbers.commit("four million")
+    make_lake(root)
     return root
 
 

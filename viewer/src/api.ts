@@ -30,7 +30,7 @@ export interface TensorInfo {
   media_type: string | null;
   /** True where the server renders the samples as pictures. */
   picture: boolean;
-  /** Class names, for class labels. */
+  /** Class names, for class labels and segmentations; of keypoints what the points are. */
   names?: string[] | null;
   /** The tensor whose pixels this one's coordinates mean. */
   of?: string | null;
@@ -38,6 +38,8 @@ export interface TensorInfo {
   per?: string | null;
   /** The order of a box's four numbers. */
   format?: string | null;
+  /** Pairs of keypoints, by position, that are drawn joined. */
+  skeleton?: [number, number][] | null;
 }
 
 export interface Commit {
@@ -219,6 +221,11 @@ export class Api {
   /** The address of one sample, for `<img>` and downloads. */
   sampleUrl(name: string, tensor: string, row: number, options: Record<string, string | number>): string {
     return this.#url(`${path(name)}/tensors/${encodeName(tensor)}/${row}`, options).href;
+  }
+
+  /** One sample, from the address that `sampleUrl` gives. */
+  sample(address: string, signal: AbortSignal): Promise<Response> {
+    return this.#request(address, { signal });
   }
 
   #url(route: string, options: Record<string, string | number | null | undefined>): URL {

@@ -8,6 +8,8 @@ const place: Place = {
   tql: "WHERE label = 'cat' AND x > 1",
   row: 160,
   hidden: ["masks", "clip"],
+  off: [3],
+  opacity: 0.8,
   zoom: 2,
   look: true,
   compare: "v1.0",
@@ -18,7 +20,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false, compare: null };
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, compare: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -33,7 +35,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], zoom: 1, look: false, compare: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, compare: null });
 });
 
 test("the token leaves the address", () => {

@@ -14,6 +14,10 @@ export interface Place {
   /** Position of the selected row in what is shown. */
   row: number | null;
   hidden: string[];
+  /** Classes whose overlays are hidden. */
+  off: number[];
+  /** How strong fills are, 0 to 1. */
+  opacity: number;
   zoom: number;
   /** Whether the selected row's picture fills the page. */
   look: boolean;
@@ -22,18 +26,22 @@ export interface Place {
 }
 
 export const ZOOM_DEFAULT = 1;
+export const OPACITY_DEFAULT = 0.45;
 export const ZOOM_MAX = 4;
 
 export function readPlace(url: URL, root: URL): Place {
   const inside = url.pathname.slice(root.pathname.length);
   const row = url.searchParams.get("row");
   const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
+  const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeURIComponent(inside).replaceAll("~", "/"),
     at: url.searchParams.get("at"),
     tql: url.searchParams.get("q") ?? "",
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
+    off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
+    opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
     compare: url.searchParams.get("compare"),
     look: row !== null && url.searchParams.get("look") === "1",
@@ -53,6 +61,8 @@ export function writePlace(place: Place, root: URL): URL {
   set("q", place.tql);
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));
+  set("off", place.off.join(","));
+  set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   set("look", place.look ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
   return url;

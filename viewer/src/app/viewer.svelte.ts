@@ -16,6 +16,8 @@ import {
   type TensorInfo,
 } from "../api";
 import { chooseLabels, chooseNumber, choosePicture } from "../schema/choose";
+import { maskTensors, type OverlayStyle } from "../overlays/collect";
+import { ClassTable } from "../schema/classes";
 import { ClassPalette } from "../schema/colors";
 import type { Shown } from "../sample/address";
 import { compare, type Comparison } from "../versions/comparison";
@@ -42,7 +44,8 @@ export class Viewer {
   /** The selected row, once it is here. */
   shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
-  hiddenCodes = $state.raw<ReadonlySet<number>>(new Set());
+  /** The masks of the selected row, by tensor, as pictures of codes. */
+  shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
   log = $state.raw<Commit[]>([]);
   branches = $state.raw<{ name: string; version: string }[]>([]);
   tags = $state.raw<{ name: string; version: string }[]>([]);
@@ -54,6 +57,20 @@ export class Viewer {
   /** The same set until other tensors are hidden, so that nothing is painted anew for less. */
   hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
 
+  #hiddenClasses = $derived(this.place.off.join(","));
+  hiddenCodes: ReadonlySet<number> = $derived(
+    new Set(this.#hiddenClasses === "" ? [] : this.#hiddenClasses.split(",").map(Number)),
+  );
+  #classes = $derived(new ClassTable(this.info?.tensors ?? []));
+  /** One object until something of the look changes. */
+  style: OverlayStyle = $derived({
+    hiddenTensors: this.hidden,
+    hiddenCodes: this.hiddenCodes,
+    classes: this.#classes,
+    palette: this.palette,
+    opacity: this.place.opacity,
+  });
+
   #running: AbortController | null = null;
 
   get tensors(): TensorInfo[] {
@@ -62,6 +79,11 @@ export class Viewer {
 
   get picture(): TensorInfo | null {
     return choosePicture(this.tensors, this.hidden);
+  }
+
+  /** The masks that lie over the picture. */
+  get masks(): TensorInfo[] {
+    return maskTensors(this.tensors, this.picture, this.style);
   }
 
   get labels(): TensorInfo | null {
@@ -96,7 +118,7 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], look: false, compare: null }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], off: [], look: false, compare: null }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -132,9 +154,13 @@ export class Viewer {
   }
 
   toggleCode(code: number): void {
-    const next = new Set(this.hiddenCodes);
-    if (!next.delete(code)) next.add(code);
-    this.hiddenCodes = next;
+    const { off } = this.place;
+    const next = off.includes(code) ? off.filter((other) => other !== code) : [...off, code];
+    this.#put({ ...this.place, off: next }, "replace");
+  }
+
+  fillOverlays(opacity: number): void {
+    this.#put({ ...this.place, opacity }, "replace");
   }
 
   zoomBy(step: number): void {
@@ -170,7 +196,6 @@ export class Viewer {
     this.info = null;
     this.statistics = null;
     this.histogram = null;
-    this.hiddenCodes = new Set();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
     const info = await this.api.dataset(dataset, at);

@@ -1,7 +1,10 @@
 /** Painting one cell of the grid on its canvas, at the screen's own resolution. */
 import type { Row, TensorInfo } from "../api";
 import type { Extent } from "../lenses";
-import { collectShapes, containFit, coverFit, drawShapes, type Palette } from "./overlay";
+import { collectShapes, layerOf, type OverlayStyle } from "../overlays/collect";
+import { drawShapes } from "../overlays/draw";
+import { containFit, coverFit } from "../overlays/fit";
+import { drawMask } from "../overlays/masks";
 import type { Thumbnail } from "./thumbnails";
 
 /** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
@@ -10,20 +13,25 @@ const LETTERBOX = "#000";
 /** From this width on a cell has room for the words on its boxes. */
 const LABELS_FROM = 300;
 
+export interface Mask {
+  tensor: TensorInfo;
+  thumbnail: Thumbnail | undefined;
+}
+
 export interface CellPaint {
   thumbnail: Thumbnail | undefined;
+  masks: readonly Mask[];
   /** The values to draw over the picture; undefined draws none. */
   row: Row | undefined;
   picture: TensorInfo;
   tensors: TensorInfo[];
-  hidden: { tensors: ReadonlySet<string>; codes: ReadonlySet<number> };
-  palette: Palette;
+  style: OverlayStyle;
   size: Extent;
 }
 
 export function paintCell(canvas: HTMLCanvasElement, paint: CellPaint): void {
   const context = prepareCanvas(canvas, paint.size);
-  const { thumbnail } = paint;
+  const { thumbnail, row, style } = paint;
   if (context === null || thumbnail == null || thumbnail.bitmap === null) return;
   const extent = { width: thumbnail.width, height: thumbnail.height };
   const isSmall = Math.max(extent.width, extent.height) <= SMALL;
@@ -35,9 +43,13 @@ export function paintCell(canvas: HTMLCanvasElement, paint: CellPaint): void {
   context.imageSmoothingEnabled = !isSmall;
   context.imageSmoothingQuality = "high";
   context.drawImage(thumbnail.bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
-  if (paint.row === undefined) return;
-  const shapes = collectShapes(paint.row, paint.tensors, { tensor: paint.picture, extent }, paint.hidden);
-  drawShapes(context, shapes, fit, paint.palette, { labelsWithin: paint.size.width >= LABELS_FROM ? paint.size.width : null });
+  if (row === undefined) return;
+  for (const { tensor, thumbnail: mask } of paint.masks) {
+    if (mask == null || mask.bitmap === null) continue;
+    drawMask(context, mask.bitmap, layerOf(tensor, row, paint.tensors, style), { extent, fit }, style);
+  }
+  const shapes = collectShapes(row, paint.tensors, { tensor: paint.picture, extent }, style);
+  drawShapes(context, shapes, fit, style, { labelsWithin: paint.size.width >= LABELS_FROM ? paint.size.width : null });
 }
 
 /** Clears the canvas and scales it so that one unit is one CSS pixel. */

@@ -140,7 +140,12 @@ export class ThumbnailLoader {
 /** createImageBitmap decodes on the browser's own threads. */
 async function decodeFrame(frame: Frame): Promise<ImageBitmap | null> {
   if (frame.kind === "none") return null;
-  return createImageBitmap(new Blob([frame.bytes], { type: frame.kind }));
+  return decodePicture(new Blob([frame.bytes], { type: frame.kind }));
+}
+
+/** The stored numbers, whatever the screen: a mask's are codes. */
+export function decodePicture(blob: Blob): Promise<ImageBitmap> {
+  return createImageBitmap(blob, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
 }
 
 const SIZES = [64, 96, 160, 256, 384, 512, 768];

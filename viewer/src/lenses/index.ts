@@ -3,12 +3,16 @@ import { isSummary, type TensorInfo } from "../api";
 import { arrayLens } from "./array";
 import { bboxLens } from "./bbox";
 import { imageLens } from "./image";
+import { keypointsLens } from "./keypoints";
 import { labelLens } from "./label";
 import type { Lens, Value } from "./lens";
+import { binaryMaskLens, instanceMaskLens, segmentMaskLens } from "./mask";
 import { numberLens } from "./number";
+import { polygonLens } from "./polygon";
 import { bytesLens, jsonLens, textLens } from "./text";
+import { sequenceLens, tagsLens, timestampLens, uuidLens } from "./words";
 
-export type { Extent, Lens, Shape, Value } from "./lens";
+export type { Bounds, DrawContext, Extent, Lens, Path, Pixel, Point, Shape, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {
   image: imageLens,
@@ -19,6 +23,15 @@ const LENSES: Record<string, Lens> = {
   bytes: bytesLens,
   scalar: numberLens,
   bool: numberLens,
+  binary_mask: binaryMaskLens,
+  segment_mask: segmentMaskLens,
+  instance_mask: instanceMaskLens,
+  polygon: polygonLens,
+  keypoints: keypointsLens,
+  tags: tagsLens,
+  timestamp: timestampLens,
+  uuid: uuidLens,
+  sequence: sequenceLens,
 };
 
 /** Arrays of any kind that has no lens of its own are shown by shape and first numbers. */
@@ -33,10 +46,14 @@ export function describeValue(value: Value | undefined, tensor: TensorInfo): str
   if (value === undefined) return "";
   if (value === null) return "NULL";
   if (isSummary(value) && value.$summary === "error") return value.message ?? "cannot be read";
-  if (isSummary(value) && value.$summary === "media") return imageLens.describe(value, tensor);
+  if (isSummary(value) && value.$summary === "media" && !isMask(tensor)) return imageLens.describe(value, tensor);
   return lensOf(tensor).describe(value, tensor);
 }
 
+export function isMask(tensor: TensorInfo): boolean {
+  return lensOf(tensor).pixels !== undefined;
+}
+
 export function isOverlay(tensor: TensorInfo): boolean {
-  return lensOf(tensor).shapes !== undefined;
+  return lensOf(tensor).shapes !== undefined || isMask(tensor);
 }

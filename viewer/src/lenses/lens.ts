@@ -1,18 +1,54 @@
 /** How one kind of tensor is shown; one file a kind, chosen in `index.ts`. */
 import type { CellValue, Row, Summary, TensorInfo } from "../api";
+import type { ClassTable } from "../schema/classes";
 
-export interface Shape {
-  /** In pixels of the whole sample. */
-  x: number;
-  y: number;
+export interface Extent {
   width: number;
   height: number;
-  /** A class code, which chooses the colour; null for boxes without classes. */
+}
+
+export interface Bounds extends Extent {
+  x: number;
+  y: number;
+}
+
+export type Point = readonly [x: number, y: number];
+
+/** What is drawn of one object: all numbers are pixels of the whole sample. */
+export type Path =
+  | { kind: "box" }
+  | { kind: "outline"; points: readonly Point[] }
+  /** `shown` says which joints are known; `bones` join two of them. */
+  | { kind: "skeleton"; joints: readonly { at: Point; isShown: boolean; isSeen: boolean }[]; bones: readonly Point[] };
+
+/** One object over a picture; its bounds are those of what is drawn. */
+export interface Shape extends Bounds {
+  path: Path;
+  /** A class of the dataset (schema/classes.ts), which chooses the colour; null for none. */
   code: number | null;
+  /** The class in words; "" for none. */
   label: string;
+  /** How sure a model was. */
+  score: number | null;
+  /** Drawn dashed: what a model says, beside what is true. */
+  isPredicted: boolean;
+}
+
+export interface Pixel {
+  /** A class of the dataset; null for none. */
+  code: number | null;
+  /** What chooses its colour: the class, or the object where there are no classes. */
+  hue: number;
 }
 
 export type Value = CellValue | Summary;
+
+export interface DrawContext {
+  row: Row;
+  tensors: TensorInfo[];
+  picture: Extent;
+  classes: ClassTable;
+}
 
 export interface Lens {
   /** The tensor in two words, beside its name: "jpeg h×w×3". */
@@ -22,10 +58,7 @@ export interface Lens {
   /** A few words under a picture, or null for none. */
   caption?(value: Value, tensor: TensorInfo): string | null;
   /** What is drawn over the picture that the tensor belongs to. */
-  shapes?(value: Value, tensor: TensorInfo, row: Row, tensors: TensorInfo[], picture: Extent): Shape[];
-}
-
-export interface Extent {
-  width: number;
-  height: number;
+  shapes?(value: Value, tensor: TensorInfo, context: DrawContext): Shape[];
+  /** For masks: what a pixel's code means (server/tensorlake_server/masks.py); null is no object. */
+  pixels?(tensor: TensorInfo, context: Omit<DrawContext, "picture">): (code: number) => Pixel | null;
 }

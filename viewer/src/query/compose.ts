@@ -22,9 +22,10 @@ export function exampleQuery(tensors: TensorInfo[]): string {
   return order || "WHERE ROW_NUMBER() < 100";
 }
 
-/** The query for one class of a label tensor; a list of labels is asked whether it contains it. */
+/** The query for one class of a label tensor; lists and masks are asked whether they contain it. */
 export function classFilter(tensor: TensorInfo, name: string): string {
   const column = quoteName(tensor.name);
+  if (tensor.kind === "segment_mask") return `WHERE ANY(${column} = ${tensor.names?.indexOf(name) ?? -1})`;
   const isList = (tensor.shape?.length ?? 0) > 0;
   return isList ? `WHERE CONTAINS(${column}, ${quoteText(name)})` : `WHERE ${column} = ${quoteText(name)}`;
 }

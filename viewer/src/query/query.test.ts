@@ -64,6 +64,7 @@ test("an unfinished text or name does not hang the editor", () => {
 test("a class filter quotes what needs quotes", () => {
   expect(classFilter(label, "cat's")).toBe("WHERE label = 'cat''s'");
   expect(classFilter(labels, "dog")).toBe(`WHERE CONTAINS("camera/left", 'dog')`);
+  expect(classFilter({ ...label, kind: "segment_mask" } as TensorInfo, "dog")).toBe("WHERE ANY(label = 1)");
   expect(quoteName("a b")).toBe('"a b"');
 });
 

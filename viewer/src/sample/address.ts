@@ -1,4 +1,4 @@
-/** Where the picture of a row is fetched from. */
+/** Where the samples of a row are fetched from. */
 import type { Row, TensorInfo } from "../api";
 import type { Viewer } from "../app/viewer.svelte";
 
@@ -8,12 +8,21 @@ export interface Shown {
   position: number;
 }
 
-/** Stored pictures by their row of the version: one address in every query. Computed ones by position. */
-export function pictureAddress(viewer: Viewer, picture: TensorInfo, { row, position }: Shown): string {
+export function pictureAddress(viewer: Viewer, picture: TensorInfo, shown: Shown): string {
+  return sampleAddress(viewer, picture, shown);
+}
+
+/** Stored samples by their row of the version: one address in every query. Computed ones by position. */
+export function sampleAddress(
+  viewer: Viewer,
+  tensor: TensorInfo,
+  { row, position }: Shown,
+  options: Record<string, string | number> = {},
+): string {
   const info = viewer.info;
-  const isStored = row._row !== null && (info?.tensors ?? []).some(({ name }) => name === picture.name);
+  const isStored = row._row !== null && (info?.tensors ?? []).some(({ name }) => name === tensor.name);
   const version = { version: info?.version ?? "", digest: info?.digest.slice(0, 12) ?? "" };
   const name = viewer.place.dataset ?? "";
-  if (isStored) return viewer.api.sampleUrl(name, picture.name, row._row ?? 0, version);
-  return viewer.api.sampleUrl(name, picture.name, position, { view: viewer.result?.view ?? "" });
+  if (isStored) return viewer.api.sampleUrl(name, tensor.name, row._row ?? 0, { ...version, ...options });
+  return viewer.api.sampleUrl(name, tensor.name, position, { view: viewer.result?.view ?? "", ...options });
 }

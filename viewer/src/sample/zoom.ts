@@ -1,5 +1,5 @@
 /** Looking closely: where a picture lies on the screen while one zooms and drags. */
-import { containFit, type Fit } from "../grid/overlay";
+import { containFit, type Fit } from "../overlays/fit";
 import type { Extent } from "../lenses";
 
 /** How many screen pixels one pixel of the sample may fill. */

@@ -7,10 +7,11 @@ export function choosePicture(tensors: TensorInfo[], hidden: ReadonlySet<string>
   return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
 }
 
-/** The labels whose counts stand at the left: those of the boxes, else the first. */
+/** The labels whose counts stand at the left: those of the boxes, else the first, else a segmentation's. */
 export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
   const labels = tensors.filter((tensor) => tensor.kind === "class_label");
-  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? null;
+  const segments = tensors.find((tensor) => tensor.kind === "segment_mask" && (tensor.names?.length ?? 0) > 0);
+  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? segments ?? null;
 }
 
 /** The first single number, whose histogram is worth a look where there are no labels. */
@@ -18,13 +19,14 @@ export function chooseNumber(tensors: TensorInfo[]): TensorInfo | null {
   return tensors.find((tensor) => tensor.kind === "scalar") ?? null;
 }
 
-const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json"]);
+const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json", "tags", "timestamp", "uuid"]);
+const PICTURE_KINDS = new Set(["bbox", "class_label", "scalar", "text", "polygon", "keypoints", "instance_mask"]);
 
 /** Columns for the cells of a grid: all that is cheap, so never pictures or embeddings. */
 export function chooseColumns(tensors: TensorInfo[], picture: TensorInfo | null): string[] {
-  const kinds = picture === null ? null : new Set(["bbox", "class_label", "scalar", "text"]);
+  const kinds = picture === null ? CARD_KINDS : PICTURE_KINDS;
   return tensors
-    .filter((tensor) => (kinds ?? CARD_KINDS).has(tensor.kind) || (picture === null && isSmall(tensor)))
+    .filter((tensor) => kinds.has(tensor.kind) || isScores(tensor) || (picture === null && isSmall(tensor)))
     .map((tensor) => tensor.name);
 }
 
@@ -47,7 +49,7 @@ export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: Rea
 /** What stands under a picture: the count of boxes, else a class name, else a number or text. */
 export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
   const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
-  const order = ["bbox", "class_label", "scalar", "text"];
+  const order = ["bbox", "polygon", "class_label", "scalar", "text"];
   for (const kind of order) {
     for (const tensor of shown) {
       if (tensor.kind !== kind) continue;
@@ -62,6 +64,11 @@ function captionOf(value: CellValue | Summary | undefined, tensor: TensorInfo): 
   if (value === undefined || value === null) return null;
   const lens = lensOf(tensor);
   return lens.caption === undefined ? lens.describe(value, tensor) : lens.caption(value, tensor);
+}
+
+/** Scores stand beside boxes: a list of numbers, named so. */
+function isScores(tensor: TensorInfo): boolean {
+  return tensor.kind === "array" && tensor.shape?.length === 1 && /score|conf|prob/i.test(tensor.name);
 }
 
 function isSmall(tensor: TensorInfo): boolean {

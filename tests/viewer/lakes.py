@@ -1,0 +1,111 @@
+"""The datasets that the browser looks at: small, free, and with every shape in a known place."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+from PIL import Image
+
+import tensorlake as tl
+
+__all__ = ["make_lake"]
+
+MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</script>"
+ROWS = 40
+ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
+GREY = simplejpeg.encode_jpeg(np.full((120, 160, 3), 90, dtype=np.uint8))
+
+
+def make_lake(root: Path) -> None:
+    """Make every dataset under a folder."""
+    _make_pets(str(root / "pets"))
+    _make_shapes(str(root / "shapes"))
+    notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
+    notes.extend({"text": [MARKUP, "a second note"]})
+    notes.commit("two notes")
+    turned = tl.create(str(root / "turned"), {"image": tl.Image("jpeg")}, durability="none")
+    turned.extend({"image": [_turned_picture()]})
+    turned.commit("from a camera")
+    numbers = tl.create(str(root / "numbers"), {"x": "int32"}, durability="none")
+    numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
+    numbers.commit("four million")
+
+
+def _make_pets(url: str) -> None:
+    """Grey pictures; every second row has one box in a known place, a dog in every fourth."""
+    pets = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "boxes": tl.BBox("xywh", of="image"),
+            "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
+            "score": "float32",
+        },
+        durability="none",
+    )
+    box = np.array([[20, 30, 60, 50]], dtype=np.float32)
+    columns = {
+        "image": [GREY] * ROWS,
+        "boxes": [box if i % 2 else box[:0] for i in range(ROWS)],
+        "labels": [["dog"] if i % 4 == 3 else ["cat"] if i % 2 else [] for i in range(ROWS)],
+        "score": np.linspace(0, 1, ROWS, dtype=np.float32),
+    }
+    half = ROWS // 2
+    pets.extend({name: values[:half] for name, values in columns.items()})
+    pets.commit("first half")
+    pets.extend({name: values[half:] for name, values in columns.items()})
+    pets.commit("second half")
+
+
+def _make_shapes(url: str) -> None:
+    """One overlay of each kind a row, alone over grey: 160 × 120, in places that tests know."""
+    shapes = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "inside": tl.BinaryMask(of="image", nullable=True),
+            "ground": tl.SegmentMask(["background", "road", "sky"], of="image", nullable=True),
+            "objects": tl.InstanceMask(of="image", nullable=True),
+            "outlines": tl.Polygon(of="image", nullable=True),
+            "joints": tl.Keypoints(["a", "b", "c"], [(0, 1), (1, 2)], of="image", nullable=True),
+            "boxes": tl.BBox("xyxy", of="image", nullable=True),
+            "pred_boxes": tl.BBox("xyxy", of="image", nullable=True),
+            "pred_scores": tl.Array("float32", (None,), nullable=True),
+        },
+        durability="none",
+    )
+    inside = np.zeros((120, 160), dtype=np.bool_)
+    inside[40:80, 40:120] = True
+    ground = np.zeros((120, 160), dtype=np.uint8)
+    ground[60:] = 1
+    ground[:30] = 2
+    objects = np.zeros((2, 120, 160), dtype=np.bool_)
+    objects[0, 20:100, 20:100] = objects[1, 40:60, 40:140] = True
+    outlines = [[[20, 20], [140, 20], [140, 100], [20, 100]]]
+    joints = [[[40, 60, 2], [80, 60, 1], [120, 60, 0]]]
+    truth, guess = [[20, 20, 80, 80]], [[24, 22, 82, 80], [100, 60, 150, 110]]
+    rows = [
+        {"inside": inside},
+        {"ground": ground},
+        {"objects": objects},
+        {"outlines": outlines},
+        {"joints": joints},
+        {"boxes": truth, "pred_boxes": guess, "pred_scores": [0.934, 0.5]},
+    ]
+    for row in rows:
+        shapes.append({"image": GREY, **row})
+    shapes.commit("one of each")
+
+
+def _turned_picture() -> bytes:
+    """Red at the left, blue at the right, with a header that tells viewers to turn it."""
+    pixels = np.zeros((120, 160, 3), dtype=np.uint8)
+    pixels[:, :80, 0] = pixels[:, 80:, 2] = 255
+    exif = Image.Exif()
+    exif[ORIENTATION] = TURN_RIGHT
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", exif=exif, quality=95)
+    return out.getvalue()

@@ -1,0 +1,101 @@
+/** Every kind of overlay, where the data says; tests/viewer/lakes.py drew the truth with NumPy. */
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { open, pixel } from "./browser";
+
+const CANVAS = "[data-testid=row-panel] canvas";
+const [WIDTH, FILL] = [160, Math.round(255 * 0.45)];
+
+/** What is drawn over one pixel of the sample, with its opacity; null for nothing. */
+async function over(page: Page, x: number, y: number): Promise<number[] | null> {
+  return page.locator(CANVAS).evaluate(
+    (element, [left, top, width]) => {
+      const canvas = element as HTMLCanvasElement;
+      const scale = canvas.width / (width ?? 1);
+      const at = [Math.floor(((left ?? 0) + 0.5) * scale), Math.floor(((top ?? 0) + 0.5) * scale)] as const;
+      const data = canvas.getContext("2d")?.getImageData(at[0], at[1], 1, 1).data;
+      return data === undefined || data[3] === 0 ? null : [...data];
+    },
+    [x, y, WIDTH],
+  );
+}
+
+const strength = async (page: Page, x: number, y: number) => (await over(page, x, y))?.[3] ?? 0;
+const hue = async (page: Page, x: number, y: number) => (await over(page, x, y))?.slice(0, 3) ?? null;
+
+test("a binary mask covers its pixels and no other", async () => {
+  const page = await open("shapes?row=0");
+
+  await expect.poll(() => strength(page, 80, 60)).toBe(FILL);
+  for (const [x, y] of [[41, 41], [118, 78]] as const) expect(await strength(page, x, y), `${x}, ${y}`).toBe(FILL);
+  for (const [x, y] of [[38, 60], [121, 60], [80, 38], [80, 81]] as const) expect(await over(page, x, y)).toBeNull();
+});
+
+test("a segmentation has a colour for each class and none for background", async () => {
+  const page = await open("shapes?row=1");
+
+  await expect.poll(() => strength(page, 80, 90)).toBe(FILL);
+  const [road, sky] = [await hue(page, 80, 90), await hue(page, 80, 10)];
+  expect(road).not.toEqual(sky);
+  expect(await over(page, 80, 45)).toBeNull();
+});
+
+test("of two objects the smaller one is seen where they overlap", async () => {
+  const page = await open("shapes?row=2");
+
+  await expect.poll(() => hue(page, 120, 50)).not.toBeNull();
+  const small = await hue(page, 130, 50); // outside the large one
+  expect(await hue(page, 60, 50)).toEqual(small);
+  expect(await hue(page, 60, 90)).not.toEqual(small);
+  expect(await over(page, 120, 90)).toBeNull();
+});
+
+test("an outline is drawn along its points and filled faintly", async () => {
+  const page = await open("shapes?row=3");
+
+  await expect.poll(() => strength(page, 80, 20)).toBeGreaterThan(200);
+  expect(await strength(page, 20, 60)).toBeGreaterThan(200);
+  expect(await strength(page, 80, 60)).toBeGreaterThan(0);
+  expect(await strength(page, 80, 60)).toBeLessThan(FILL);
+  expect(await over(page, 150, 110)).toBeNull();
+});
+
+test("a skeleton joins the joints that are known", async () => {
+  const page = await open("shapes?row=4");
+
+  await expect.poll(() => strength(page, 60, 60)).toBeGreaterThan(150); // between a and b
+  expect(await over(page, 100, 60)).toBeNull(); // c was not labelled
+});
+
+test("a fill is as strong as the slider says, and the address keeps it", async () => {
+  const page = await open("shapes?row=0");
+  await expect.poll(() => strength(page, 80, 60)).toBe(FILL);
+
+  await page.getByLabel("Fill of overlays").fill("80");
+
+  await expect.poll(() => strength(page, 80, 60)).toBe(Math.round(255 * 0.8));
+  expect(new URL(page.url()).searchParams.get("opacity")).toBe("0.8");
+});
+
+test("a hidden class has no pixels, in the link too", async () => {
+  const page = await open("shapes?row=1");
+  await expect.poll(() => strength(page, 80, 90)).toBe(FILL);
+
+  await page.getByRole("switch", { name: "Overlays of road" }).click();
+
+  await expect.poll(() => over(page, 80, 90)).toBeNull();
+  expect(await strength(page, 80, 10)).toBe(FILL);
+  await page.reload();
+  await expect.poll(() => strength(page, 80, 10)).toBe(FILL);
+  expect(await over(page, 80, 90)).toBeNull();
+});
+
+test("masks lie over the thumbnails of the grid too", async () => {
+  const page = await open("shapes?hide=ground,objects,outlines,joints,boxes,pred_boxes");
+  const grey = (color: number[] | null) => color !== null && Math.max(...color) - Math.min(...color) < 12;
+  const middle = () => pixel(page, "#row-0 canvas", 84, 60);
+
+  await expect.poll(middle).not.toBeNull();
+  await expect.poll(async () => grey(await middle())).toBe(false);
+  expect(grey(await pixel(page, "#row-0 canvas", 8, 8))).toBe(true);
+});

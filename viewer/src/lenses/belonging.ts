@@ -1,0 +1,62 @@
+/** What belongs to the objects of a tensor: their labels, and how sure a model was of each. */
+import type { Row, TensorInfo } from "../api";
+import type { ClassTable } from "../schema/classes";
+
+const SCORE_NAME = /score|conf|prob/i;
+const PREDICTED_NAME = /pred|detect|inferr|proposal|model|_hat$/i;
+
+export interface Labels {
+  code(object: number): number | null;
+  name(object: number): string;
+}
+
+/** A tensor of a model's answers, by its name: nothing else tells it from the truth. */
+export function isPredicted(tensor: TensorInfo): boolean {
+  return PREDICTED_NAME.test(tensor.name);
+}
+
+/** The labels of these objects: the tensor that says `per` them, else one list of the same length. */
+export function findLabels(
+  objects: TensorInfo,
+  count: number,
+  { row, tensors, classes }: { row: Row; tensors: TensorInfo[]; classes: ClassTable },
+): Labels | null {
+  const candidates = tensors.filter((tensor) => tensor.kind === "class_label");
+  const named = candidates.filter((tensor) => tensor.per === objects.name);
+  const free = candidates.filter((tensor) => tensor.per == null);
+  for (const tensor of named.length > 0 ? named : free) {
+    const codes = row[tensor.name];
+    if (!Array.isArray(codes) || codes.length !== count) continue;
+    const at = (object: number) => (typeof codes[object] === "number" ? codes[object] : null);
+    return {
+      code: (object) => {
+        const code = at(object);
+        return code === null ? null : classes.codeOf(tensor, code);
+      },
+      name: (object) => {
+        const code = at(object);
+        return code === null ? "" : (tensor.names?.[code] ?? String(code));
+      },
+    };
+  }
+  return null;
+}
+
+/** The scores of these objects: a list of numbers of the same length, named so and most alike. */
+export function findScores(objects: TensorInfo, count: number, row: Row, tensors: TensorInfo[]): number[] | null {
+  const lists = tensors.filter((tensor) => {
+    const value = row[tensor.name];
+    const isList = Array.isArray(value) && value.length === count && value.every((one) => typeof one === "number");
+    return isList && tensor.kind !== "class_label" && SCORE_NAME.test(tensor.name);
+  });
+  const ofSameMaker = lists.filter((tensor) => isPredicted(tensor) === isPredicted(objects));
+  const choice = ofSameMaker.length > 0 ? ofSameMaker : isPredicted(objects) ? lists : [];
+  const [best] = choice.sort((a, b) => likeness(b.name, objects.name) - likeness(a.name, objects.name));
+  return best === undefined ? null : (row[best.name] as number[]);
+}
+
+function likeness(a: string, b: string): number {
+  let same = 0;
+  while (same < a.length && a[same] === b[same]) same += 1;
+  return same;
+}

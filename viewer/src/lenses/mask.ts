@@ -1,0 +1,49 @@
+/** Masks: binary, of classes, of objects. Their pixels come as pictures of codes (overlays/masks.ts). */
+import { isSummary, type TensorInfo } from "../api";
+import { formatPlural } from "../app/format";
+import { shapeOf } from "./array";
+import { findLabels } from "./belonging";
+import { formatShape, shortDtype } from "./dtype";
+import type { Lens, Value } from "./lens";
+
+const IGNORED = 0xffff; // server/tensorlake_server/masks.py
+
+const describe = (value: Value): string => formatShape(isSummary(value) ? (value.shape ?? []) : shapeOf(value));
+
+export const binaryMaskLens: Lens = {
+  brief: () => "mask h×w",
+  describe: (value) => describe(value),
+  pixels: () => (code) => (code === 0 ? null : { code: null, hue: 0 }),
+};
+
+export const segmentMaskLens: Lens = {
+  brief: (tensor) => `${shortDtype(tensor.dtype)} classes h×w`,
+  describe: (value, tensor) => `${describe(value)}, ${formatPlural(tensor.names?.length ?? 0, "class")}`,
+  pixels:
+    (tensor, { classes }) =>
+    (code) => {
+      if (code === IGNORED || isBackground(tensor, code)) return null;
+      const shown = classes.codeOf(tensor, code);
+      return { code: shown, hue: shown };
+    },
+};
+
+export const instanceMaskLens: Lens = {
+  brief: () => "masks n×h×w",
+  describe: (value) => describe(value),
+  pixels(tensor, context) {
+    const value = context.row[tensor.name];
+    const count = value == null ? 0 : ((isSummary(value) ? value.shape?.[0] : shapeOf(value)[0]) ?? 0);
+    const labels = findLabels(tensor, count, context);
+    return (code) => {
+      if (code === 0) return null;
+      const shown = labels?.code(code - 1) ?? null;
+      return { code: shown, hue: shown ?? code - 1 };
+    };
+  },
+};
+
+/** A class that is called so is where nothing is. */
+function isBackground(tensor: TensorInfo, code: number): boolean {
+  return code === 0 && /^(background|void|unlabell?ed|nothing)$/i.test(tensor.names?.[0] ?? "");
+}

@@ -1,0 +1,25 @@
+/** Tags, moments and identifiers: text that is one thing, not prose. */
+import { isSummary } from "../api";
+import { formatBytes } from "../app/format";
+import { readText } from "./text";
+import type { Lens } from "./lens";
+
+export const tagsLens: Lens = {
+  brief: () => "tags",
+  describe(value) {
+    if (isSummary(value)) return readText(value);
+    return Array.isArray(value) && value.length > 0 ? value.join(", ") : "none";
+  },
+};
+
+export const timestampLens: Lens = {
+  brief: (tensor) => tensor.type.replace("Timestamp", "time").toLowerCase(),
+  describe: (value) => (typeof value === "string" ? value.replace("T", " ") : String(value)),
+};
+
+export const uuidLens: Lens = { brief: () => "uuid", describe: readText };
+
+export const sequenceLens: Lens = {
+  brief: (tensor) => tensor.type.replace(/^Sequence/, "list "),
+  describe: (value) => (isSummary(value) ? `a list of ${formatBytes(value.nbytes ?? 0)}` : JSON.stringify(value)),
+};

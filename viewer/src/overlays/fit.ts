@@ -1,0 +1,29 @@
+/** Where a picture lies on the screen, and what lies on it. */
+import type { Bounds, Extent } from "../lenses";
+
+export interface Fit {
+  scale: number;
+  x: number;
+  y: number;
+}
+
+/** The picture covers the cell: its shorter side fits, the longer one is cut evenly. */
+export function coverFit(picture: Extent, area: Extent): Fit {
+  const scale = Math.max(area.width / picture.width, area.height / picture.height);
+  return { scale, x: (area.width - picture.width * scale) / 2, y: (area.height - picture.height * scale) / 2 };
+}
+
+/** Small pictures (digits, icons) would be cut to a blur: they are shown whole. */
+export function containFit(picture: Extent, area: Extent): Fit {
+  const scale = Math.min(area.width / picture.width, area.height / picture.height);
+  return { scale, x: (area.width - picture.width * scale) / 2, y: (area.height - picture.height * scale) / 2 };
+}
+
+export function placeBounds(bounds: Bounds, fit: Fit): Bounds {
+  return {
+    x: fit.x + bounds.x * fit.scale,
+    y: fit.y + bounds.y * fit.scale,
+    width: bounds.width * fit.scale,
+    height: bounds.height * fit.scale,
+  };
+}

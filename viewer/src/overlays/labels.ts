@@ -1,0 +1,51 @@
+/** The words on shapes: what they say, and where they stand without covering each other. */
+import type { Bounds, Shape } from "../lenses";
+import { placeBounds, type Fit } from "./fit";
+
+export const LABEL_HEIGHT = 15;
+const PADDING = 8;
+const MOST = 200; // more words than this can nobody read, and each is compared with all before it
+
+export interface PlacedLabel {
+  place: Bounds;
+  shape: Shape;
+  text: string;
+}
+
+/** "dog 0.93"; a score alone where there is no class. */
+export function labelText(shape: Shape): string {
+  return [shape.label, shape.score === null ? "" : shape.score.toFixed(2)].filter((word) => word !== "").join(" ");
+}
+
+/**
+ * Where labels stand: above their shape where there is room, else inside it. One that would cover
+ * another is left out, the larger shape's staying: in a crowd every word would be unreadable.
+ */
+export function placeLabels(
+  shapes: readonly Shape[],
+  fit: Fit,
+  within: number,
+  measure: (text: string) => number,
+): PlacedLabel[] {
+  const placed: PlacedLabel[] = [];
+  const largestFirst = [...shapes].sort((a, b) => b.width * b.height - a.width * a.height);
+  for (const shape of largestFirst) {
+    const text = labelText(shape);
+    if (text === "") continue;
+    if (placed.length === MOST) break;
+    const box = placeBounds(shape, fit);
+    const width = measure(text) + PADDING;
+    const place = {
+      x: Math.max(0, Math.min(box.x - 1, within - width)),
+      y: box.y >= LABEL_HEIGHT ? box.y - LABEL_HEIGHT : Math.max(0, box.y),
+      width,
+      height: LABEL_HEIGHT,
+    };
+    if (!placed.some((other) => overlaps(other.place, place))) placed.push({ place, shape, text });
+  }
+  return placed;
+}
+
+function overlaps(a: Bounds, b: Bounds): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}

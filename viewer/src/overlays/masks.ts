@@ -1,0 +1,101 @@
+/**
+ * Masks over pictures: from the server's picture of codes to colours.
+ *
+ *     red + 256 · green of a pixel = its code       (server/tensorlake_server/masks.py)
+ *
+ * The inside of a region is as strong as the opacity says, its edge stronger, so that two objects of
+ * one class are told apart. What was coloured is kept until its look changes.
+ */
+import type { Extent, Pixel } from "../lenses";
+import { channelsOf } from "../schema/colors";
+import type { Layer, OverlayStyle } from "./collect";
+import type { Fit } from "./fit";
+
+const EDGE = 0.5; // of what is left to full: an edge is seen at any opacity
+
+export function readCodes(pixels: Uint8ClampedArray): Uint16Array {
+  const codes = new Uint16Array(pixels.length / 4);
+  for (let i = 0; i < codes.length; i += 1) codes[i] = (pixels[4 * i] ?? 0) | ((pixels[4 * i + 1] ?? 0) << 8);
+  return codes;
+}
+
+/** The colours of a mask, four bytes a pixel; a code without a meaning is transparent. */
+export function colorCodes(
+  codes: Uint16Array,
+  width: number,
+  pixel: (code: number) => Pixel | null,
+  color: (hue: number) => string,
+  opacity: number,
+): Uint8ClampedArray<ArrayBuffer> {
+  const colors = new Map<number, [number, number, number] | null>();
+  for (const code of new Set(codes)) {
+    const meaning = pixel(code);
+    colors.set(code, meaning === null ? null : channelsOf(color(meaning.hue)));
+  }
+  const out = new Uint8ClampedArray(4 * codes.length);
+  const inside = Math.round(255 * opacity);
+  const edge = Math.round(255 * (opacity + (1 - opacity) * EDGE));
+  for (let i = 0; i < codes.length; i += 1) {
+    const code = codes[i] ?? 0;
+    const rgb = colors.get(code);
+    if (rgb == null) continue;
+    const column = i % width;
+    const isEdge =
+      (column > 0 && codes[i - 1] !== code) ||
+      (column < width - 1 && codes[i + 1] !== code) ||
+      (i >= width && codes[i - width] !== code) ||
+      (i + width < codes.length && codes[i + width] !== code);
+    out[4 * i] = rgb[0];
+    out[4 * i + 1] = rgb[1];
+    out[4 * i + 2] = rgb[2];
+    out[4 * i + 3] = isEdge ? edge : inside;
+  }
+  return out;
+}
+
+interface Coloured {
+  codes: Uint16Array;
+  look: OverlayStyle | null;
+  canvas: OffscreenCanvas;
+}
+
+const kept = new WeakMap<ImageBitmap, Coloured>();
+
+export function drawMask(
+  context: CanvasRenderingContext2D,
+  bitmap: ImageBitmap,
+  layer: Layer,
+  picture: { extent: Extent; fit: Fit },
+  style: OverlayStyle,
+): void {
+  const { canvas } = coloured(bitmap, layer, style);
+  const { extent, fit } = picture;
+  context.imageSmoothingEnabled = false;
+  context.drawImage(canvas, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
+}
+
+function coloured(bitmap: ImageBitmap, layer: Layer, style: OverlayStyle): Coloured {
+  const known = kept.get(bitmap) ?? blank(bitmap);
+  if (known.look === style) return known;
+  const { width, height } = bitmap;
+  const color = (hue: number) => style.palette.color(hue);
+  const pixels = colorCodes(known.codes, width, layer.pixel, color, style.opacity);
+  context2d(known.canvas).putImageData(new ImageData(pixels, width, height), 0, 0);
+  known.look = style;
+  kept.set(bitmap, known);
+  return known;
+}
+
+function blank(bitmap: ImageBitmap): Coloured {
+  const { width, height } = bitmap;
+  const canvas = new OffscreenCanvas(width, height);
+  const context = context2d(canvas);
+  context.drawImage(bitmap, 0, 0);
+  return { codes: readCodes(context.getImageData(0, 0, width, height).data), look: null, canvas };
+}
+
+function context2d(canvas: OffscreenCanvas): OffscreenCanvasRenderingContext2D {
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (context === null) throw new Error("this browser has no canvas to draw masks on");
+  return context;
+}

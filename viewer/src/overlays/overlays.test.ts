@@ -1,0 +1,197 @@
+import { expect, test } from "vitest";
+import type { Row, TensorInfo } from "../api";
+import type { Pixel, Shape } from "../lenses";
+import { ClassTable } from "../schema/classes";
+import { channelsOf, COLORS } from "../schema/colors";
+import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./collect";
+import { clockwise } from "./draw";
+import { containFit, coverFit, placeBounds } from "./fit";
+import { labelText, placeLabels } from "./labels";
+import { colorCodes, readCodes } from "./masks";
+
+const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
+  name,
+  kind,
+  type: kind,
+  dtype: null,
+  shape: null,
+  nullable: false,
+  media_type: null,
+  picture: false,
+  ...more,
+});
+const image = tensor("image", "image", { picture: true });
+const boxes = tensor("boxes", "bbox", { of: "image", format: "xywh" });
+const labels = tensor("labels", "class_label", { per: "boxes", names: ["cat", "dog"], shape: [null] });
+const guesses = tensor("pred_boxes", "bbox", { of: "image", format: "xyxy" });
+const scores = tensor("pred_scores", "array", { shape: [null] });
+const road = tensor("road", "segment_mask", { of: "image", names: ["background", "dog", "road"] });
+const objects = tensor("objects", "instance_mask", { of: "image" });
+const outlines = tensor("outlines", "polygon", { of: "image" });
+const joints = tensor("joints", "keypoints", { of: "image", names: ["a", "b", "c"], skeleton: [[0, 1], [1, 2]] });
+const tensors = [image, boxes, labels, guesses, scores, road, objects, outlines, joints];
+const row: Row = {
+  _row: 0,
+  _row_id: null,
+  boxes: [[10, 20, 30, 40], [0, 0, 5, 5]],
+  labels: [1, 0],
+  pred_boxes: [[10, 20, 40, 60]],
+  pred_scores: [0.934],
+  outlines: [[[1, 2], [5, 2], [5, 9]]],
+  joints: [[[10, 10, 2], [20, 30, 1], [0, 0, 0]]],
+};
+const picture = { tensor: image, extent: { width: 100, height: 100 } };
+const style = (more: Partial<OverlayStyle> = {}): OverlayStyle => ({
+  hiddenTensors: new Set(),
+  hiddenCodes: new Set(),
+  classes: new ClassTable(tensors),
+  palette: { color: (code) => COLORS[code ?? 0] ?? COLORS[0] },
+  opacity: 0.5,
+  ...more,
+});
+const only = (one: TensorInfo, more: Partial<OverlayStyle> = {}) =>
+  collectShapes(row, tensors, picture, style({ hiddenTensors: new Set(tensors.filter((t) => t !== one).map((t) => t.name)), ...more }));
+
+test("boxes take their class from the labels that are per box", () => {
+  expect(only(boxes).map((shape) => [shape.label, shape.x, shape.y, shape.width, shape.height])).toEqual([
+    ["dog", 10, 20, 30, 40],
+    ["cat", 0, 0, 5, 5],
+  ]);
+});
+
+test("a hidden class has no boxes, a hidden tensor none at all", () => {
+  expect(only(boxes, { hiddenCodes: new Set([1]) }).map((shape) => shape.label)).toEqual(["cat"]);
+  expect(only(image)).toEqual([]);
+});
+
+test("boxes of another picture are not drawn here", () => {
+  const other = { ...picture, tensor: tensor("depth", "image", { picture: true }) };
+
+  expect(collectShapes(row, tensors, other, style())).toEqual([]);
+});
+
+test("what a model says has its score, and is told from what is true", () => {
+  const [guess] = only(guesses);
+
+  expect([guess?.isPredicted, guess?.score, guess === undefined ? "" : labelText(guess)]).toEqual([true, 0.934, "0.93"]);
+  expect(only(boxes).every((shape) => !shape.isPredicted && shape.score === null)).toBe(true);
+});
+
+test("an outline keeps its points and knows its bounds", () => {
+  const [outline] = only(outlines);
+
+  expect(outline?.path).toEqual({ kind: "outline", points: [[1, 2], [5, 2], [5, 9]] });
+  expect([outline?.x, outline?.y, outline?.width, outline?.height]).toEqual([1, 2, 4, 7]);
+});
+
+test("outlines of either direction turn the same way", () => {
+  const points = [[0, 0], [4, 0], [4, 3]] as const;
+
+  expect(clockwise(points)).toEqual(points);
+  expect(clockwise([...points].reverse())).toEqual(points);
+});
+
+test("joints that were not labelled are not drawn, hidden ones are hollow", () => {
+  const [person] = only(joints);
+  const path = person?.path;
+
+  expect(path?.kind === "skeleton" && path.joints.map((joint) => [joint.isShown, joint.isSeen])).toEqual([
+    [true, true],
+    [true, false],
+    [false, false],
+  ]);
+  expect([person?.x, person?.y, person?.width, person?.height]).toEqual([10, 10, 10, 20]); // without (0, 0)
+});
+
+test("a class has one number, whichever tensor names it", () => {
+  const classes = new ClassTable(tensors);
+
+  expect(classes.codeOf(labels, 1)).toBe(1); // dog
+  expect(classes.codeOf(road, 1)).toBe(1); // dog too
+  expect(classes.nameOf(classes.codeOf(road, 2))).toBe("road");
+  expect(classes.codeOf(road, 77)).toBe(77);
+});
+
+test("masks lie over their picture until they are hidden", () => {
+  expect(maskTensors(tensors, image, style()).map((one) => one.name)).toEqual(["road", "objects"]);
+  expect(maskTensors(tensors, image, style({ hiddenTensors: new Set(["road"]) })).map((one) => one.name)).toEqual(["objects"]);
+  expect(maskTensors(tensors, null, style())).toEqual([]);
+});
+
+test("background and ignored pixels mean nothing, a hidden class neither", () => {
+  const shown = layerOf(road, row, tensors, style());
+  const without = layerOf(road, row, tensors, style({ hiddenCodes: new Set([1]) }));
+
+  expect([0, 1, 2, 0xffff].map((code) => shown.pixel(code)?.code ?? null)).toEqual([null, 1, 3, null]);
+  expect(without.pixel(1)).toBeNull();
+});
+
+test("objects without labels have a colour each", () => {
+  const { pixel } = layerOf(objects, row, tensors, style());
+
+  expect(pixel(0)).toBeNull();
+  expect(pixel(1)?.hue).not.toBe(pixel(2)?.hue);
+});
+
+/** The truth, drawn in the plainest way: pixel by pixel, each asked for its four neighbours. */
+function drawn(mask: number[][], rgb: (code: number) => number[] | null, opacity: number): number[] {
+  return mask.flatMap((line, y) =>
+    line.flatMap((code, x) => {
+      const color = rgb(code);
+      if (color === null) return [0, 0, 0, 0];
+      const around = [mask[y - 1]?.[x], mask[y + 1]?.[x], line[x - 1], line[x + 1]].filter((one) => one !== undefined);
+      const isEdge = around.some((one) => one !== code);
+      return [...color, Math.round(255 * (isEdge ? (1 + opacity) / 2 : opacity))];
+    }),
+  );
+}
+
+test("masks are coloured as a plain drawing of them is", () => {
+  const width = 37;
+  const mask = Array.from({ length: 23 }, (_, y) => Array.from({ length: width }, (_, x) => ((x * y) >> 5) % 5));
+  const pixel = (code: number): Pixel | null => (code === 0 ? null : { code, hue: code });
+  const rgb = (code: number) => (code === 0 ? null : channelsOf(COLORS[code] ?? COLORS[0]));
+
+  const colors = colorCodes(Uint16Array.from(mask.flat()), width, pixel, (hue) => COLORS[hue] ?? COLORS[0], 0.4);
+
+  expect([...colors]).toEqual(drawn(mask, rgb, 0.4));
+});
+
+test("a pixel's code is read from its red and green", () => {
+  expect([...readCodes(Uint8ClampedArray.from([5, 0, 0, 255, 44, 1, 0, 255, 255, 255, 0, 255]))]).toEqual([5, 300, 65535]);
+});
+
+test("a covering picture is cut evenly and its boxes with it", () => {
+  const fit = coverFit({ width: 480, height: 640 }, { width: 200, height: 150 });
+  const place = placeBounds({ x: 0, y: 0, width: 480, height: 640 }, fit);
+
+  expect(place.x).toBeCloseTo(0);
+  expect(place.width).toBeCloseTo(200);
+  expect(place.y).toBeCloseTo(-(place.height - 150) / 2);
+});
+
+test("a small picture is shown whole", () => {
+  const fit = containFit({ width: 28, height: 28 }, { width: 200, height: 150 });
+
+  expect(28 * fit.scale).toBe(150);
+  expect(fit.x).toBe(25);
+});
+
+test("labels never cover each other, and stay inside the picture", () => {
+  const box = (x: number, size: number, label: string): Shape => ({
+    x,
+    y: 50,
+    width: size,
+    height: size,
+    path: { kind: "box" },
+    code: 0,
+    label,
+    score: null,
+    isPredicted: false,
+  });
+  const shapes = [box(10, 5, "small"), box(12, 40, "large"), box(95, 20, "edge")];
+  const placed = placeLabels(shapes, { scale: 1, x: 0, y: 0 }, 100, (text) => text.length * 6);
+
+  expect(placed.map(({ text }) => text)).toEqual(["large", "edge"]);
+  expect(placed.every(({ place }) => place.x + place.width <= 100)).toBe(true);
+});

@@ -1,0 +1,45 @@
+/** Everything that lies over the selected row's picture: its masks, then its shapes. */
+import type { TensorInfo } from "../api";
+import type { Viewer } from "../app/viewer.svelte";
+import { decodePicture } from "../grid/thumbnails";
+import type { Extent } from "../lenses";
+import { collectShapes, layerOf } from "../overlays/collect";
+import { drawShapes } from "../overlays/draw";
+import type { Fit } from "../overlays/fit";
+import { drawMask } from "../overlays/masks";
+import { sampleAddress, type Shown } from "./address";
+
+const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
+
+interface Over {
+  viewer: Viewer;
+  shown: Shown;
+  picture: TensorInfo;
+  extent: Extent;
+  fit: Fit;
+  within: number;
+}
+
+export function drawOverlays(context: CanvasRenderingContext2D, over: Over): void {
+  const { viewer, shown, picture, extent, fit, within } = over;
+  if (!viewer.overlays) return;
+  for (const tensor of viewer.masks) {
+    const bitmap = viewer.shownMasks.get(tensor.name);
+    if (bitmap === undefined) continue;
+    drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);
+  }
+  const shapes = collectShapes(shown.row, viewer.tensors, { tensor: picture, extent }, viewer.style);
+  drawShapes(context, shapes, fit, viewer.style, { labelsWithin: within });
+}
+
+/** The masks of a row, those that are NULL left out. */
+export async function readMasks(viewer: Viewer, shown: Shown, signal: AbortSignal): Promise<Map<string, ImageBitmap>> {
+  const found = new Map<string, ImageBitmap>();
+  const read = async (tensor: TensorInfo) => {
+    if (shown.row[tensor.name] == null) return;
+    const picture = await viewer.api.sample(sampleAddress(viewer, tensor, shown, { size: MASK_SIDE }), signal);
+    found.set(tensor.name, await decodePicture(await picture.blob()));
+  };
+  await Promise.all(viewer.masks.map(read));
+  return found;
+}
