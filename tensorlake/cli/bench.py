@@ -7,17 +7,9 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    Columns,
-    EndpointUrl,
-    StorageOptions,
-    Url,
-    open_dataset,
-    parse_columns,
-)
+from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["bench"]
 
@@ -50,13 +42,12 @@ def bench(
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Stream epochs as training would, throw the batches away, and say what held them back."""
     from tensorlake.loader import measure_epochs  # --help does not wait for it
 
-    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with terms.open(url, at=at) as ds:
         names = parse_columns(columns) or list(ds.tensors)
         if unknown := [name for name in names if name not in ds.schema]:
             wrong_usage(f"--columns: no tensor {unknown[0]!r}; there are {', '.join(ds.schema)}")

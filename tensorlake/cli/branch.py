@@ -7,8 +7,9 @@ import typer
 from tensorlake.cli.confirm import confirm
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.log import commit_document, commit_line
-from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, Yes, open_dataset
+from tensorlake.cli.options import AsJson, At, Url, Yes
 from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 
 __all__ = ["branch"]
 
@@ -25,15 +26,12 @@ def branch(
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """List branches with their newest commits, start one, or end one."""
     if name is not None and delete is not None:
         wrong_usage("give a NAME to start, or --delete NAME, not both")
-    with open_dataset(
-        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, read_only=False) as ds:
         if delete is not None:
             confirm(f"End branch {delete!r} of {url}?", yes=yes)
             ds.delete_branch(delete)

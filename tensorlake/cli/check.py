@@ -6,15 +6,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.exits import FAILED
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    Url,
-    parse_storage_options,
-)
+from tensorlake.cli.options import AsJson, Url
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["check"]
 
@@ -32,21 +26,23 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="First mend what can be mended; nothing is deleted.")
     ] = False,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Verify digests, checksums and references of every version; exit 1 when anything is found."""
     from tensorlake.dataset import check_url  # --help does not wait for it
 
-    options = parse_storage_options(storage_option, endpoint_url)
     report = check_url(
-        url, full=full, decode=decode, repair=repair, storage_options=options or None
+        url,
+        full=full,
+        decode=decode,
+        repair=repair,
+        progress=terms.progress,
+        storage_options=terms.options_for(url),
     )
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
-    elif not quiet:
+    elif not terms.quiet:
         print(report)
     if not report.ok:
         raise typer.Exit(FAILED)

@@ -7,15 +7,9 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.confirm import DryRun
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    parse_storage_options,
-)
+from tensorlake.cli.options import AsJson, At, parse_storage_options
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["copy"]
 
@@ -35,12 +29,7 @@ def copy(
     ] = False,
     at: At = None,
     dry_run: DryRun = False,
-    progress: Annotated[
-        bool | None, typer.Option("--progress/--no-progress", help="A line of progress.")
-    ] = None,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
     src_storage_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,7 +38,7 @@ def copy(
             help="For the store of SRC, where it needs others. Repeatable.",
         ),
     ] = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Copy a dataset, with its history, to another place; what is there already is not copied."""
     report = tl.copy(
@@ -59,11 +48,11 @@ def copy(
         history=history,
         mirror=mirror,
         dry_run=dry_run,
-        storage_options=parse_storage_options(storage_option, endpoint_url) or None,
+        storage_options=terms.options_for(dst),
         src_storage_options=parse_storage_options(src_storage_option, None) or None,
-        progress=False if quiet else progress,
+        progress=terms.progress,
     )
     if as_json:
         print_json(asdict(report))
-    elif not quiet:
+    elif not terms.quiet:
         print(report)

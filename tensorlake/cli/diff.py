@@ -6,8 +6,9 @@ import typer
 
 from tensorlake.cli.changed_rows import changed_rows, row_documents
 from tensorlake.cli.exits import FAILED
-from tensorlake.cli.options import AsJson, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.options import AsJson, Url
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["diff"]
 
@@ -35,12 +36,11 @@ def diff(
         bool, typer.Option("--exit-code", help="Exit with 1 when there are differences.")
     ] = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Show what changed between two versions: rows, values of tensors, schema."""
     del stat  # what is printed in any case
-    with open_dataset(url, at=b, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with terms.open(url, at=b) as ds:
         found = ds.diff(a)
         if tensor is not None:
             _ = ds[tensor]  # an unknown name is an error, not an empty difference

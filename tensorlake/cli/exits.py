@@ -12,6 +12,7 @@ system. Anything else is a defect of ours and keeps its traceback.
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
 
@@ -38,6 +39,8 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
             sys.stdout.flush()  # a closed pipe shows here, not in the interpreter's last breath
         except TensorlakeError as error:
+            if kwargs.get("verbose"):
+                traceback.print_exception(error)
             fail(_first_line(error), cause=error)
         except BrokenPipeError:
             # The reader (head, less) has seen enough. Whatever is still buffered goes nowhere.

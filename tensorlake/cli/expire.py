@@ -6,16 +6,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.confirm import DryRun, confirm
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    Url,
-    Yes,
-    open_dataset,
-)
+from tensorlake.cli.options import AsJson, Url, Yes
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["expire"]
 
@@ -32,15 +25,11 @@ def expire(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Give up old versions of every branch; tags and saved views keep theirs."""
-    with open_dataset(
-        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, read_only=False) as ds:
         if not (dry_run or yes):
             told = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=True)
             ranges = ", ".join(map(str, told.given_up))
@@ -48,5 +37,5 @@ def expire(
         report = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=dry_run)
     if as_json:
         print_json(asdict(report))
-    elif not quiet:
+    elif not terms.quiet:
         print(report)

@@ -3,16 +3,9 @@
 from dataclasses import asdict
 
 from tensorlake.cli.confirm import DryRun, confirm
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    Url,
-    Yes,
-    open_dataset,
-)
+from tensorlake.cli.options import AsJson, Url, Yes
 from tensorlake.cli.output import print_json, size
+from tensorlake.cli.terms import Terms
 
 __all__ = ["gc"]
 
@@ -22,15 +15,11 @@ def gc(
     *,
     dry_run: DryRun = False,
     yes: Yes = False,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Remove data that no version, tag or view needs; history stays unless it was given up."""
-    with open_dataset(
-        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, read_only=False) as ds:
         if not (dry_run or yes):
             told = ds.gc(dry_run=True)
             what = f"{told.deleted_packs:,} packs ({size(told.deleted_nbytes)})"
@@ -38,5 +27,5 @@ def gc(
         report = ds.gc(dry_run=dry_run)
     if as_json:
         print_json(asdict(report))
-    elif not quiet:
+    elif not terms.quiet:
         print(report)

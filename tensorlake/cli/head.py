@@ -5,17 +5,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.cells import as_cell, column_names, read_rows, row_document
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    Columns,
-    EndpointUrl,
-    StorageOptions,
-    Url,
-    open_dataset,
-    parse_columns,
-)
+from tensorlake.cli.options import AsJson, AsJsonLines, At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 
 __all__ = ["head"]
 
@@ -27,15 +19,18 @@ def head(
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    as_json_lines: AsJsonLines = False,
+    terms: Terms,
 ) -> None:
     """Show the first rows; pictures as what they are, never decoded."""
-    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with terms.open(url, at=at) as ds:
         view = ds[parse_columns(columns) or list(ds.tensors)]
         rows = list(read_rows(view, stop=number))
     names = column_names(view)
     if as_json:
         print_json([row_document(row) for row in rows])
-        return
-    print_table([[as_cell(row[name]) for name in names] for row in rows], header=names)
+    elif as_json_lines:
+        for row in rows:
+            print_json(row_document(row), indent=None)
+    else:
+        print_table([[as_cell(row[name]) for name in names] for row in rows], header=names)

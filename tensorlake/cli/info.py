@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.log import commit_document, commit_line
-from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.options import AsJson, At, Url
 from tensorlake.cli.output import print_json, print_table, size
+from tensorlake.cli.terms import Terms
 
 __all__ = ["info"]
 
@@ -23,11 +24,10 @@ def info(
     ] = False,
     at: At = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Show a dataset's size, tensors, types and last commits; no data is read."""
-    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with terms.open(url, at=at) as ds:
         if schema:
             types = {name: type_.describe() for name, type_ in ds.schema.items()}
             print_json(types) if as_json else print_table(list(types.items()))

@@ -10,6 +10,7 @@ KIND is a function of ``tl.ingest``; the sources stand before the destination, a
 
 import inspect
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
@@ -19,15 +20,11 @@ from typing import Annotated, Any
 import typer
 
 import tensorlake as tl
+from tensorlake.cli.cells import as_cell, read_rows, row_document
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    parse_storage_options,
-)
-from tensorlake.cli.output import print_json
+from tensorlake.cli.options import AsJson
+from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 from tensorlake.types import from_json
 
 __all__ = ["ingest"]
@@ -72,13 +69,12 @@ def ingest(
     commit_every: Annotated[
         str, typer.Option(metavar="SIZE", help="Source bytes a commit.")
     ] = "8GiB",
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="Show no progress on stderr.")
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Write nothing; show the schema and the first 3 rows."),
     ] = False,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Make a dataset of files; run again after a kill, it goes on where it stopped."""
     function = _function(kind)
@@ -90,8 +86,9 @@ def ingest(
         "on_error": on_error.value,
         "workers": workers,
         "commit_every": commit_every,
-        "progress": False if quiet or no_progress else None,
-        "storage_options": parse_storage_options(storage_option, endpoint_url) or None,
+        "progress": terms.progress,
+        "dry_run": dry_run,
+        "storage_options": terms.options_for(places[-1]),
     }
     if schema is not None:
         if "schema" not in inspect.signature(function).parameters:
@@ -100,10 +97,25 @@ def ingest(
     with function(*places, **options) as ds:
         report = ds.ingest_report
         assert report is not None  # what tl.ingest returns has one
-        if as_json:
+        if dry_run:
+            _show(ds, places[-1], as_json=as_json)
+        elif as_json:
             print_json({"url": places[-1], "version": ds.version, **asdict(report)})
-        elif not quiet:
+        elif not terms.quiet:
             print(f"{report} → {places[-1]} {ds.version}")
+
+
+def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:
+    types = {name: type_.describe() for name, type_ in ds.schema.items()}
+    rows = list(read_rows(ds))
+    if as_json:
+        print_json({"url": url, "schema": types, "rows": [row_document(row) for row in rows]})
+        return
+    print(f"{url} would have {len(types)} tensors")
+    print_table([(f"  {name}", told) for name, told in types.items()])
+    print()
+    print_table([[as_cell(row[name]) for name in types] for row in rows], header=list(types))
+    print("nothing was written: leave out --dry-run", file=sys.stderr)
 
 
 def _function(kind: str) -> Callable[..., tl.Dataset]:

@@ -7,16 +7,9 @@ import typer
 
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.graph import draw_graph
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    EndpointUrl,
-    StorageOptions,
-    Url,
-    open_dataset,
-    parse_date,
-)
+from tensorlake.cli.options import AsJson, At, Url, parse_date
 from tensorlake.cli.output import ago, print_json, print_table
+from tensorlake.cli.terms import Terms
 from tensorlake.dataset import Commit
 
 __all__ = ["commit_document", "commit_line", "log"]
@@ -43,14 +36,13 @@ def log(
         str | None, typer.Option(metavar="NAME", help="Only commits by this author.")
     ] = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Show the commits that led to a version, newest first."""
     if graph and (since or author or as_json):
         wrong_usage("--graph shows all commits; leave out --since, --author and --json")
     earliest = parse_date(since, flag="--since") if since else None
-    with open_dataset(url, at=at, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
+    with terms.open(url, at=at) as ds:
         if graph:
             for drawing, commit in draw_graph(ds.graph(number)):
                 told = "" if commit is None else "  ".join(filter(None, commit_line(commit)))

@@ -1,5 +1,6 @@
 """``tensorlake ls [URL]``: the datasets of a lake, or the tensors of a dataset."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,14 +10,9 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.cells import shape_text
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    StorageOptions,
-    open_dataset,
-    parse_storage_options,
-)
+from tensorlake.cli.options import AsJson, AsJsonLines
 from tensorlake.cli.output import ago, print_json, print_table, size
+from tensorlake.cli.terms import Terms
 
 __all__ = ["ls"]
 
@@ -47,19 +43,33 @@ def ls(
         bool,
         typer.Option("--long", "-l", help="Open each dataset: rows, size, version, last commit."),
     ] = False,
-    sort: Annotated[SortBy, typer.Option(help="With -l: by size or by last commit.")] = SortBy.NAME,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-R", help="Also the datasets of folders below.")
+    ] = False,
+    sort: Annotated[
+        SortBy, typer.Option(help="Largest or newest first; opens each dataset.")
+    ] = SortBy.NAME,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    as_json_lines: AsJsonLines = False,
+    terms: Terms,
 ) -> None:
     """List the datasets of a lake; on a dataset, its tensors."""
-    options = parse_storage_options(storage_option, endpoint_url) or None
+    options = terms.options_for(url)
     if tl.exists(url, storage_options=options):
-        _list_tensors(url, storage_option, endpoint_url, as_json=as_json)
+        with terms.open(url) as ds:
+            _list_tensors(ds, as_json=as_json, as_json_lines=as_json_lines)
         return
-    names = tl.list(url, storage_options=options)
-    if not long:
-        print_json(names) if as_json else print(*names, sep="\n", end="\n" if names else "")
+    below = tl.list(url, storage_options=options)
+    names = below if recursive else [name for name in below if "/" not in name]
+    # Folders as `aws s3 ls` shows them: with how much -R would list of each.
+    folders = Counter(name.partition("/")[0] for name in below if "/" in name and not recursive)
+    if not long and sort is SortBy.NAME:
+        listed = sorted([*names, *(f"{folder}/" for folder in folders)])
+        if as_json:
+            print_json(listed)
+            return
+        for name in listed:
+            print_json(name, indent=None) if as_json_lines else print(name)
         return
     found = [_look_at(url, name, options) for name in names]
     if sort is not SortBy.NAME:
@@ -67,14 +77,15 @@ def ls(
     if as_json:
         print_json([asdict(one) for one in found])
         return
-    print_table(
-        [
-            (one.name, f"{one.rows:,}", size(one.nbytes), one.version, ago(one.time))
-            for one in found
-        ],
-        header=("dataset", "rows", "size", "version", "last commit"),
-        right=(1, 2),
-    )
+    if as_json_lines:
+        for one in found:
+            print_json(asdict(one), indent=None)
+        return
+    rows = [
+        (one.name, f"{one.rows:,}", size(one.nbytes), one.version, ago(one.time)) for one in found
+    ]
+    rows += [(f"{name}/", f"{count} below: -R", "", "", "") for name, count in folders.items()]
+    print_table(rows, header=("dataset", "rows", "size", "version", "last commit"), right=(1, 2))
 
 
 def _look_at(lake: str, name: str, options: dict[str, str] | None) -> Listed:
@@ -83,16 +94,18 @@ def _look_at(lake: str, name: str, options: dict[str, str] | None) -> Listed:
         return Listed(name, len(ds), ds.nbytes, ds.version, last.time)
 
 
-def _list_tensors(
-    url: str, storage_option: list[str] | None, endpoint_url: str | None, *, as_json: bool
-) -> None:
-    with open_dataset(url, at=None, storage_option=storage_option, endpoint_url=endpoint_url) as ds:
-        tensors = [
-            (name, type_.describe(), shape_text(type_.shape), str(type_.dtype or ""))
-            for name, type_ in ds.schema.items()
-        ]
-    if as_json:
-        keys = ("name", "type", "shape", "dtype")
-        print_json([dict(zip(keys, tensor, strict=True)) for tensor in tensors])
-    else:
+def _list_tensors(ds: tl.Dataset, *, as_json: bool, as_json_lines: bool) -> None:
+    tensors = [
+        (name, type_.describe(), shape_text(type_.shape), str(type_.dtype or ""))
+        for name, type_ in ds.schema.items()
+    ]
+    if not as_json and not as_json_lines:
         print_table(tensors)
+        return
+    keys = ("name", "type", "shape", "dtype")
+    documents = [dict(zip(keys, tensor, strict=True)) for tensor in tensors]
+    if as_json:
+        print_json(documents)
+        return
+    for document in documents:
+        print_json(document, indent=None)

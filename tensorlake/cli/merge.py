@@ -5,15 +5,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.exits import FAILED, wrong_usage
-from tensorlake.cli.options import (
-    AsJson,
-    EndpointUrl,
-    StorageOptions,
-    Url,
-    open_dataset,
-    parse_columns,
-)
+from tensorlake.cli.options import AsJson, Url, parse_columns
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 from tensorlake.dataset import MergeReport
 
 __all__ = ["merge"]
@@ -42,16 +36,13 @@ def merge(
         typer.Option("--dry-run", help="Only say what would happen; exit with 1 on conflicts."),
     ] = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Merge a branch into another and publish the result: all of it, or nothing."""
     if ours and theirs:
         wrong_usage("--ours and --theirs exclude each other")
     how = "ours" if ours else "theirs" if theirs else "error"
-    with open_dataset(
-        url, at=at, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, at=at, read_only=False) as ds:
         report = ds.merge(name, on_conflict=how, tensors=parse_columns(tensors), dry_run=dry_run)
     if as_json:
         print_json(_document(report))

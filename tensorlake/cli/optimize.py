@@ -6,16 +6,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.confirm import DryRun
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    EndpointUrl,
-    Quiet,
-    StorageOptions,
-    Url,
-    open_dataset,
-)
+from tensorlake.cli.options import AsJson, At, Url
 from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
 
 __all__ = ["optimize"]
 
@@ -29,18 +22,14 @@ def optimize(
     ] = None,
     dry_run: DryRun = False,
     at: At = None,
-    quiet: Quiet = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Merge small chunks and drop dead rows; no value, row id or order changes by it."""
-    with open_dataset(
-        url, at=at, storage_option=storage_option, endpoint_url=endpoint_url, read_only=dry_run
-    ) as ds:
+    with terms.open(url, at=at, read_only=dry_run) as ds:
         report = ds.optimize(order_by, dry_run=dry_run)
     if as_json:
         totals = {"chunks_before": report.chunks_before, "chunks_after": report.chunks_after}
         print_json({**asdict(report), **totals, "dead_rows": report.dead_rows})
-    elif not quiet:
+    elif not terms.quiet:
         print(report)

@@ -1,7 +1,7 @@
-"""Options that mean the same in every command, and opening what they name.
+"""Options that mean the same in every command that has them, and reading what they say.
 
-A flag is an argument of the SDK with dashes; there is no flag without one. ``storage_options`` are
-given as ``--storage-option KEY=VALUE``, the endpoint also as ``--endpoint-url``.
+A flag is an argument of the SDK with dashes; there is no flag without one. Those that every command
+has are gathered in ``terms``. What cannot be read is wrong usage, and says what would be right.
 """
 
 from datetime import UTC, datetime
@@ -9,19 +9,17 @@ from typing import Annotated
 
 import typer
 
-import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
 
 __all__ = [
     "AsJson",
+    "AsJsonLines",
     "At",
     "Columns",
     "EndpointUrl",
-    "Quiet",
     "StorageOptions",
     "Url",
     "Yes",
-    "open_dataset",
     "parse_columns",
     "parse_date",
     "parse_storage_options",
@@ -33,8 +31,10 @@ At = Annotated[
     typer.Option("--at", metavar="VERSION", help="A branch, a tag, or a commit like main@12."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsJsonLines = Annotated[
+    bool, typer.Option("--jsonl", help="Print one JSON document a line, one for each row.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", "-c", metavar="NAMES", help="Tensors to show, with commas between."),
@@ -44,11 +44,18 @@ StorageOptions = Annotated[
     typer.Option(
         "--storage-option",
         metavar="KEY=VALUE",
-        help="For the store: key, secret, endpoint_url, anon, region. Repeatable.",
+        help="key, secret, token, region, anon … of the store. Repeatable.",
+        rich_help_panel="Where it is",
     ),
 ]
 EndpointUrl = Annotated[
-    str | None, typer.Option("--endpoint-url", metavar="URL", help="The S3 endpoint to ask.")
+    str | None,
+    typer.Option(
+        "--endpoint-url",
+        metavar="URL",
+        help="The S3 endpoint to ask.",
+        rich_help_panel="Where it is",
+    ),
 ]
 
 
@@ -70,19 +77,6 @@ def parse_columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-def open_dataset(
-    url: str,
-    *,
-    at: str | None,
-    storage_option: list[str] | None,
-    endpoint_url: str | None,
-    read_only: bool = True,
-) -> tl.Dataset:
-    """Open a dataset, for reading unless told otherwise."""
-    options = parse_storage_options(storage_option, endpoint_url)
-    return tl.open(url, at, read_only=read_only, storage_options=options or None)
 
 
 def parse_date(text: str, *, flag: str) -> datetime:

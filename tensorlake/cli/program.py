@@ -11,6 +11,8 @@ from tensorlake.cli.branch import branch
 from tensorlake.cli.check import check
 from tensorlake.cli.copy import copy
 from tensorlake.cli.diff import diff
+from tensorlake.cli.doctor import doctor
+from tensorlake.cli.du import du
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.expire import expire
 from tensorlake.cli.gc import gc
@@ -23,8 +25,10 @@ from tensorlake.cli.merge import merge
 from tensorlake.cli.optimize import optimize
 from tensorlake.cli.query import query
 from tensorlake.cli.restore import restore
+from tensorlake.cli.rm import rm
 from tensorlake.cli.serve import serve
 from tensorlake.cli.tag import tag
+from tensorlake.cli.terms import with_terms
 from tensorlake.cli.token import token
 
 __all__ = ["main"]
@@ -33,21 +37,26 @@ app = typer.Typer(
     name="tensorlake",
     help="Versioned, multi-modal datasets: look at them, ask them, fill them, serve them.",
     epilog="A version is a branch, a tag or a commit: --at main@12."
-    " Exit: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.",
+    " Exit: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C. NO_COLOR is obeyed.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _register(*commands: Callable[..., None]) -> None:
+def _register(panel: str, *commands: Callable[..., None]) -> None:
     for command in commands:
-        app.command()(exits_cleanly(command))
+        app.command(rich_help_panel=panel)(exits_cleanly(with_terms(command)))
 
 
-_register(info, ls, head, log, diff, query, branch, tag, merge, restore, ingest, expire, gc, serve)
-_register(copy, check, optimize, bench)
-app.add_typer(token)
+# In the order in which a newcomer meets them: --help lists them so.
+_register("Look", info, ls, head, query, du, bench)
+_register("Versions", log, diff, branch, tag, merge, restore)
+_register("Fill, copy, remove", ingest, copy, rm)
+app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
+_register("Serve", serve)
+app.add_typer(token, rich_help_panel="Serve")
+_register("Upkeep", check, optimize, expire, gc, doctor)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so

@@ -13,8 +13,9 @@ import typer
 
 from tensorlake.cli.cells import as_cell, column_names, read_rows, row_document
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import AsJson, At, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.options import AsJson, AsJsonLines, At, Url
 from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 from tensorlake.dataset import View
 
 __all__ = ["query"]
@@ -54,26 +55,20 @@ def query(
         typer.Option(metavar="NAME", help="Also save the rows as a view that others can open."),
     ] = None,
     output_format: Annotated[
-        Format, typer.Option("--format", help="How rows are written.")
-    ] = Format.TABLE,
+        Format | None, typer.Option("--format", help="How rows are written; none: a table.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write to a file instead of stdout.")
     ] = None,
     at: At = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    as_json_lines: AsJsonLines = False,
+    terms: Terms,
 ) -> None:
     """Run a TQL query and show the rows that it selects."""
     text = _query_text(tql, file)
-    chosen = Format.JSON if as_json else output_format
-    with open_dataset(
-        url,
-        at=at,
-        storage_option=storage_option,
-        endpoint_url=endpoint_url,
-        read_only=save is None,
-    ) as ds:
+    chosen = _chosen(output_format, as_json=as_json, as_json_lines=as_json_lines)
+    with terms.open(url, at=at, read_only=save is None) as ds:
         view = ds.query(text, **parse_parameters(param))
         if explain:
             print(view.explain())
@@ -85,8 +80,17 @@ def query(
             return
         with _destination(output) as target:
             _write(view, chosen, number or None, target)
-        if chosen is Format.TABLE and number and len(view) > number:
+        if chosen is Format.TABLE and number and len(view) > number and not terms.quiet:
             print(f"… {len(view) - number:,} more rows (-n 0 shows all)", file=sys.stderr)
+
+
+def _chosen(output_format: Format | None, *, as_json: bool, as_json_lines: bool) -> Format:
+    """Read --format, or one of the flags that are short for it."""
+    short = [Format.JSON] * as_json + [Format.JSONL] * as_json_lines
+    given = {*short, *([] if output_format is None else [output_format])}
+    if len(given) > 1:
+        wrong_usage(f"give one of --format, --json and --jsonl, not {' and '.join(sorted(given))}")
+    return given.pop() if given else Format.TABLE
 
 
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
@@ -106,8 +110,11 @@ def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
 def _query_text(tql: str | None, file: Path | None) -> str:
     if tql is not None and file is not None:
         wrong_usage("give the query as an argument or with -f, not both")
-    if file is not None:
-        return file.read_text(encoding="utf-8")
+    if file is not None and str(file) != "-":
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            wrong_usage(f"-f {str(file)!r} cannot be read: {error}")
     return sys.stdin.read() if tql in {None, "-"} else str(tql)
 
 

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.log import commit_document, commit_line
-from tensorlake.cli.options import AsJson, EndpointUrl, StorageOptions, Url, open_dataset
+from tensorlake.cli.options import AsJson, Url
 from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 
 __all__ = ["restore"]
 
@@ -20,13 +21,10 @@ def restore(
         typer.Option("--at", metavar="BRANCH", help="The branch to commit to; none: main."),
     ] = None,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """Publish a commit whose content is that of an older version; nothing is lost."""
-    with open_dataset(
-        url, at=at, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, at=at, read_only=False) as ds:
         commit = ds.restore(version)
     if as_json:
         print_json(commit_document(commit))

@@ -7,17 +7,9 @@ import typer
 
 from tensorlake.cli.confirm import confirm
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import (
-    AsJson,
-    At,
-    EndpointUrl,
-    StorageOptions,
-    Url,
-    Yes,
-    open_dataset,
-    parse_date,
-)
+from tensorlake.cli.options import AsJson, At, Url, Yes, parse_date
 from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
 from tensorlake.versions import Tag
 
 __all__ = ["tag"]
@@ -39,16 +31,13 @@ def tag(
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
-    storage_option: StorageOptions = None,
-    endpoint_url: EndpointUrl = None,
+    terms: Terms,
 ) -> None:
     """List tags, name a version (none given: main's head), or give a tag up."""
     if name is not None and delete is not None:
         wrong_usage("give a NAME to make, or --delete NAME, not both")
     until: datetime | None = None if expires is None else parse_date(expires, flag="--expires")
-    with open_dataset(
-        url, at=None, storage_option=storage_option, endpoint_url=endpoint_url, read_only=False
-    ) as ds:
+    with terms.open(url, read_only=False) as ds:
         if delete is not None:
             confirm(f"Give up tag {delete!r} of {url}?", yes=yes)
             ds.delete_tag(delete)

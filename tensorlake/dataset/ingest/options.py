@@ -21,6 +21,7 @@ class IngestOptions(TypedDict, total=False):
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
         commit_every: Source bytes a commit, such as "8GiB" (default).
         workers: Threads that read ahead.
+        dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows.
         progress: Whether to show progress on stderr; None (default): on a terminal.
         storage_options: As in ``tl.open``.
         durability: As in ``tl.open``.
@@ -30,6 +31,7 @@ class IngestOptions(TypedDict, total=False):
     on_error: OnError
     commit_every: str
     workers: int | None
+    dry_run: bool
     progress: bool | None
     storage_options: Mapping[str, Any] | None
     durability: Durability

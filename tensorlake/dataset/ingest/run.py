@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,9 @@ OnError = Literal["raise", "skip", "quarantine"]
 
 STAGED_NBYTES = 8 << 20
 """Source bytes read, checked and staged together: whole-column conversion, bounded memory."""
+
+ROWS_LOOKED_AT = 3
+"""By a dry run."""
 
 DEFAULT_WORKERS = 4
 """Pieces read ahead of their use, one a thread."""
@@ -87,6 +91,7 @@ def run_ingest(
     commit_every: str = "8GiB",
     workers: int | None = None,
     progress: bool | None = None,
+    dry_run: bool = False,
     **open_arguments: Any,
 ) -> Dataset:
     """Ingest a source into a dataset, in commits of about ``commit_every``.
@@ -100,6 +105,7 @@ def run_ingest(
         commit_every: Source bytes a commit.
         workers: Threads that read ahead.
         progress: Whether to show progress; None: on a terminal.
+        dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows.
         **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
 
     Raises:
@@ -113,6 +119,8 @@ def run_ingest(
     if threads < 1:
         raise InvalidInputError(f"workers={workers}: give a number of threads, 1 or more")
     size = parse_size(commit_every)
+    if dry_run:
+        return _look_at(source, on_error=on_error)
     dataset = _destination(source, str(url), mode, open_arguments)
     known = {key: commit.changes.append for commit in dataset.log() for key in commit.keys}
     quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
@@ -142,6 +150,21 @@ def run_ingest(
             report.rows += rows
             report.nbytes += nbytes
     report.seconds = time.monotonic() - started
+    dataset.ingest_report = report
+    return dataset
+
+
+def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
+    """Ingest the first few rows into a dataset in memory, that nobody else can open by chance."""
+    dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema)
+    items = source.items[:ROWS_LOOKED_AT]
+    columns = {name: values[:ROWS_LOOKED_AT] for name, values in source.load(items).items()}
+    report = IngestReport(nbytes=sum(source.sizes[: len(items)]))
+    report.skipped += [
+        item for item, _ in _stage(dataset, source, items, columns, on_error=on_error)
+    ]
+    dataset.commit("dry run")
+    report.rows = len(dataset)
     dataset.ingest_report = report
     return dataset
 

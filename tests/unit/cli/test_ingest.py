@@ -115,3 +115,24 @@ def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
 
     assert json.loads(made.out)["quarantine"] == f"{target}-quarantine"
     assert tl.open(f"{target}-quarantine")["content"][:] == [b"\xff\xd8\xff"]
+
+
+def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("name,age\n" + "".join(f"n{i},{i}\n" for i in range(10)), encoding="utf-8")
+    target = tmp_path / "table.tl"
+
+    shown = run("ingest", "csv", str(table), str(target), "--dry-run")
+    document = json.loads(run("ingest", "csv", str(table), str(target), "--dry-run", "--json").out)
+
+    assert shown.code == 0
+    assert "age" in shown.out
+    assert [line for line in shown.lines if line.startswith("n")] == [
+        "name  age",
+        "n0    0",
+        "n1    1",
+        "n2    2",
+    ]
+    assert document["schema"]["age"] == "Scalar(int64)"
+    assert [row["age"] for row in document["rows"]] == [0, 1, 2]
+    assert not target.exists()

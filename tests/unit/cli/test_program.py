@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from tensorlake.cli import main
+from tensorlake.cli.program import app
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = ("info", "ls", "head", "log", "diff", "query", "ingest", "serve")
+COMMANDS = sorted(
+    command.callback.__name__
+    for command in app.registered_commands
+    if not command.hidden and command.callback is not None
+)
 
 
 def test_version_is_that_of_the_distribution(run):

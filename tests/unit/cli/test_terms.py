@@ -1,0 +1,77 @@
+"""What every command shares: how a store is reached, how much is said."""
+
+import logging
+
+import pytest
+
+import tensorlake as tl
+from tensorlake.cli.terms import Terms
+
+
+def test_a_token_is_given_to_servers_and_to_no_store():
+    terms = Terms({"region": "eu"}, token="secret")
+
+    assert terms.options_for("https://lake.example/pets") == {"region": "eu", "token": "secret"}
+    assert terms.options_for("s3://bucket/pets") == {"region": "eu"}
+    assert Terms().options_for("pets.tl") is None
+
+
+def test_a_profile_is_refused_for_what_is_not_on_s3(run, pets):
+    refused = run("info", pets, "--profile", "dev")
+
+    assert refused.code == 2
+    assert "--profile names credentials for s3://" in refused.err
+
+
+def test_the_endpoint_is_one_of_the_storage_options(run, pets):
+    told = run("info", pets, "--endpoint-url", "http://localhost:9", "--storage-option", "nonsense")
+
+    assert told.code == 2
+    assert "KEY=VALUE" in told.err
+
+
+def test_verbose_shows_where_a_failure_came_from_and_the_plain_run_does_not(run, tmp_path):
+    plain = run("info", str(tmp_path / "none"))
+    verbose = run("info", str(tmp_path / "none"), "-v")
+
+    assert "Traceback" not in plain.err
+    assert "Traceback" in verbose.err
+    assert verbose.code == plain.code == 1
+
+
+def test_verbose_shows_the_log(run, pets):
+    logger = logging.getLogger("tensorlake")
+    try:
+        assert run("info", pets, "-vv").code == 0
+        assert logger.level == logging.DEBUG
+        assert logger.handlers
+    finally:
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
+
+
+def test_verbose_and_quiet_exclude_each_other(run, pets):
+    assert run("info", pets, "-v", "-q").code == 2
+
+
+def test_quiet_leaves_out_notes_but_not_the_answer(run, pets):
+    shown = run("query", pets, "SELECT label", "-n", "1", "-q")
+
+    assert len(shown.lines) == 2
+    assert shown.err == ""
+
+
+def test_quiet_says_nothing_of_what_was_done(run, pets):
+    tl.open(pets).branch("fix").close()
+
+    assert run("gc", pets, "--yes", "-q").out == ""
+    assert run("optimize", pets, "-q").out == ""
+
+
+@pytest.mark.parametrize("command", ["info", "query", "gc", "copy", "ingest"])
+def test_commands_explain_the_shared_options_after_their_own(run, command):
+    shown = run(command, "--help").out
+
+    for flag in ("--storage-option", "--profile", "--token", "--quiet", "--no-progress"):
+        assert flag in shown
+    assert shown.index("--json") < shown.index("--storage-option")
