@@ -6,7 +6,7 @@ selection follows its handle (staged changes included); a View's is frozen.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.exported import Exported
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
@@ -38,7 +39,7 @@ BATCH_ROWS = 1024
 """Rows read together when a whole dataset is copied."""
 
 
-class Readable(ABC):
+class Readable(Exported):
     """Rows and columns that can be read, queried and streamed."""
 
     session: Session
@@ -48,10 +49,6 @@ class Readable(ABC):
     @abstractmethod
     def selection(self) -> Selection:
         """The rows and columns this stands for, now."""
-
-    @abstractmethod
-    def frozen(self) -> View:
-        """The same rows and columns, which stay so when the handle moves on."""
 
     @property
     def computed(self) -> Mapping[str, Computed]:
@@ -281,14 +278,6 @@ class Readable(ABC):
     def repin(self) -> Callable[[str], tuple[Selection, Reader]] | None:
         """How a loader reaches the version that its state recorded; None where only this one is."""
         return None
-
-    # Out
-
-    def to_pandas(self) -> Any:
-        """Read everything into a pandas DataFrame whose index is ``_row``."""
-        from tensorlake.dataset.export import to_pandas
-
-        return to_pandas(self)
 
     # Not here
 

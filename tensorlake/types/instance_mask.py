@@ -128,6 +128,20 @@ class InstanceMask(SampleType):
         """Return one row's masks."""
         return _split(sample)
 
+    def run_lengths(self, sample: Buffer) -> list[dict[str, Any]]:
+        """Return a stored sample's masks as COCO's run lengths, without filling them.
+
+        Raises:
+            CorruptSampleError: It is no sample of masks.
+        """
+        try:
+            size, counts, runs = _parse(sample)
+        except ValueError as error:
+            message = f"a sample holds no masks: {error}; run tensorlake check"
+            raise CorruptSampleError(message) from error
+        parts = np.split(runs, np.cumsum(counts)[:-1]) if len(counts) else []
+        return [{"size": [*size], "counts": part.tolist()} for part in parts]
+
 
 def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], list[np.ndarray]]:
     if isinstance(sample, (list, tuple)) and any(map(_is_mask, cast("list[Any]", sample))):
@@ -168,6 +182,14 @@ def _join(size: tuple[int, int], runs: Sequence[np.ndarray]) -> bytes:
 
 def _split(sample: Buffer) -> np.ndarray:
     """Decode a stored sample; ValueError where it is not exactly what `_join` made."""
+    (height, width), counts, runs = _parse(sample)
+    ones = (np.arange(len(runs)) - np.repeat(offsets_of(counts)[:-1], counts)) % 2 == 1
+    flat = np.repeat(ones, runs)
+    return flat.reshape(len(counts), width, height).transpose(0, 2, 1).copy()
+
+
+def _parse(sample: Buffer) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
+    """Return size, number of runs of each object, and runs; ValueError where it is none."""
     if len(sample) % _U32.itemsize or len(sample) < _NDIM * _U32.itemsize:
         raise ValueError(f"{len(sample)} bytes")
     numbers = np.frombuffer(sample, _U32).astype(np.int64)
@@ -182,6 +204,4 @@ def _split(sample: Buffer) -> np.ndarray:
     covered = np.add.reduceat(np.append(runs, 0), bounds[:-1]) if objects else np.zeros(0, np.int64)
     if bool((np.where(counts == 0, 0, covered) != height * width).any()):
         raise ValueError("runs that do not fill the masks")
-    ones = (np.arange(len(runs)) - np.repeat(bounds[:-1], counts)) % 2 == 1
-    flat = np.repeat(ones, runs)
-    return flat.reshape(objects, width, height).transpose(0, 2, 1).copy()
+    return (height, width), counts, runs

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.column import Column, EncodedColumn, offsets_of, slice_rows
+from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
 from tensorlake.types.joined_items import join_items, split_items
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
@@ -115,8 +115,12 @@ class Sequence(SampleType):
 
     def present_sample(self, sample: bytes) -> Any:
         """Return the items: what reading a column of them gives."""
-        items = self.item.decode(split_items(sample, self.item), tensor="an item")
+        items = self.item.decode(self.items_of(sample), tensor="an item")
         return self.item.present(items)
+
+    def items_of(self, sample: Buffer) -> Column:
+        """Return the items of a stored sample as a column of their type, none decoded."""
+        return split_items(sample, self.item)
 
     def json_value(self, value: Any) -> Any:
         """Return a row's items as JSON, where JSON can hold them."""

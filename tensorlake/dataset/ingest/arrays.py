@@ -156,7 +156,7 @@ def huggingface(
 
     def load(items: Sequence[int]) -> dict[str, Any]:
         table = rows[items[0] : items[-1] + 1]
-        return {name: values_of(table.column(name), one) for name, one in types.items()}
+        return {name: values_of(table, name, one) for name, one in types.items()}
 
     source = Source(
         kind="huggingface",

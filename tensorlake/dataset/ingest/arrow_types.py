@@ -12,7 +12,8 @@
     timestamp                                Timestamp of its unit and zone
     other struct, map, list of structs       Json
 
-A column is nullable where it has NULLs, or may have some further on. What Hugging Face writes into
+A column that a tensor went out as says so in its field's metadata, and becomes that tensor again.
+Any other is nullable where it has NULLs, or may have some further on. What Hugging Face writes into
 the schema's metadata (class names, pictures, array shapes) is heeded.
 """
 
@@ -20,17 +21,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.dataset.export import TYPE_KEY, arrow_type
+from tensorlake.errors import SchemaError, TensorlakeError
 from tensorlake.types import (
     Array,
     Bool,
     Bytes,
     ClassLabel,
     Image,
+    InstanceMask,
     Json,
     SampleType,
     Scalar,
@@ -38,6 +42,7 @@ from tensorlake.types import (
     Text,
     Timestamp,
     codec_of,
+    from_json,
 )
 
 __all__ = ["infer_types", "values_of"]
@@ -57,7 +62,8 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
     """
     features = _huggingface_features(table.schema)
     return {
-        field.name: _infer(
+        field.name: _as_it_went_out(field, table.column(at))
+        or _infer(
             field.name,
             field.type,
             table.column(at),
@@ -68,24 +74,65 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
     }
 
 
-def values_of(column: Arrow, sample_type: SampleType) -> Any:
+def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
     """Return a column's values as ``extend`` takes them for a tensor of this type."""
     import pyarrow as pa
 
+    column, field = table.column(name), table.schema.field(name)
     kind = column.type
+    is_ours = TYPE_KEY in (field.metadata or {})  # then text of JSON is not a JSON text
+    if is_ours and isinstance(sample_type, InstanceMask) and pa.types.is_binary(kind):
+        return [None if one is None else sample_type.run_lengths(one) for one in column.to_pylist()]
+    if is_ours and isinstance(sample_type, Json) and pa.types.is_string(kind):
+        return [None if one is None else json.loads(one) for one in column.to_pylist()]
     if isinstance(sample_type, Timestamp) and column.null_count == 0:
         return column.to_numpy()
     if isinstance(sample_type, ClassLabel) and pa.types.is_dictionary(kind):
         return column.cast(kind.value_type).to_pylist()
     if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
         return [_bytes_of(value) for value in column.to_pylist()]
-    if isinstance(sample_type, Array) and column.null_count == 0 and None not in sample_type.shape:
-        return _fixed_arrays(column, sample_type)
+    if isinstance(sample_type, Array) and None not in sample_type.shape:
+        if not column.null_count:
+            return _fixed_arrays(column, sample_type)
+        present = iter(_fixed_arrays(column.drop_null(), sample_type))
+        return [next(present) if one else None for one in column.is_valid().to_pylist()]
     if isinstance(sample_type, Json) and pa.types.is_map(kind):
         return [None if value is None else dict(value) for value in column.to_pylist()]
     if column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind):
         return column.to_numpy()
     return column.to_pylist()
+
+
+def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
+    """The type of the tensor that was written as this column, if it still is what was written."""
+    written = (field.metadata or {}).get(TYPE_KEY)
+    if written is None:
+        return None
+    try:
+        sample_type = from_json(json.loads(written))
+    except (ValueError, TypeError, AttributeError, TensorlakeError):  # another program's, or newer
+        return None
+    if _plain_type(arrow_type(sample_type)) != _plain_type(field.type):
+        return None
+    return replace(sample_type, nullable=True) if column.null_count else sample_type
+
+
+def _plain_type(kind: Arrow) -> Arrow:
+    """A type without what files do to it: an extension's storage, names of items, wide offsets."""
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.ExtensionType | pa.FixedShapeTensorType):
+        return _plain_type(kind.storage_type)
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type), kind.list_size)
+    if types.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if types.is_large_binary(kind) else kind
 
 
 def _infer(
@@ -158,9 +205,9 @@ def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
 
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(flat.type, pa.FixedShapeTensorType):
-        return flat.to_numpy_ndarray()
+        flat = flat.storage
     while not pa.types.is_primitive(flat.type):
-        flat = flat.flatten()
+        flat = flat.flatten()  # without the elements of NULLs
     fixed = tuple(length or 0 for length in sample_type.shape)
     return flat.to_numpy(zero_copy_only=False).reshape(len(column), *fixed)
 

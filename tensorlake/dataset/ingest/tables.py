@@ -160,7 +160,7 @@ def _types(
 
 
 def _columns(table: Arrow, types: Mapping[str, SampleType]) -> dict[str, Any]:
-    return {name: values_of(table.column(name), one) for name, one in types.items()}
+    return {name: values_of(table, name, one) for name, one in types.items()}
 
 
 def _as_table(src: Any) -> Arrow:

@@ -1,41 +1,43 @@
-"""Out of a dataset: into other libraries' tables."""
+"""Into pandas: labels become categories, arrays objects, and the index is the row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.dataset.export.arrow_stream import (
+    VIRTUAL_COLUMNS,
+    check_columns,
+    check_in_memory,
+)
+from tensorlake.dataset.identity import row_id_texts
+from tensorlake.errors import missing_extra
 from tensorlake.types import Ragged
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
+    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.view import View
 
 __all__ = ["to_pandas"]
 
-IN_MEMORY_NBYTES_MAX = 4 << 30
-"""More than this is asked for by accident: the error names the way around."""
 
-
-def to_pandas(rows: Readable) -> Any:
+def to_pandas(rows: Exported, columns: Sequence[str] | None = None) -> Any:
     """Read every column into a DataFrame; labels become categories, arrays objects."""
     try:
         import pandas as pd
     except ImportError as error:
         raise missing_extra("to_pandas()", "pandas") from error
-    selection, reader = rows.selection(), rows.reader()
+    view = rows.frozen()
+    asked = check_columns(view, columns)
+    shown: View = view[[name for name in asked if name not in VIRTUAL_COLUMNS]]
+    check_in_memory(view, asked, call="to_pandas()")
+    selection, reader = shown.selection(), shown.reader()
     positions = selection.all_positions()
     physical = selection.physical(positions)
-    stored = sum(reader.stored_nbytes(name, physical) for name in selection.columns)
-    if stored > IN_MEMORY_NBYTES_MAX:
-        raise InvalidInputError(
-            f"to_pandas() would read {stored:,} bytes into memory, more than"
-            f" {IN_MEMORY_NBYTES_MAX:,}\nname the columns: ds[['label', 'score']].to_pandas()",
-            actual=stored,
-        )
-    columns: dict[str, Any] = {}
-    for name, tensor in rows.tensors.items():
+    read: dict[str, Any] = {}
+    for name, tensor in shown.tensors.items():
         column = reader.read(name, physical, decode=False)
         values = [tensor.type.present_one(column, at) for at in range(len(column))]
         names = tensor.names_or_none
@@ -43,17 +45,19 @@ def to_pandas(rows: Readable) -> Any:
             known = [one for one in names if one]  # a class that was dropped is no category
             place = {one: at for at, one in enumerate(known)}
             codes = [-1 if value is None else place[names[int(value)]] for value in values]
-            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(known))
+            read[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(known))
         elif column.valid is None and tensor.type.layout == "uniform" and not tensor.type.shape:
-            columns[name] = np.asarray(tensor.type.present(column))
+            read[name] = np.asarray(tensor.type.present(column))
         else:
-            columns[name] = pd.Series(values, dtype=object)
-    for name, computed in rows.computed.items():
+            read[name] = pd.Series(values, dtype=object)
+    for name, computed in shown.computed.items():
         presented = computed.present()
         flat = isinstance(presented, np.ndarray) and presented.ndim == 1
-        columns[name] = presented if flat else pd.Series(_listed(presented), dtype=object)
-    frame = pd.DataFrame(columns)
-    if rows.has_rows:
+        read[name] = presented if flat else pd.Series(_listed(presented), dtype=object)
+    if "_row_id" in asked:
+        read["_row_id"] = row_id_texts(selection)
+    frame = pd.DataFrame({name: read[name] for name in asked if name in read})
+    if shown.has_rows:
         frame.index = pd.Index(selection.row_numbers(positions), name="_row")
     return frame
 

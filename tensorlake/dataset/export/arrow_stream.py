@@ -1,0 +1,212 @@
+"""Rows as a stream of Arrow record batches: what every other way out into tables is made of.
+
+Batches are cut so that each holds about `BATCH_NBYTES` of samples, whatever the samples are; one
+is made when it is asked for, so a dataset of any size passes through bounded memory. Rows are those
+of one version, frozen when the stream is opened.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.export.arrow_columns import (
+    arrow_array,
+    arrow_field,
+    computed_array,
+    computed_field,
+)
+from tensorlake.dataset.identity import row_id_texts
+from tensorlake.errors import InvalidInputError, missing_extra
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.view import View
+    from tensorlake.types import SampleType
+
+__all__ = [
+    "BATCH_NBYTES",
+    "IN_MEMORY_NBYTES_MAX",
+    "VIRTUAL_COLUMNS",
+    "arrow_schema",
+    "check_columns",
+    "check_in_memory",
+    "record_batches",
+    "require_pyarrow",
+    "to_arrow",
+    "to_reader",
+]
+
+Int64Array = npt.NDArray[np.int64]
+Arrow = Any  # pyarrow ships no types
+
+BATCH_NBYTES = 32 << 20
+"""Bytes of samples a batch: a few chunks of media, and far from the 2 GiB of Arrow's offsets."""
+
+WINDOW_ROWS = 1024
+"""Rows whose sizes are looked up before a batch is cut; more where batches turn out longer."""
+
+BATCH_ROWS_MAX = 65_536
+"""Rows a batch: no consumer gains by more."""
+
+IN_MEMORY_NBYTES_MAX = 4 << 30
+"""More than this is asked for by accident: the error names the way around."""
+
+VIRTUAL_COLUMNS = ("_row", "_row_id")
+"""Columns that every row of a dataset has, and that come only when they are named."""
+
+
+def to_arrow(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
+    """Read rows into a ``pyarrow.Table``."""
+    require_pyarrow("to_arrow()")
+    import pyarrow as pa
+
+    view = rows.frozen()
+    names = check_columns(view, columns)
+    check_in_memory(view, names, call="to_arrow()")
+    return pa.Table.from_batches(record_batches(view, names), arrow_schema(view, names))
+
+
+def to_reader(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
+    """Return a ``pyarrow.RecordBatchReader`` over rows, which reads a batch when it is asked."""
+    require_pyarrow("an Arrow stream")
+    import pyarrow as pa
+
+    view = rows.frozen()
+    names = check_columns(view, columns)
+    return pa.RecordBatchReader.from_batches(arrow_schema(view, names), record_batches(view, names))
+
+
+def require_pyarrow(what: str) -> None:
+    """Raise the error that names the extra where pyarrow is missing."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise missing_extra(what, "arrow")
+
+
+def check_columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of columns asked for, all by default.
+
+    Raises:
+        TensorNotFoundError: There is no such column.
+    """
+    known = (*view.selection().columns, *view.computed)
+    if columns is None:
+        return known
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns={columns!r}: give a list of names: columns=[{columns!r}]")
+    virtual = VIRTUAL_COLUMNS if view.has_rows else ()
+    for name in columns:
+        if name not in known and name not in virtual:
+            raise unknown_column(name, (*known, *virtual))
+    return tuple(dict.fromkeys(columns))
+
+
+def check_in_memory(view: View, columns: Sequence[str], *, call: str) -> None:
+    """Refuse to read more into memory than anybody means to.
+
+    Raises:
+        InvalidInputError: The columns are larger; it names the largest, and ``columns=``.
+    """
+    selection, reader = view.selection(), view.reader()
+    physical = selection.physical(selection.all_positions())
+    sizes = {
+        name: len(view) * _fixed_nbytes(one)
+        if one.layout == "uniform"
+        else reader.stored_nbytes(name, physical)
+        for name, one in view.schema.items()
+        if name in columns
+    }
+    if sum(sizes.values()) <= IN_MEMORY_NBYTES_MAX:
+        return
+    largest = max(sizes, key=lambda name: sizes[name])
+    others = [name for name in columns if name != largest][:3] or ["label"]
+    raise InvalidInputError(
+        f"{call} would read {sum(sizes.values()):,} bytes into memory, more than"
+        f" {IN_MEMORY_NBYTES_MAX:,}; {largest!r} has {sizes[largest]:,} of them"
+        f"\nname the columns: columns={others}, or fewer rows: ds[:1000]",
+        actual=sum(sizes.values()),
+        expected=IN_MEMORY_NBYTES_MAX,
+    )
+
+
+def arrow_schema(view: View, columns: Sequence[str]) -> Arrow:
+    """Return the schema of columns."""
+    import pyarrow as pa
+
+    types, virtual = view.schema, {"_row": pa.int64(), "_row_id": pa.string()}
+    return pa.schema(
+        [
+            arrow_field(name, types[name])
+            if name in types
+            else computed_field(name, view.computed[name].type)
+            if name in view.computed
+            else pa.field(name, virtual[name], nullable=False)
+            for name in columns
+        ]
+    )
+
+
+def record_batches(
+    view: View, columns: Sequence[str], *, batch_rows: int = BATCH_ROWS_MAX
+) -> Iterator[Arrow]:
+    """Read columns batch by batch, in the order of the rows."""
+    import pyarrow as pa
+
+    schema = arrow_schema(view, columns)
+    start, window = 0, WINDOW_ROWS
+    while start < len(view):
+        sizes = _nbytes_of_rows(
+            view, columns, start, min(len(view), start + window, start + batch_rows)
+        )
+        fitting = int(np.searchsorted(np.cumsum(sizes), BATCH_NBYTES, side="right"))
+        stop = start + max(1, min(fitting, len(sizes)))
+        positions = np.arange(start, stop, dtype=np.int64)
+        arrays = [_array(view, name, positions) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        window = max(WINDOW_ROWS, 2 * len(positions))
+        start = stop
+
+
+def _array(view: View, name: str, positions: Int64Array) -> Arrow:
+    import pyarrow as pa
+
+    selection = view.selection()
+    if name in view.computed:
+        return computed_array(view.computed[name].take(positions))
+    if name == "_row":
+        return pa.array(selection.row_numbers(positions))
+    if name == "_row_id":
+        return pa.array(row_id_texts(selection.with_rows(positions)), pa.string())
+    column = view.reader().read(name, selection.physical(positions), decode=False)
+    return arrow_array(view.schema[name], column)
+
+
+def _nbytes_of_rows(view: View, columns: Sequence[str], start: int, stop: int) -> Int64Array:
+    """Bytes that each row takes in memory, nearly: of what is encoded, its share of the chunk."""
+    selection, reader, types = view.selection(), view.reader(), view.schema
+    sizes = np.zeros(stop - start, dtype=np.int64)
+    stored = [name for name in columns if name in types]
+    physical = selection.physical(np.arange(start, stop, dtype=np.int64)) if stored else sizes
+    for name in stored:
+        dtype = types[name].dtype
+        if types[name].layout == "encoded" or dtype is None:
+            located = reader.locate(name, physical)
+            nbytes = np.array([key.nbytes for key in located.chunks], dtype=np.int64)
+            sizes += (nbytes // np.maximum(1, located.rows))[located.chunk]
+        elif types[name].layout == "uniform":
+            sizes += _fixed_nbytes(types[name])
+        else:
+            shapes = np.maximum(reader.shapes(name, physical), 0)
+            sizes += np.multiply.reduce(shapes, axis=1, dtype=np.int64) * dtype.itemsize
+    return sizes
+
+
+def _fixed_nbytes(sample_type: SampleType) -> int:
+    assert sample_type.dtype is not None, "what is uniform has elements"
+    return sample_type.dtype.itemsize * math.prod(length or 0 for length in sample_type.shape)
