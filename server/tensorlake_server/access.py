@@ -111,7 +111,8 @@ class Access:
         why = stored.why_not(self._clock())
         if why is not None:
             raise _unauthorized(f"token {stored.id!r} {why}")
-        return Principal(f"token:{stored.id}:{stored.name}", stored.parsed_scopes())
+        name = f"token:{stored.id}:{stored.name}"
+        return Principal(name, stored.parsed_scopes(), author=stored.name)
 
     def _cookie(self, headers: Headers) -> str | None:
         try:

@@ -12,7 +12,10 @@ from tensorlake.errors import AccessError
 from tensorlake_server.scopes import EVERY, Action
 
 if TYPE_CHECKING:
-    from tensorlake.dataset import Dataset, View
+    from collections.abc import Mapping
+
+    from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.types import SampleType
     from tensorlake_server.lake import Lake, Readable
     from tensorlake_server.principal import Principal
     from tensorlake_server.view_token import ViewQuery
@@ -63,6 +66,40 @@ class AllowedLake:
         """Open what a request reads: a view when it names one, else a version."""
         self.check_readable(name)
         return self._lake.readable(name, version=version, view=view, digest=digest)
+
+    def begin(
+        self, name: str, branch: str, *, base: str | None = None, key: str | None = None
+    ) -> Work:
+        """Open a branch for writing; see `begin_work`.
+
+        Raises:
+            AccessError: The principal may not write it.
+        """
+        self.check_writable(name, branch)
+        return self._lake.begin(name, branch, base=base, key=key)
+
+    def create(self, name: str, schema: Mapping[str, SampleType], *, exist_ok: bool) -> Dataset:
+        """Make a dataset.
+
+        Raises:
+            AccessError: The principal may not write all of it.
+        """
+        self.check_writable(name)
+        return self._lake.create(name, schema, exist_ok=exist_ok)
+
+    def delete(self, name: str) -> None:
+        """Remove a dataset for good.
+
+        Raises:
+            AccessError: The principal has no ``admin`` scope for it.
+        """
+        self.check_writable(name, action=Action.ADMIN)
+        self._lake.delete(name)
+
+    @property
+    def author(self) -> str | None:
+        """In whose name commits are made; None for the server's own user."""
+        return self._principal.author
 
     def check_readable(self, name: str) -> None:
         """Check that the principal may read a dataset, if it is there.

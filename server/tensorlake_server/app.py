@@ -15,14 +15,16 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 import tensorlake_query as tql
-from tensorlake_server import datasets, query, rows, samples, statistics
+from tensorlake_server import datasets, query, refs, rows, samples, statistics, writing
 from tensorlake_server.access import Access, cookie_name
 from tensorlake_server.audit import AuditLog
+from tensorlake_server.changes import TransactionRequest
 from tensorlake_server.frames import Frame
 from tensorlake_server.guard import Guard
 from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
+from tensorlake_server.openapi import add_components
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import settings_of
 
@@ -50,7 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
     audit = None if settings.audit_log is None else AuditLog(settings.audit_log)
     app = FastAPI(
         title="tensorlake",
-        description="Datasets of one lake, read-only: docs/reference/rest.md says more.",
+        description="Datasets of one lake: docs/reference/rest.md says more.",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
@@ -66,8 +68,9 @@ def create_app(settings: Settings) -> FastAPI:
     )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
-    for module in (datasets, rows, query, samples, statistics):
+    for module in (datasets, rows, query, samples, statistics, writing, refs):
         app.include_router(module.router)
+    add_components(app, [TransactionRequest])
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)

@@ -33,6 +33,7 @@ __all__ = ["Guard"]
 OPEN_ROUTES = frozenset({"/v1/session"})  # how the token is shown for the first time
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REQUEST_ID_NBYTES = 8
+MAX_LENGTH_DIGITS = 18
 
 DEFAULT_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -87,7 +88,7 @@ class Guard:
             )
             await refusal(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive), send)
+        await self._app(scope, self._counted(receive, self._body_limit(scope)), send)
 
     def _checked(self, scope: Scope, headers: Headers) -> Principal:
         """Check a request before its body, and say who makes it.
@@ -112,22 +113,27 @@ class Guard:
                 f"a page of {headers.get('origin')!r} may not ask this of {host!r}"
                 "\nask from the server's own page, or from a program",
             )
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > settings.max_body_nbytes:
-            raise _too_long(settings)
-        if not scope["path"].startswith("/v1/") or scope["path"] in OPEN_ROUTES:
-            return NOBODY
-        return self._access.principal(headers)
+        is_open = not scope["path"].startswith("/v1/") or scope["path"] in OPEN_ROUTES
+        principal = NOBODY if is_open else self._access.principal(headers)
+        length, limit = headers.get("content-length", "0"), self._body_limit(scope)
+        if not length.isdecimal() or len(length) > MAX_LENGTH_DIGITS or int(length) > limit:
+            raise _too_long(limit)
+        return principal
 
-    def _counted(self, receive: Receive) -> Receive:
+    def _body_limit(self, scope: Scope) -> int:
+        path, settings = scope["path"], self._settings
+        brings = path.startswith("/v1/") and (path.endswith("/transactions") or "/objects/" in path)
+        return settings.max_write_nbytes if brings and settings.write else settings.max_body_nbytes
+
+    def _counted(self, receive: Receive, limit: int) -> Receive:
         seen = 0
 
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._settings.max_body_nbytes:
-                raise _too_long(self._settings)
+            if seen > limit:
+                raise _too_long(limit)
             return message
 
         return counted
@@ -172,8 +178,7 @@ def _is_cross_site(headers: Headers) -> bool:
     return origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
-def _too_long(settings: Settings) -> Problem:
-    limit = settings.max_body_nbytes
+def _too_long(limit: int) -> Problem:
     return Problem(413, "content-too-large", f"a request body may have {limit:,} bytes at most")
 
 

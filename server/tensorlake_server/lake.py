@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
-from tensorlake.dataset import query_inside
-from tensorlake.errors import DatasetNotFoundError, VersionNotFoundError
+from tensorlake.dataset import begin_work, query_inside
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.kept import Kept
 from tensorlake_server.view_token import read_token
 
 if TYPE_CHECKING:
-    from tensorlake.dataset import Dataset, View
+    from collections.abc import Mapping
+
+    from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.types import SampleType
     from tensorlake_server.settings import Settings
     from tensorlake_server.view_token import ViewQuery
 
@@ -107,6 +110,35 @@ class Lake:
                 actual=actual,
             )
         return handle
+
+    def begin(
+        self, name: str, branch: str, *, base: str | None = None, key: str | None = None
+    ) -> Work:
+        """Open a branch for writing; see `begin_work`."""
+        url = self.url_of(name)
+        return begin_work(url, branch, base=base, key=key, storage_options=self._options)
+
+    def create(self, name: str, schema: Mapping[str, SampleType], *, exist_ok: bool) -> Dataset:
+        """Make a dataset; see ``tl.create``."""
+        url, options = self.url_of(name), self._options
+        parents = name.split("/")[:-1]
+        around = ["/".join(parents[: depth + 1]) for depth in range(len(parents))]
+        inside = [one for one in tl.list(url, storage_options=options) if one != "."]
+        taken = [one for one in around if tl.exists(self.url_of(one), storage_options=options)]
+        if inside or taken:
+            # One dataset in another would be read, and removed, with it.
+            raise InvalidInputError(
+                f"{name!r} would lie inside a dataset, or around one: {(taken or inside)[0]!r}"
+                "\nchoose another name",
+                dataset=name,
+            )
+        return tl.create(url, schema, exist_ok=exist_ok, storage_options=options)
+
+    def delete(self, name: str) -> None:
+        """Remove a dataset for good; see ``tl.delete``."""
+        url = self.url_of(name)
+        tl.delete(url, confirm=url, storage_options=self._options)
+        self._handles.drop(lambda key: key[0] == name)
 
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query, evaluating it again where it is not kept.

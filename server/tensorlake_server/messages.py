@@ -46,7 +46,7 @@ class Message(BaseModel):
 
 
 class ProblemInfo(Message):
-    """RFC 9457; the last four are the place in a query's text."""
+    """RFC 9457; ``line`` to ``stop`` are the place in a query's text."""
 
     type: str
     title: str
@@ -57,6 +57,7 @@ class ProblemInfo(Message):
     column: int | None = None
     start: int | None = None
     stop: int | None = None
+    conflict: dict[str, Any] | None = None
 
 
 class SessionRequest(Message):

@@ -16,10 +16,12 @@ class Principal:
     Attributes:
         name: For the audit log: ``link``, ``anonymous``, ``token:<id>:<name>``.
         scopes: What they may do.
+        author: In whose name their commits are; None for the server's own user.
     """
 
     name: str
     scopes: tuple[Scope, ...] = ()
+    author: str | None = None
 
     def may(self, action: Action, dataset: str, branch: str | None = None) -> bool:
         """Whether one of the scopes allows it."""

@@ -2,7 +2,8 @@
 
     {"type": "about:blank", "title": "Not Found", "status": 404,
      "code": "tensor-not-found", "detail": "<the error's message, whole>",
-     "start": 6, "stop": 11, "line": 1, "column": 7}          ← of a query's text only
+     "start": 6, "stop": 11, "line": 1, "column": 7,          ← of a query's text only
+     "conflict": {"base": …, "head": …, "tensor": …, "rows": […], …}}         ← of a 409 only
 
 The message of a `TensorlakeError` is written for its reader and is sent as it is. Anything else is
 a fault of ours: it is logged, and its reader learns only that.
@@ -63,6 +64,9 @@ STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
 )
 
 
+CONFLICT_FACTS = ("branch", "base", "head", "tensor", "rows", "row_ids", "author", "commit_message")
+
+
 class Problem(HTTPException):
     """A refusal of the server's own, with its code."""
 
@@ -96,13 +100,17 @@ def problem_response(
 
 
 def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:
-    """Return the status of an error, and where in a query's text it is."""
+    """Return the status of an error, and its facts: the place in a text, what conflicts."""
     status = next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
     facts = {name: getattr(error, name, None) for name in ("line", "column", "start", "stop")}
     span = getattr(error, "span", None)
     if span is not None:
         facts |= {"start": span.start, "stop": span.stop}
-    return status, {name: fact for name, fact in facts.items() if isinstance(fact, int)}
+    shown: dict[str, Any] = {name: one for name, one in facts.items() if isinstance(one, int)}
+    if isinstance(error, ConflictError):
+        found = {name: error.facts.get(name) for name in CONFLICT_FACTS}
+        shown["conflict"] = {name: one for name, one in found.items() if one is not None}
+    return status, shown
 
 
 def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
 
-__all__ = ["DatasetPath", "TensorPath", "lake_of", "settings_of", "thumbnails_of"]
+__all__ = ["DatasetPath", "TensorPath", "lake_of", "note_change", "settings_of", "thumbnails_of"]
 
 
 def lake_of(request: Request) -> AllowedLake:
@@ -33,6 +33,11 @@ def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:
 def settings_of(request: Request) -> Settings:
     """Return what the server was started with."""
     return cast("Settings", request.app.state.settings)
+
+
+def note_change(request: Request, version: str) -> None:
+    """Note what a request changed, for the audit log."""
+    request.state.changed["version"] = version
 
 
 def _dataset_name(

@@ -41,7 +41,8 @@ class Settings:
         signing_key: Signs the ids of views; replicas of one lake share it.
         storage_options: Credentials and such, as ``tl.open`` takes them.
         static: Folder of the built viewer.
-        max_body_nbytes: Longest request body.
+        max_body_nbytes: Longest request body that asks for something.
+        max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
         max_page_rows: Most rows in one page.
         thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
@@ -60,6 +61,7 @@ class Settings:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     static: Path = STATIC
     max_body_nbytes: int = 1 << 20
+    max_write_nbytes: int = 256 << 20
     max_page_rows: int = 1000
     thumbnails_nbytes: int = 128 << 20
 

@@ -15,6 +15,7 @@ from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
 from tensorlake.dataset.view import View
+from tensorlake.dataset.working import Work, begin_work
 
 __all__ = [
     "Commit",
@@ -31,6 +32,8 @@ __all__ = [
     "UncommittedChangesWarning",
     "Updated",
     "View",
+    "Work",
+    "begin_work",
     "check_url",
     "copy",
     "create",

@@ -8,16 +8,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tensorlake_server import messages
+from tensorlake_server import changes, messages
 from tensorlake_server.messages import Message
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/rest.md").read_text()
 FIELDS = sorted(
     {
         field
-        for name in messages.__all__
-        if issubclass(model := getattr(messages, name), Message)
-        for field in model.model_fields
+        for module in (messages, changes)
+        for name in module.__all__
+        if isinstance(model := getattr(module, name), type) and issubclass(model, Message)
+        for field in (one.alias or key for key, one in model.model_fields.items())
     }
 )
 

@@ -92,9 +92,12 @@ def test_an_unknown_version_is_not_found(client: httpx.Client) -> None:
     assert answer.json()["code"] == "version-not-found"
 
 
-def test_writing_routes_do_not_exist(client: httpx.Client) -> None:
-    assert client.post("/v1/datasets", json={}).status_code == 405
-    assert client.delete("/v1/datasets/pets").status_code == 405
+def test_a_server_that_was_not_told_to_write_changes_nothing(client: httpx.Client) -> None:
+    made = client.post("/v1/datasets", json={"name": "new", "schema": {"x": "int8"}})
+    removed = client.delete("/v1/datasets/pets", params={"confirm": "pets"})
+
+    assert (made.status_code, removed.status_code) == (403, 403)
+    assert client.get("/v1/datasets/pets").status_code == 200
 
 
 def test_the_api_describes_itself(client: httpx.Client) -> None:
