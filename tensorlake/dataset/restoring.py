@@ -146,7 +146,8 @@ def _with_later_names(schema: Schema, later: Schema) -> Schema:
             continue
         if isinstance(after.type, ClassLabel) and len(after.type.names) > len(spec.type.names):
             names = (*spec.type.names, *after.type.names[len(spec.type.names) :])
-            schema = schema.replace(replace(spec, type=spec.type.with_names(names)))
+            label = spec.type.with_names(names)
+            schema = schema.replace(replace(spec, type=label, class_ids=after.class_ids))
     return schema
 
 

@@ -134,8 +134,7 @@ def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
         if not all(isinstance(one, str) and one for one in added):
             raise SchemaError(f"class names are non-empty texts; got {added!r}", tensor=name)
         if added:
-            changed = label.with_names([*label.names, *added])
-            transaction.change_spec(replace(spec, type=changed), what="names")
+            transaction.change_spec(spec.with_classes([*label.names, *added]), what="names")
 
 
 def _rename_class(session: Session, name: str, old: str, new: str) -> None:
@@ -157,7 +156,7 @@ def _rename_class(session: Session, name: str, old: str, new: str) -> None:
             )
         names = [*label.names]
         names[code] = new
-        transaction.change_spec(replace(spec, type=label.with_names(names)), what="names")
+        transaction.change_spec(spec.with_classes(names), what="names")
 
 
 def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
@@ -171,8 +170,7 @@ def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
             return
         _refuse_used(_reader(session), spec, label, codes)
         left = ["" if code in codes else one for code, one in enumerate(label.names)]
-        changed = replace(spec, type=label.with_names(left))
-        transaction.change_spec(changed, what="names", is_checked=True)
+        transaction.change_spec(spec.with_classes(left), what="names", is_checked=True)
 
 
 def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:

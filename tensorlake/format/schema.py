@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import SchemaError, TensorNotFoundError
 from tensorlake.format.chunk import ChunkLayout
-from tensorlake.types import Column, SampleType, as_type, from_json
+from tensorlake.types import ClassLabel, Column, SampleType, as_type, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,9 @@ MAX_NAME_NBYTES = 200
 _ID_NBYTES = 5
 _ID_LENGTH = 2 * _ID_NBYTES
 MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
-_SPEC_KEYS = ("id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes")
+_SPEC_KEYS = (
+    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "class_ids"
+)  # fmt: skip
 
 
 def new_tensor_id() -> str:
@@ -79,6 +81,8 @@ class TensorSpec:
         fill: The value of rows without one, as JSON; None is NULL.
         attributes: The user's own JSON.
         unknown: Keys of other versions, kept.
+        class_ids: Of each class added since the tensor was made: an id by which any branch knows
+            it, and its code here. Two where two branches added one class by name, and merged.
     """
 
     id: str
@@ -89,6 +93,7 @@ class TensorSpec:
     chunk_nbytes: int = 0
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    class_ids: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
         check_tensor_name(self.name)
@@ -195,6 +200,23 @@ class TensorSpec:
             numbers.append(number)
         return spec, tuple(numbers)
 
+    def with_classes(self, names: Sequence[str]) -> Self:
+        """Return the spec with other class names; codes beyond those it had get ids.
+
+        Args:
+            names: By code; "" is a class that was dropped.
+        """
+        assert isinstance(self.type, ClassLabel)
+        added = range(len(self.type.names), len(names))
+        ids = {new_tensor_id(): code for code in added}
+        return replace(self, type=self.type.with_names(names), class_ids={**self.class_ids, **ids})
+
+    def class_ids_in(self, codes: Sequence[int] | None) -> dict[str, int]:
+        """Return the ids with the codes that classes have elsewhere; None: the same."""
+        if codes is None:
+            return dict(self.class_ids)
+        return {id_: codes[code] for id_, code in self.class_ids.items()}
+
     def with_type(self, sample_type: SampleType) -> Self:
         """Return the spec with another type; a new layout is added to the encodings."""
         layout = ChunkLayout.of(sample_type)
@@ -218,6 +240,7 @@ class TensorSpec:
             "fill": self.fill,
             "chunk_nbytes": self.chunk_nbytes,
             "attributes": self.attributes,
+            **({"class_ids": dict(self.class_ids)} if self.class_ids else {}),
         }
 
     @classmethod
@@ -244,6 +267,7 @@ class TensorSpec:
                 int(data["chunk_nbytes"]),
                 dict(data["attributes"]),
                 unknown,
+                _class_ids(data.get("class_ids", {}), sample_type),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, SchemaError):
@@ -253,6 +277,13 @@ class TensorSpec:
                 "\nthe schema was written by another program, or is damaged"
             ) from error
         return spec
+
+
+def _class_ids(written: Mapping[str, int], sample_type: SampleType) -> dict[str, int]:
+    names = len(sample_type.names) if isinstance(sample_type, ClassLabel) else 0
+    if any(type(code) is not int or not 0 <= code < names for code in written.values()):
+        raise ValueError(f"{written!r} are not ids of its {names} classes")
+    return dict(written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,8 @@ def unite_specs(
         if isinstance(united, NamesConflict):
             return SpecConflict("names", united)
         codes = united.codes
-        spec = replace(spec, type=spec.type.with_names(united.names))
+        ids = {**theirs.class_ids_in(codes), **ours.class_ids}
+        spec = replace(spec, type=spec.type.with_names(united.names), class_ids=ids)
     spec, read_as = spec.with_encodings_of(theirs, codes=codes)
     newest = (ours if our_rest != base_rest else theirs).layout
     if spec.layout != newest:
@@ -85,5 +86,5 @@ def _without_names(spec: TensorSpec) -> dict[str, Any]:
     """All that is said of a tensor but its class names and encodings, which unite by themselves."""
     written = spec.to_json()
     kind = {key: one for key, one in written["type"].items() if key not in ("names", "dropped")}
-    rest = {key: one for key, one in written.items() if key != "encodings"}
+    rest = {key: one for key, one in written.items() if key not in ("encodings", "class_ids")}
     return rest | {"type": kind}

@@ -273,8 +273,7 @@ class SampleType(ABC):
         Raises:
             InvalidInputError: Samples are NULL and no `null` to put in their place was given.
         """
-        if column.valid is not None and not bool(column.valid.all()):
-            column = self._without_nulls(column, tensor, null)
+        column = self.without_nulls(column, tensor=tensor, null=null)
         match column:
             case UniformColumn():
                 return column.values
@@ -305,19 +304,32 @@ class SampleType(ABC):
         """Return what a query sees of one stored sample of an encoded column."""
         return self.present_sample(sample)
 
-    def _without_nulls(self, column: Column, tensor: str, null: Any) -> Column:
-        assert column.valid is not None
+    def without_nulls(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Column:
+        """Return the column with a value in the place of NULLs.
+
+        Args:
+            column: Samples, decoded.
+            tensor: Names them in errors.
+            null: A sample; a number stands for all elements of one. A NULL has none along an axis
+                whose length varies.
+
+        Raises:
+            InvalidInputError: Samples are NULL and no `null` was given.
+        """
+        if column.valid is None or bool(column.valid.all()):
+            return column
         if null is NO_DEFAULT or null is None:
             first = int(np.argmin(column.valid))
+            value = "value" if isinstance(column, EncodedColumn) else "0"
             raise InvalidInputError(
                 f"{tensor!r} is NULL in {null_count(column):,} of {len(column):,} rows "
                 f"(the first at position {first})"
-                f"\nds[{tensor!r}].read(rows, null=0) puts a value in their place",
+                f"\nds[{tensor!r}].read(rows, null={value}) puts a value in their place",
                 tensor=tensor,
                 row=first,
             )
-        if isinstance(column, UniformColumn) and np.ndim(null) == 0 and self.shape:
-            null = np.broadcast_to(null, column.values.shape[1:])  # one number for all elements
+        if self.shape and np.ndim(null) == 0 and not isinstance(column, EncodedColumn):
+            null = np.full([length or 0 for length in self.shape], null)
         filled = self.convert([null], tensor=tensor, call="read(null=)")
         return _with_value(column, filled)
 

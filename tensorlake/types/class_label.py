@@ -138,10 +138,11 @@ class ClassLabel(SampleType):
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
         """Return a `LabelArray`, or a `Ragged` of them."""
         names = tuple(self.names)
+        column = self.without_nulls(column, tensor=tensor, null=null)
         if isinstance(column, RaggedColumn):
             column = RaggedColumn(LabelArray(column.values, names), column.shapes, column.valid)
         # zero-argument super() does not work in a slotted dataclass, which is made anew
-        shown = SampleType.present(self, column, tensor=tensor, null=null)
+        shown = SampleType.present(self, column, tensor=tensor)
         return LabelArray(shown, names) if isinstance(shown, np.ndarray) else shown
 
     def present_one(self, column: Column, position: int) -> Any:

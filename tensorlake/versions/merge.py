@@ -176,7 +176,7 @@ class _Merging:
 
     def _taking_over(self, ours: Version) -> Any:
         async def build(sink: PageSink) -> State:
-            return await content_of(self.theirs.state, ours.state.physical, self.packs.pages, sink)
+            return await content_of(self.theirs.state, ours.state, self.packs.pages, sink)
 
         return build
 

@@ -1,23 +1,32 @@
-"""Class names of a merge: which class of the base is which on each side, and one list for all.
+"""Class names of a merge: which class of one version is which in another, and one list for all.
 
-A code keeps its class for as long as a branch goes on by itself. Where a merge united names,
-theirs' codes may have become others, so a later merge that has a version of *theirs* as its base
-finds the base's classes by name; by the code maps among the tensor's encodings, where a class was
-moved and then renamed; else by code (it was renamed where it is):
+A code keeps its class along a branch's log, whatever is merged or restored there; on another
+branch the same class may have another code. So a class that was added has an id, which it keeps
+under any name and code (``TensorSpec.class_ids``); one that was declared with its tensor has the
+same code everywhere. What two branches added under one name is one class, with both ids:
 
-    base     cat dog owl          left@2
-    ours     cat dog emu owl      which merged left@2 before: its code 2 is 3 here
-    theirs   cat dog owl yak      left@3: 2 → 3, and yak, which is new, → 4
+    base     cat dog                    ids
+    ours     cat dog emu owl            a: 2, b: 3
+    theirs   cat dog owl yak            c: 2, d: 3
+    merged   cat dog emu owl yak        a: 2, b: 3, c: 3, d: 4      theirs' codes: 2 → 3, 3 → 4
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorlake.format import TensorSpec
 from tensorlake.types import ClassLabel
 
-__all__ = ["ClassNames", "NamesClash", "class_names", "codes_in", "merge_class_names"]
+__all__ = [
+    "ClassNames",
+    "NamesClash",
+    "class_names",
+    "codes_in",
+    "known_codes",
+    "merge_class_names",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +49,13 @@ class ClassNames:
     Attributes:
         names: By code; ours keep theirs.
         codes: The code here of each of theirs' codes.
+        ids: Of the classes that were added, as ``TensorSpec.class_ids`` has them.
         clashes: What both changed, decided for the preferred side or not.
     """
 
     names: tuple[str, ...]
     codes: tuple[int, ...]
+    ids: Mapping[str, int]
     clashes: tuple[NamesClash, ...] = ()
 
 
@@ -53,30 +64,25 @@ def class_names(spec: TensorSpec) -> tuple[str, ...]:
     return tuple(spec.type.names) if isinstance(spec.type, ClassLabel) else ()
 
 
-def codes_in(side: TensorSpec, base: TensorSpec) -> tuple[int, ...]:
-    """Tell for each class of an older spec of a tensor which code it has in a newer one.
+def codes_in(side: TensorSpec, other: TensorSpec) -> tuple[int, ...]:
+    """Tell for each class of a version that another contains which code it has there.
 
-    >>> older = TensorSpec.new("label", ClassLabel(["cat", "dog", "owl"]))
-    >>> codes_in(TensorSpec.new("label", ClassLabel(["cat", "hound", "emu", "owl"])), older)
-    (0, 1, 3)
+    >>> older = TensorSpec.new("label", ClassLabel(["cat", "dog"])).with_classes(["cat", "hound"])
+    >>> codes_in(older.with_classes(["cat", "hound", "emu"]), older)
+    (0, 1)
     """
-    names = class_names(side)
-    found: list[int] = []
-    for code, name in enumerate(class_names(base)):
-        if code < len(names) and names[code] == name:
-            found.append(code)
-        elif name and name in names:
-            found.append(names.index(name))
-        else:
-            found.append(_moved(side, code))
-    return tuple(found)
+    codes = known_codes(side, other)
+    return tuple(codes.get(code, code) for code in range(len(class_names(other))))
 
 
-def _moved(side: TensorSpec, code: int) -> int:
-    """Where the maps of earlier merges put a code; itself where none moved it."""
-    maps = (encoding.codes for encoding in side.encodings)
-    moved = {codes[code] for codes in maps if codes is not None and code < len(codes)} - {code}
-    return min(moved) if len(moved) == 1 else code
+def known_codes(side: TensorSpec, other: TensorSpec) -> dict[int, int]:
+    """Tell which classes of one version are known in another, by code, and their codes there."""
+    found = {code: side.class_ids[id_] for id_, code in other.class_ids.items()
+             if id_ in side.class_ids}  # fmt: skip
+    added = {*side.class_ids.values()}
+    mine = {*other.class_ids.values()}
+    declared = range(min(len(class_names(side)), len(class_names(other))))
+    return {code: code for code in declared if code not in added | mine} | found
 
 
 def merge_class_names(
@@ -88,19 +94,23 @@ def merge_class_names(
     names = [*mine, *[""] * (max([*in_ours, -1]) + 1 - len(mine))]
     codes: dict[int, int] = {}
     clashes: list[NamesClash] = []
-    for name, our_code, their_code in zip(old, in_ours, in_theirs, strict=True):
+    known = known_codes(ours, theirs)
+    apart = [("", code, known[code]) for code in sorted(known.keys() - {*in_theirs})]
+    both = [(name, *at) for name, *at in zip(old, in_theirs, in_ours, strict=True)]
+    for name, their_code, our_code in (*both, *apart):
         codes[their_code] = our_code
         x = names[our_code]
         y = other[their_code] if their_code < len(other) else ""
         if not (x and y):
             names[our_code] = x or y  # dropped by one side only: the other's rows may have it
         elif x not in (name, y) and y != name:
-            told = f"both changed class {name!r} of {base.name!r}: to {x!r} and to {y!r}"
+            told = f"both changed class {name or x!r} of {base.name!r}: to {x!r} and to {y!r}"
             clashes.append(NamesClash(told, can_be_preferred=True))
             names[our_code] = y if prefer_theirs else x
         elif x == name:
             names[our_code] = y
-    own = {name: code for code, name in enumerate(names) if code not in in_ours and name}
+    taken = {*codes.values()}
+    own = {name: code for code, name in enumerate(names) if code not in taken and name}
     for code, name in enumerate(other):
         if code not in codes:
             codes[code] = own[name] if name in own else len(names)
@@ -114,4 +124,5 @@ def merge_class_names(
         if name and names.count(name) > 1
     ]
     table = tuple(codes[code] for code in range(len(other)))
-    return ClassNames(tuple(names), table, tuple(clashes))
+    ids = {**theirs.class_ids_in(table), **ours.class_ids}
+    return ClassNames(tuple(names), table, ids, tuple(clashes))

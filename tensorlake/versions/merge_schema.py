@@ -140,9 +140,9 @@ class _Merging:
         merged = self._names(before, mine, other)
         codes = None if merged is None or _is_same(merged.codes) else merged.codes
         if merged is not None:
-            before = _in_terms(before, merged.names, codes_in(mine, before))
-            mine = _in_terms(mine, merged.names, None)
-            other = _in_terms(other, merged.names, codes)
+            before = _in_terms(before, merged, codes_in(mine, before))
+            mine = _in_terms(mine, merged, None)
+            other = _in_terms(other, merged, codes)
         united = unite_specs(before, mine, other)
         while isinstance(united, SpecConflict):
             mine, other = self._decided(before, mine, other)
@@ -160,7 +160,7 @@ class _Merging:
         )
         if all(one.can_be_preferred for one in merged.clashes):
             return merged
-        return ClassNames(class_names(mine), tuple(range(len(class_names(other)))))
+        return ClassNames(class_names(mine), tuple(range(len(class_names(other)))), mine.class_ids)
 
     def _decided(
         self, base: TensorSpec, mine: TensorSpec, other: TensorSpec
@@ -186,7 +186,7 @@ def _is_same(codes: Sequence[int]) -> bool:
     return tuple(codes) == tuple(range(len(codes)))
 
 
-def _in_terms(spec: TensorSpec, names: Sequence[str], codes: Sequence[int] | None) -> TensorSpec:
+def _in_terms(spec: TensorSpec, merged: ClassNames, codes: Sequence[int] | None) -> TensorSpec:
     """A spec with the result's class names; its codes, and how chunks are read, mapped to them."""
     declared = spec.type
     if not isinstance(declared, ClassLabel):
@@ -194,8 +194,8 @@ def _in_terms(spec: TensorSpec, names: Sequence[str], codes: Sequence[int] | Non
     default = declared.default
     if isinstance(default, int) and codes is not None:
         default = codes[default]
-    bare = replace(declared, default=NO_DEFAULT).with_names(names)
-    spec = replace(spec, type=replace(bare, default=default))
+    bare = replace(declared, default=NO_DEFAULT).with_names(merged.names)
+    spec = replace(spec, type=replace(bare, default=default), class_ids=merged.ids)
     if codes is None or _is_same(codes):
         return spec
     mapped = [

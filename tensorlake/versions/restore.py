@@ -2,11 +2,13 @@
 
 Row ids stay; physical rows mean something else from here on (``rewrite``), and as the number of
 physical rows of a log never goes down, a shorter axis is padded with a hole, whose rows are dead.
+Class codes never change their class along a log: those of another branch are mapped to its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from tensorlake.format import (
     NO_TXID,
@@ -16,6 +18,7 @@ from tensorlake.format import (
     Extents,
     PageReader,
     PageSink,
+    Root,
     RowIdRuns,
     Schema,
     tree,
@@ -26,41 +29,92 @@ from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.commit import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
+from tensorlake.versions.merge_names import class_names, known_codes
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.schema_combine import ReadAs
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import State
+from tensorlake.versions.state import ExtentRoot, State, table_of
 
 __all__ = ["content_of", "restore_version"]
 
 
-async def content_of(state: State, physical: int, pages: PageReader, sink: PageSink) -> State:
-    """The same content over an axis of at least so many physical rows."""
-    missing = physical - state.physical
+async def content_of(state: State, ours: State, pages: PageReader, sink: PageSink) -> State:
+    """The content of another version as a branch can have it after ``ours``.
+
+    Its axis is not shorter, and every class has the code that the branch knows it by.
+    """
+    recoded = _with_codes_of(state.schema, ours.schema)
+    roots = dict(state.roots)
+    for id_, read_as in recoded.read_as.items():
+        roots[id_] = await _reread(roots[id_], read_as, pages, sink)
+    content = replace(state, schema=recoded.schema, roots=roots)
+    missing = ours.physical - state.physical
     if missing <= 0:
-        return state
+        return content
     hole = Extents.without_bytes(ChunkKind.HOLE, missing)
     dead = RowIdRuns.run(missing, NO_TXID)
     return replace(
-        state,
-        roots={
-            id_: await tree.append(root, hole, pages, sink) for id_, root in state.roots.items()
-        },
+        content,
+        roots={id_: await tree.append(root, hole, pages, sink) for id_, root in roots.items()},
         row_ids=await tree.append(state.row_ids, dead, pages, sink),
-        physical=physical,
+        physical=ours.physical,
     )
 
 
-def _with_codes_of(schema: Schema, newest: Schema) -> Schema:
-    """Classes that came after the version are dropped ones: their codes are given to no other."""
+@dataclass(frozen=True, slots=True)
+class _Recoded:
+    """A schema whose classes have the codes that the branch knows them by.
+
+    Attributes:
+        schema: The schema.
+        read_as: By tensor id, how extents are read by it; of tensors not named, as before.
+    """
+
+    schema: Schema
+    read_as: Mapping[str, ReadAs]
+
+
+def _with_codes_of(schema: Schema, newest: Schema) -> _Recoded:
+    """Give classes the codes that they have on the branch, and no other class one of its codes.
+
+    A class that the version has not is a dropped one. Otherwise what is merged later would be
+    read as what its codes mean here now.
+    """
+    read_as: dict[str, ReadAs] = {}
     for spec in schema.tensors:
         after = newest.by_id(spec.id)
         if after is None or not isinstance(spec.type, ClassLabel):
             continue
-        if isinstance(after.type, ClassLabel) and len(after.type.names) > len(spec.type.names):
-            gone = [""] * (len(after.type.names) - len(spec.type.names))
-            label = spec.type.with_names([*spec.type.names, *gone])
-            schema = schema.replace(replace(spec, type=label))
-    return schema
+        known = known_codes(after, spec)
+        own = {name: code for code, name in enumerate(class_names(after))
+               if name and code not in known.values()}  # fmt: skip
+        names = [""] * len(class_names(after))
+        codes: list[int] = []
+        for code, name in enumerate(spec.type.names):
+            at = known.get(code, own.get(name, len(names)))
+            if at == len(names):
+                names.append("")
+            names[at] = name
+            codes.append(at)
+        recoded = replace(
+            spec,
+            type=spec.type.with_names(names),
+            class_ids={**after.class_ids, **spec.class_ids_in(codes)},
+        )
+        if codes != list(range(len(codes))):
+            recoded, numbers = recoded.with_encodings_of(spec, codes=codes)
+            read_as[spec.id] = ReadAs(numbers, tuple(codes))
+        schema = schema.replace(recoded)
+    return _Recoded(schema, read_as)
+
+
+async def _reread(
+    root: ExtentRoot, read_as: ReadAs, pages: PageReader, sink: PageSink
+) -> ExtentRoot:
+    """A tree over the same chunks, read otherwise: its pages are written anew."""
+    table = read_as.of(await table_of(root, pages))
+    empty: ExtentRoot = Root.of(table.empty())
+    return await tree.append(empty, table, pages, sink)
 
 
 def restore_version(
@@ -84,11 +138,8 @@ def restore_version(
     def prepare(newest: Entry) -> Draft:
         ours = runtime.run(version_at(log.store, log.branch, newest, packs))
 
-        schema = _with_codes_of(source.state.schema, ours.state.schema)
-        restored = replace(source.state, schema=schema)
-
         async def build(sink: PageSink) -> State:
-            return await content_of(restored, ours.state.physical, packs.pages, sink)
+            return await content_of(source.state, ours.state, packs.pages, sink)
 
         members = {
             "message": message,

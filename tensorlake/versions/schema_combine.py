@@ -141,7 +141,8 @@ def _of_one_tensor(
     fields = {name: _chosen(name, base, loser, winner) for name in _FIELDS}
     if fields["encodings"] != winner.encodings and winner.type != base.type:
         return None, None  # the winner's type would be stored as the loser's
-    return replace(theirs, **fields), same
+    typed = loser if fields["type"] == loser.type else winner
+    return replace(theirs, **fields, class_ids=typed.class_ids), same
 
 
 def _with_united_names(
@@ -157,11 +158,12 @@ def _with_united_names(
         return None
     united = unite_class_names(before.names, others.names, ours.names)
     # What else differs, differs on one side only: the names and codes are all that is united.
-    bare = [replace(spec, type=label.with_names(()), encodings=base.encodings)
+    bare = [replace(spec, type=label.with_names(()), encodings=base.encodings, class_ids={})
             for spec, label in ((base, before), (mine, ours), (theirs, others))]  # fmt: skip
     if isinstance(united, NamesConflict) or any(one != bare[0] for one in bare[1:]):
         return None
-    spec = replace(theirs, type=others.with_names(united.names))
+    ids = {**mine.class_ids_in(united.codes), **theirs.class_ids}
+    spec = replace(theirs, type=others.with_names(united.names), class_ids=ids)
     spec, numbers = spec.with_encodings_of(mine, codes=united.codes)
     return spec, ReadAs(numbers, united.codes)
 

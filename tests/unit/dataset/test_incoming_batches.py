@@ -144,3 +144,15 @@ def test_one_number_fills_null_samples_of_a_fixed_shape():
 
     assert dataset["v"].read(null=0).tolist() == [[1, 2], [0, 0]]
     assert dataset["v"].read(null=[7, 8]).tolist() == [[1, 2], [7, 8]]
+
+
+def test_a_number_fills_null_samples_of_a_varying_shape_with_no_elements():
+    types = {"v": tl.Array("float32", (None, 2), nullable=True), "t": tl.Text(nullable=True)}
+    dataset = create_on(MemoryStore(), types)
+    dataset.extend({"v": [np.ones((3, 2)), None], "t": ["a", None]})
+
+    assert [one.shape for one in dataset["v"].read(null=0)] == [(3, 2), (0, 2)]
+    assert dataset["v"].read(null=[[7, 8]])[1].tolist() == [[7, 8]]
+    assert dataset["t"].read(null="") == ["a", ""]
+    with pytest.raises(tl.InvalidInputError, match=r"ds\['t'\].read\(rows, null=value\)"):
+        dataset["t"][:]

@@ -451,6 +451,7 @@ def test_a_view_of_an_altered_tensor_is_appended_elsewhere():
         (tl.Array("uint8", (None,)), {"dtype": "float32"}, [[], []]),
         (tl.Scalar("uint8", nullable=True), {"dtype": "float32"}, [None, None]),
         (tl.Array("uint8", (3,), nullable=True), {"shape": (None,)}, [None, None]),
+        (tl.Array("uint8", (3, 2), nullable=True), {"shape": (None, 2)}, [None, [[1, 2]] * 3]),
     ],
     ids=str,
 )

@@ -185,6 +185,18 @@ def test_nulls_refuse_bulk_reading_and_name_the_way_out():
     assert pets.present_one(column, 1) is None
 
 
+def test_a_null_among_lists_of_classes_may_be_read_as_any_list():
+    tags = ClassLabel(["cat", "dog"], multi=True, nullable=True)
+    column = tags.convert([["cat"], None], tensor="tags")
+
+    for null, expected in ((["dog", "cat"], ["dog", "cat"]), ("dog", [])):
+        shown = tags.present(column, null=null)
+
+        assert isinstance(shown[1], LabelArray)
+        assert shown[1].names == ("cat", "dog")
+        assert shown[1].as_names() == expected
+
+
 def test_describe_lists_few_names_and_counts_many():
     assert PETS.describe() == "ClassLabel(2: cat, dog)"
     assert ClassLabel([str(number) for number in range(1000)]).describe() == "ClassLabel(1000)"
