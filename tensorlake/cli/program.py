@@ -15,6 +15,7 @@ from tensorlake.cli.doctor import doctor
 from tensorlake.cli.du import du
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.expire import expire
+from tensorlake.cli.export import export
 from tensorlake.cli.gc import gc
 from tensorlake.cli.head import head
 from tensorlake.cli.info import info
@@ -52,7 +53,7 @@ def _register(panel: str, *commands: Callable[..., None]) -> None:
 # In the order in which a newcomer meets them: --help lists them so.
 _register("Look", info, ls, head, query, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
-_register("Fill, copy, remove", ingest, copy, rm)
+_register("Fill, copy, remove", ingest, export, copy, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
 _register("Serve", serve)
 app.add_typer(token, rich_help_panel="Serve")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,3 +91,73 @@ class Exported(ABC):
 
         here = self.frozen()
         return arrow_schema(here, check_columns(here, None)).__arrow_c_schema__()
+
+    # Files
+
+    def to_parquet(
+        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write a Parquet file, a row group at a time; ``tl.ingest.parquet`` makes the same again.
+
+        Args:
+            dst: Path of the file. It appears when it is whole.
+            columns: Only these; ``_row`` and ``_row_id`` may be among them.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: There is something at ``dst``.
+        """
+        from tensorlake.dataset.export import to_parquet
+
+        to_parquet(self, dst, columns=columns, overwrite=overwrite)
+
+    def to_webdataset(
+        self,
+        dst: str | Path,
+        *,
+        columns: Sequence[str] | None = None,
+        shard_size: str = "256MiB",
+        overwrite: bool = False,
+    ) -> None:
+        """Write WebDataset shards into a folder; pictures are the bytes that are stored.
+
+        Args:
+            dst: Path of the folder. It appears when it is whole.
+            columns: Only these tensors.
+            shard_size: Bytes of samples a shard.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
+        """
+        from tensorlake.dataset.export import to_webdataset
+        from tensorlake.dataset.ingest.run import parse_size
+
+        nbytes = parse_size(shard_size)
+        to_webdataset(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
+
+    def to_mds(
+        self,
+        dst: str | Path,
+        *,
+        columns: Sequence[str] | None = None,
+        shard_size: str = "64MiB",
+        overwrite: bool = False,
+    ) -> None:
+        """Write MosaicML's MDS into a folder; pictures are the bytes that are stored.
+
+        Args:
+            dst: Path of the folder. It appears when it is whole.
+            columns: Only these tensors.
+            shard_size: Bytes a shard.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: A value is NULL, which MDS has no form for.
+            UnsupportedFeatureError: MDS has no form for a tensor; ``columns=`` leaves it out.
+        """
+        from tensorlake.dataset.export import to_mds
+        from tensorlake.dataset.ingest.run import parse_size
+
+        nbytes = parse_size(shard_size)
+        to_mds(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)

@@ -1,0 +1,68 @@
+"""Where files go: beside the destination first, and to its name only when they are whole.
+
+An export that is killed leaves nothing under the name asked for. What is there already is kept,
+and refused, unless it may be overwritten.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+
+__all__ = ["new_file", "new_folder"]
+
+
+@contextmanager
+def new_file(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
+    """Give a file to write, which takes the destination's name at the end."""
+    target = _free(dst, overwrite=overwrite)
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        yield partial
+        _make_room(target)
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
+    """Give an empty folder to fill, which takes the destination's name at the end."""
+    target = _free(dst, overwrite=overwrite)
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        _make_room(target)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _free(dst: str | Path, *, overwrite: bool) -> Path:
+    if "://" in str(dst):
+        raise UnsupportedFeatureError(
+            f"files are written to a local path, not to {str(dst)!r}"
+            "\nwrite them here and copy them, or copy the dataset: tl.copy(src, dst)",
+            actual=str(dst),
+        )
+    target = Path(dst)
+    if target.exists() and not overwrite:
+        raise InvalidInputError(
+            f"{str(target)!r} is there already\ngive overwrite=True, or another path",
+            actual=str(target),
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _make_room(target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)

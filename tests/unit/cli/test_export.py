@@ -1,0 +1,40 @@
+"""export: rows become files."""
+
+import pyarrow.parquet as pq
+
+import tensorlake as tl
+
+
+def dataset(folder) -> str:
+    ds = tl.create(str(folder / "x.tl"), {"x": "int64", "y": "str"})
+    ds.extend({"x": [1, 2, 3], "y": ["a", "b", "c"]})
+    ds.commit("three")
+    return ds.url
+
+
+def test_a_query_s_rows_and_columns_become_a_file(run, tmp_path):
+    url, dst = dataset(tmp_path), str(tmp_path / "out.parquet")
+
+    done = run("export", "parquet", url, dst, "--query", "WHERE x > 1", "-c", "y,_row")
+
+    assert done.code == 0
+    assert done.out.startswith("2 rows of")
+    assert pq.read_table(dst).to_pydict() == {"y": ["b", "c"], "_row": [1, 2]}
+
+
+def test_what_is_there_is_replaced_only_when_told(run, tmp_path):
+    url, dst = dataset(tmp_path), str(tmp_path / "shards")
+    run("export", "webdataset", url, dst)
+
+    again = run("export", "webdataset", url, dst)
+    told = run("export", "webdataset", url, dst, "--overwrite")
+
+    assert (again.code, told.code) == (1, 0)
+    assert "is there already" in again.err
+
+
+def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
+    failed = run("export", "lmdb", dataset(tmp_path), str(tmp_path / "out"))
+
+    assert failed.code == 2
+    assert "mds, parquet, webdataset" in failed.err

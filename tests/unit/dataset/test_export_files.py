@@ -1,0 +1,242 @@
+"""Out into files: what foreign readers find, what comes back, what is refused."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import tarfile
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import simplejpeg
+import webdataset
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+
+
+def jpeg(seed: int) -> bytes:
+    return simplejpeg.encode_jpeg(np.full((4, 6, 3), 10 * seed, np.uint8))
+
+
+@pytest.fixture
+def ds(request):
+    made = tl.create(
+        f"memory://files-{abs(hash(request.node.name))}",
+        {
+            "image": tl.Image("jpeg"),
+            "label": tl.ClassLabel(["cat", "dog"]),
+            "caption": tl.Text(),
+            "boxes": tl.BBox(of="image"),
+            "vector": tl.Embedding(3),
+            "score": "float32",
+            "flag": tl.Bool(),
+            "meta": tl.Json(),
+            "raw": tl.Bytes(),
+        },
+    )
+    made.extend(
+        {
+            "image": [jpeg(i) for i in range(5)],
+            "label": [0, 1, 0, 1, 1],
+            "caption": [f"ü{i}" for i in range(5)],
+            "boxes": [np.full((i, 4), i) for i in range(5)],
+            "vector": np.arange(15).reshape(5, 3),
+            "score": np.arange(5) / 4,
+            "flag": [True, False, True, True, False],
+            "meta": [{"k": i} for i in range(5)],
+            "raw": [bytes([i]) for i in range(5)],
+        }
+    )
+    made.commit("five")
+    return made
+
+
+# ---- Parquet
+
+
+def test_parquet_is_read_by_others_with_the_stored_bytes(ds, tmp_path):
+    ds[[4, 0]].to_parquet(tmp_path / "x.parquet", columns=["_row", "image", "label"])
+
+    frame = pl.read_parquet(tmp_path / "x.parquet")
+    assert frame["_row"].to_list() == [4, 0]
+    assert frame["image"].to_list() == [jpeg(4), jpeg(0)]
+    assert frame["label"].to_list() == ["dog", "cat"]
+
+
+def test_parquet_has_a_row_group_for_each_batch(ds, tmp_path, monkeypatch):
+    monkeypatch.setattr("tensorlake.dataset.export.arrow_stream.BATCH_NBYTES", 1)
+
+    ds.to_parquet(tmp_path / "x.parquet")
+
+    assert pq.ParquetFile(tmp_path / "x.parquet").metadata.num_row_groups == 5
+
+
+def test_parquet_ingested_again_is_the_dataset_it_was(ds, tmp_path):
+    ds.to_parquet(tmp_path / "x.parquet")
+
+    again = tl.ingest.parquet(tmp_path / "x.parquet", f"{ds.url}-again")
+
+    assert dict(again.schema) == dict(ds.schema)
+    assert again.to_arrow() == ds.to_arrow()
+
+
+# ---- the destination
+
+
+@pytest.mark.parametrize("kind", ["parquet", "webdataset", "mds"])
+def test_what_is_there_is_kept_unless_it_may_be_replaced(ds, tmp_path, kind):
+    write = getattr(ds, f"to_{kind}")
+    write(tmp_path / "out")
+
+    with pytest.raises(InvalidInputError, match=r"is there already\ngive overwrite=True"):
+        write(tmp_path / "out")
+    write(tmp_path / "out", columns=["label"], overwrite=True)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("kind", ["webdataset", "mds"])
+def test_export_that_fails_leaves_nothing(tmp_path, kind):
+    ds = tl.create(f"memory://files-fails-{kind}", {"x": tl.Text(nullable=True), "key": "str"})
+    ds.extend({"x": ["a", None], "key": ["k", "k"]})
+
+    with pytest.raises(InvalidInputError, match="row 1"):
+        getattr(ds, f"to_{kind}")(tmp_path / "out")
+
+    assert list(tmp_path.iterdir()) == []
+    ds.discard()
+
+
+def test_url_is_no_place_for_files(ds):
+    with pytest.raises(UnsupportedFeatureError, match="written to a local path"):
+        ds.to_parquet("s3://bucket/x.parquet")
+
+
+@pytest.mark.parametrize("kind", ["webdataset", "mds"])
+def test_computed_columns_are_refused_by_name(ds, tmp_path, kind):
+    view = ds.select("label", twice="score * 2")
+
+    with pytest.raises(UnsupportedFeatureError, match="'twice' is computed"):
+        getattr(view, f"to_{kind}")(tmp_path / "out")
+
+
+# ---- WebDataset
+
+
+# webdataset leaves the last shard to the garbage collector, which says so
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_webdataset_reads_the_shards(ds, tmp_path):
+    ds.to_webdataset(tmp_path / "shards", shard_size="2kB")
+
+    shards = sorted(map(str, (tmp_path / "shards").iterdir()))
+    assert len(shards) > 1
+    rows = list(webdataset.WebDataset(shards, shardshuffle=False))
+    assert [row["__key__"] for row in rows] == [f"{i:09d}" for i in range(5)]
+    assert [row["image.jpg"] for row in rows] == [jpeg(i) for i in range(5)]
+    decoded = list(webdataset.WebDataset(shards, shardshuffle=False).decode())
+    assert [row["label.cls"] for row in decoded] == [0, 1, 0, 1, 1]
+    assert [row["caption.txt"] for row in decoded] == [f"ü{i}" for i in range(5)]
+    assert decoded[3]["boxes.npy"].tolist() == [[3] * 4] * 3
+    assert decoded[2]["meta.json"] == {"k": 2}
+    gc.collect()
+
+
+def test_shards_that_were_ingested_are_written_as_they_were(ds, tmp_path):
+    ds.to_webdataset(tmp_path / "one")
+    first = tl.ingest.webdataset(tmp_path / "one", f"{ds.url}-one")
+
+    first.to_webdataset(tmp_path / "two")
+
+    second = tl.ingest.webdataset(tmp_path / "two", f"{ds.url}-two")
+    assert dict(second.schema) == dict(first.schema)
+    assert second.to_arrow() == first.to_arrow()
+    with tarfile.open(tmp_path / "two" / "shard-000000.tar") as shard:
+        assert "000000003.label.cls" in shard.getnames()
+
+
+def test_null_has_no_member(tmp_path):
+    ds = tl.create("memory://files-null", {"txt": tl.Text(nullable=True), "x": "int64"})
+    ds.extend({"txt": ["a", None], "x": [1, 2]})
+
+    ds.to_webdataset(tmp_path / "shards")
+
+    with tarfile.open(tmp_path / "shards" / "shard-000000.tar") as shard:
+        assert shard.getnames() == ["000000000.txt", "000000000.x.npy", "000000001.x.npy"]
+    ds.discard()
+
+
+def test_type_without_a_form_in_shards_is_named(tmp_path):
+    ds = tl.create("memory://files-clip", {"clip": tl.Sequence(tl.Image("jpeg"))})
+
+    for kind in ("webdataset", "mds"):
+        with pytest.raises(UnsupportedFeatureError, match=r"'clip' \(Sequence\(Image\(jpeg\)\)\)"):
+            getattr(ds, f"to_{kind}")(tmp_path / "out")
+
+
+# ---- MDS
+
+
+def read_mds(folder) -> list[dict[str, object]]:
+    """Read a folder by the format's page alone: bytes of each column of each row."""
+    rows = []
+    for shard in json.loads((folder / "index.json").read_text())["shards"]:
+        data = (folder / shard["raw_data"]["basename"]).read_bytes()
+        assert len(data) == shard["raw_data"]["bytes"]
+        count = int(np.frombuffer(data, "<u4", 1)[0])
+        assert count == shard["samples"]
+        offsets = np.frombuffer(data, "<u4", count + 1, 4).tolist()
+        for start, stop in itertools.pairwise(offsets):
+            sample, at = data[start:stop], 0
+            sizes = list(shard["column_sizes"])
+            for place, size in enumerate(sizes):
+                if size is None:
+                    sizes[place] = int(np.frombuffer(sample, "<u4", 1, at)[0])
+                    at += 4
+            row = {}
+            for name, size in zip(shard["column_names"], sizes, strict=True):
+                row[name], at = sample[at : at + size], at + size
+            assert at == len(sample)
+            rows.append(row)
+    return rows
+
+
+def test_mds_is_what_its_page_says(ds, tmp_path):
+    ds.to_mds(tmp_path / "mds", shard_size="3kB")
+
+    rows = read_mds(tmp_path / "mds")
+    assert [row["image"] for row in rows] == [jpeg(i) for i in range(5)]
+    assert [row["caption"].decode() for row in rows] == [f"ü{i}" for i in range(5)]
+    assert np.frombuffer(rows[2]["vector"], "<f4").tolist() == [6, 7, 8]
+    assert rows[3]["boxes"][:3] == bytes([2 << 2, 3, 4])  # two axes, lengths of one byte each
+    assert np.frombuffer(rows[3]["boxes"][3:], "<f4").tolist() == [3] * 12
+    index = json.loads((tmp_path / "mds" / "index.json").read_text())
+    assert len(index["shards"]) > 1
+    first = index["shards"][0]
+    assert dict(zip(first["column_names"], first["column_encodings"], strict=True)) == {
+        "boxes": "ndarray:float32",
+        "caption": "str",
+        "flag": "uint8",
+        "image": "jpeg",
+        "label": "int64",
+        "meta": "json",
+        "raw": "bytes",
+        "score": "float32",
+        "vector": "ndarray:float32:3",
+    }
+
+
+@pytest.mark.extras
+def test_streaming_reads_the_shards(ds, tmp_path):
+    streaming = pytest.importorskip("streaming")
+    ds.to_mds(tmp_path / "mds")
+
+    found = streaming.StreamingDataset(local=str(tmp_path / "mds"), batch_size=1)
+
+    assert found[3]["caption"] == "ü3"
+    assert found[3]["boxes"].tolist() == [[3] * 4] * 3
+    assert found[1]["label"] == 1
+    assert np.asarray(found[2]["image"]).tolist() == ds[2]["image"].tolist()
