@@ -170,7 +170,9 @@ def _as_table(src: Any) -> Arrow:
     if isinstance(src, pa.Table):
         return src
     if hasattr(src, "__arrow_c_stream__"):
-        return pa.table(src)
+        table = pa.table(src)
+        # The index of ds.to_pandas(): where rows were, which the new dataset says by itself.
+        return table.drop_columns(["_row"]) if "_row" in table.column_names else table
     if hasattr(src, "to_arrow_table"):  # DuckDB's relations
         return src.to_arrow_table()
     raise InvalidInputError(

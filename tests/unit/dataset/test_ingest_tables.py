@@ -98,6 +98,16 @@ def test_dataframe_and_c_stream_are_tables(dst):
     assert ds["t"][:] == ["a", "b"]
 
 
+def test_the_index_of_a_frame_that_a_dataset_gave_is_left_behind(dst):
+    with tl.create(f"{dst}-first", {"x": "int64"}) as first:
+        first.extend({"x": [1, 2]})
+        first.commit()
+        frame = first.to_pandas()
+
+    assert frame.index.name == "_row"
+    assert list(tl.ingest.arrow(frame, dst).tensors) == ["x"]
+
+
 def test_what_is_no_table_is_refused(dst):
     with pytest.raises(InvalidInputError, match="takes a table, got list"):
         tl.ingest.arrow([1, 2], dst)
