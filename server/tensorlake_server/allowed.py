@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.lake import Lake, Readable
     from tensorlake_server.principal import Principal
@@ -78,14 +79,21 @@ class AllowedLake:
         self.check_writable(name, branch)
         return self._lake.begin(name, branch, base=base, key=key)
 
-    def create(self, name: str, schema: Mapping[str, SampleType], *, exist_ok: bool) -> Dataset:
+    def store(self, name: str) -> Store:
+        """Open where a dataset's objects are, for who reads it; writers are checked by object."""
+        self.check_readable(name)
+        return self._lake.store(name)
+
+    def create(
+        self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool
+    ) -> Dataset:
         """Make a dataset.
 
         Raises:
             AccessError: The principal may not write all of it.
         """
         self.check_writable(name)
-        return self._lake.create(name, schema, exist_ok=exist_ok)
+        return self._lake.create(name, schema, grace=grace, exist_ok=exist_ok)
 
     def delete(self, name: str) -> None:
         """Remove a dataset for good.

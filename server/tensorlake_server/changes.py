@@ -50,6 +50,7 @@ class CreateRequest(Message):
 
     name: Name
     schema_: Annotated[Schema, Field(alias="schema")]
+    grace: Annotated[str, Field(max_length=16, description="as tl.create takes it")] = "24h"
     exist_ok: bool = False
 
 

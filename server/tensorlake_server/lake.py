@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import tensorlake as tl
 from tensorlake.dataset import begin_work, query_inside
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
+from tensorlake.storage import open_store
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.kept import Kept
 from tensorlake_server.view_token import read_token
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.settings import Settings
     from tensorlake_server.view_token import ViewQuery
@@ -34,6 +36,7 @@ Readable: TypeAlias = "Dataset | View"
 
 KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
 KEPT_VIEWS = 64
+KEPT_STORES = 256
 
 
 class Lake:
@@ -44,6 +47,7 @@ class Lake:
         self._url = settings.url.rstrip("/")
         self._options = settings.storage_options
         self._handles: Kept[tuple[str, str], Dataset] = Kept(KEPT_HANDLES)
+        self._stores: Kept[str, Store] = Kept(KEPT_STORES)
         self._views: Kept[str, View] = Kept(KEPT_VIEWS)
         self.is_one_dataset = tl.exists(self._url, storage_options=self._options)
 
@@ -118,7 +122,24 @@ class Lake:
         url = self.url_of(name)
         return begin_work(url, branch, base=base, key=key, storage_options=self._options)
 
-    def create(self, name: str, schema: Mapping[str, SampleType], *, exist_ok: bool) -> Dataset:
+    def store(self, name: str) -> Store:
+        """Open where a dataset's objects are.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset.
+        """
+        url = self.url_of(name)
+        store = self._stores.get(name)
+        if store is None:
+            if not tl.exists(url, storage_options=self._options):
+                raise self.not_found(name)
+            store = open_store(url, storage_options=self._options)
+            self._stores.put(name, store)
+        return store
+
+    def create(
+        self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool
+    ) -> Dataset:
         """Make a dataset; see ``tl.create``."""
         url, options = self.url_of(name), self._options
         parents = name.split("/")[:-1]
@@ -132,13 +153,14 @@ class Lake:
                 "\nchoose another name",
                 dataset=name,
             )
-        return tl.create(url, schema, exist_ok=exist_ok, storage_options=options)
+        return tl.create(url, schema, grace=grace, exist_ok=exist_ok, storage_options=options)
 
     def delete(self, name: str) -> None:
         """Remove a dataset for good; see ``tl.delete``."""
         url = self.url_of(name)
         tl.delete(url, confirm=url, storage_options=self._options)
         self._handles.drop(lambda key: key[0] == name)
+        self._stores.drop(lambda key: key == name)
 
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query, evaluating it again where it is not kept.

@@ -19,7 +19,10 @@ __all__ = [
     "DatasetList",
     "DatasetName",
     "DiffInfo",
+    "FolderList",
     "Histogram",
+    "ObjectInfo",
+    "ObjectList",
     "ProblemInfo",
     "QueryRequest",
     "QueryResult",
@@ -165,6 +168,27 @@ class DiffInfo(Message):
     removed: int
     removed_rows: list[int]
     updated: list[UpdatedRows]
+
+
+class ObjectInfo(Message):
+    """One object of a dataset; ``modified`` is by the store's clock."""
+
+    path: str
+    nbytes: int
+    modified: str
+
+
+class ObjectList(Message):
+    """Objects in the order of their paths; ``next`` is what to go on behind, None at the end."""
+
+    objects: list[ObjectInfo]
+    next: str | None
+
+
+class FolderList(Message):
+    """What lies directly under a prefix and holds objects."""
+
+    folders: list[str]
 
 
 class RowsPage(Message):

@@ -52,7 +52,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["writing"])
 def create_dataset(request: Request, asked: CreateRequest) -> DatasetName:
     """Make a dataset; needs a scope to write all of it."""
     schema = {name: parse_type(given) for name, given in asked.schema_.items()}
-    lake_of(request).create(asked.name, schema, exist_ok=asked.exist_ok)
+    lake_of(request).create(asked.name, schema, grace=asked.grace, exist_ok=asked.exist_ok)
     return DatasetName(name=asked.name)
 
 

@@ -22,12 +22,11 @@ from tensorlake.errors import (
     InvalidInputError,
     SchemaError,
     TensorlakeError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR, Descriptor, Schema
 from tensorlake.reading import Selection
-from tensorlake.storage import Store, open_store, runtime
+from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, runtime
 from tensorlake.versions import BranchLog, Resolved, create_dataset, read_descriptor, resolve
 
 __all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen", "reopen_view"]
@@ -45,17 +44,20 @@ def create(
     like: Dataset | None = None,
     grace: str = "24h",
     storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
     durability: Durability = "fsync",
 ) -> Dataset:
     """Make a dataset and open its branch ``main``.
 
     Args:
-        url: Local path, ``s3://``, ``gs://``, ``az://`` or ``memory://``.
+        url: Local path, ``s3://``, ``gs://``, ``az://``, ``memory://``, or ``http(s)://`` of a
+            dataset behind a tensorlake server.
         schema: Types by tensor name. A dtype name is short for Scalar, ``"str"`` for Text.
         exist_ok: Open it when it is there already, provided that its schema is this one.
         like: Take the schema of another dataset.
         grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``.
         storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server; the environment's ``TENSORLAKE_TOKEN`` when it is left out.
         durability: ``"none"`` leaves out the fsyncs of a local folder.
 
     Raises:
@@ -70,8 +72,12 @@ def create(
           label  ClassLabel(2: a, b)    () int64
     """
     declared = _schema(schema, like)
-    options = _options(storage_options, durability)
+    options = _options(storage_options, durability, token)
     store = _open_store(url, options)
+    if isinstance(store, LakeStore):  # the server makes it: where it may lie is its business
+        types = {spec.name: spec.type.to_json() for spec in declared.tensors}
+        runtime.run(store.make_dataset(types, grace=grace, exist_ok=exist_ok))
+        return _open(store, _resolve(store, None, options), options=options)
     created = runtime.run(
         create_dataset(store, declared.to_json(), grace_s=_grace_s(grace), exist_ok=exist_ok)
     )
@@ -87,6 +93,7 @@ def open_dataset(
     *,
     read_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
     durability: Durability = "fsync",
 ) -> Dataset:
     """Open a dataset: its branch ``main``, or a version.
@@ -96,36 +103,50 @@ def open_dataset(
         version: A branch (writable), a commit ``main@12``, a tag, or an aware datetime.
         read_only: Refuse to stage changes.
         storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server; the environment's ``TENSORLAKE_TOKEN`` when it is left out.
         durability: ``"none"`` leaves out the fsyncs of a local folder.
 
     Raises:
         DatasetNotFoundError: There is none; the message names datasets near it.
         VersionNotFoundError: It has no such version.
     """
-    options = _options(storage_options, durability)
+    options = _options(storage_options, durability, token)
     store = _open_store(url, options)
     return _open(store, _resolve(store, version, options), read_only=read_only, options=options)
 
 
-def exists(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
+def exists(
+    url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
+) -> bool:
     """Tell whether there is a dataset at a URL."""
-    store = _open_store(url, _options(storage_options, "fsync"))
+    store = _open_store(url, _options(storage_options, "fsync", token))
     return runtime.run(store.head(DESCRIPTOR)) is not None
 
 
-def list_datasets(url: str, *, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+def list_datasets(
+    url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
+) -> list[str]:
     """Name the datasets under a URL, in order; itself, as ``"."``, when it is one."""
-    store = _open_store(url, _options(storage_options, "fsync"))
+    store = _open_store(url, _options(storage_options, "fsync", token))
+    if isinstance(store, LakeStore):
+        return runtime.run(store.dataset_names())
     return runtime.run(_list(store))
 
 
-def delete(url: str, *, confirm: str, storage_options: Mapping[str, Any] | None = None) -> None:
+def delete(
+    url: str,
+    *,
+    confirm: str,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+) -> None:
     """Remove a dataset and everything in it, for good.
 
     Args:
         url: Where it is.
         confirm: The same URL again.
         storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server.
 
     Raises:
         InvalidInputError: ``confirm`` is another text; nothing was removed.
@@ -135,10 +156,13 @@ def delete(url: str, *, confirm: str, storage_options: Mapping[str, Any] | None 
             f"delete({url!r}) removes every version for good; to confirm give confirm={url!r},"
             f" not {confirm!r}"
         )
-    options = _options(storage_options, "fsync")
+    options = _options(storage_options, "fsync", token)
     store = _open_store(url, options)
     if runtime.run(store.head(DESCRIPTOR)) is None:
         raise _not_found(store, options)
+    if isinstance(store, LakeStore):
+        runtime.run(store.remove_dataset())
+        return
     runtime.run(_delete(store))
 
 
@@ -196,8 +220,11 @@ def _grace_s(grace: str) -> int:
     return seconds
 
 
-def _options(storage_options: Mapping[str, Any] | None, durability: Durability) -> dict[str, Any]:
-    return {"storage_options": dict(storage_options or {}), "durability": durability}
+def _options(
+    storage_options: Mapping[str, Any] | None, durability: Durability, token: str | None
+) -> dict[str, Any]:
+    options = dict(storage_options or {})
+    return {"storage_options": options, "durability": durability, "token": token}
 
 
 def _open_store(url: str, options: Mapping[str, Any]) -> Store:
@@ -205,9 +232,11 @@ def _open_store(url: str, options: Mapping[str, Any]) -> Store:
         url = str(url)
     if not isinstance(url, str) or not url:
         raise InvalidInputError(f"a dataset's URL is a text, got {url!r}")
-    if url.startswith(("http://", "https://")):
-        raise UnsupportedFeatureError(
-            f"{url!r}: datasets over HTTP are not supported yet; open the store behind the server"
+    if is_lake_url(url):
+        return LakeStore(url, options.get("token"))
+    if options.get("token") is not None:
+        raise InvalidInputError(
+            f"token= is for servers (http://…), not for {url!r}\ngive storage_options="
         )
     return open_store(
         url,
@@ -262,7 +291,10 @@ PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
 def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
     parent, _, name = store.url.rstrip("/").rpartition("/")
     around: list[str] = []
-    if parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
+    if isinstance(store, LakeStore):
+        with suppress(TensorlakeError):  # a hint must not hide the error
+            around = runtime.run(store.neighbours())
+    elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
         with suppress(TensorlakeError):  # a hint must not hide the error
             around = runtime.run(_list(_open_store(parent, options), depth=1))
     near = difflib.get_close_matches(name, around, n=1)

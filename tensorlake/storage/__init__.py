@@ -4,6 +4,7 @@ from tensorlake.storage.coalesce import MergedRange, merge_ranges
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
 from tensorlake.storage.fsspec_store import FsspecStore
+from tensorlake.storage.lake_store import LakeStore, is_lake_url
 from tensorlake.storage.local import Durability, LocalStore
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.memory import MemoryStore
@@ -33,6 +34,7 @@ __all__ = [
     "Flight",
     "ForkLock",
     "FsspecStore",
+    "LakeStore",
     "LocalStore",
     "Mappings",
     "MemoryStore",
@@ -47,6 +49,7 @@ __all__ = [
     "UnknownOutcomeError",
     "check_path",
     "gather_bounded",
+    "is_lake_url",
     "join_url",
     "merge_ranges",
     "nbytes_of",

@@ -1,0 +1,145 @@
+"""Which objects clients may put: what a commit of theirs is made of, and nothing else.
+
+packs/3f/….tlp                new                a scope to write any branch
+branches/main/0000000013.json new, the next one  a scope for that branch; a whole entry
+branches/main/HEAD            may be replaced    a scope for that branch; an entry of its log
+tags/pin-….json               new                a scope to write any branch
+tags/v1.json                  may be replaced    a scope for the whole dataset
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from tensorlake.errors import AccessError, CorruptionError, InvalidInputError
+from tensorlake.format import (
+    DESCRIPTOR,
+    Entry,
+    PackId,
+    entry_path,
+    head_path,
+    parse_entry_path,
+    parse_tag_path,
+)
+from tensorlake.storage import Store, run
+from tensorlake_server.scopes import EVERY
+
+if TYPE_CHECKING:
+    from tensorlake_server.allowed import AllowedLake
+
+__all__ = ["FormatRules", "ObjectRules"]
+
+PIN_PREFIX = "pin-"
+HEAD = "/HEAD"
+FIRST_ENTRY = "0000000000.json"
+OBJECT = re.compile(rf"{re.escape(DESCRIPTOR)}|(?:branches|tags|packs)/[a-z0-9_./-]+(?:HEAD)?")
+
+
+class ObjectRules(Protocol):
+    """What of a dataset's folder is served, and what is taken."""
+
+    def is_object(self, path: str) -> bool:
+        """Whether a path can be one of the dataset's objects."""
+        ...
+
+    def check_put(
+        self, lake: AllowedLake, name: str, store: Store, path: str, body: bytes, *, replaces: bool
+    ) -> None:
+        """Check that a client may put this object.
+
+        Raises:
+            AccessError: Their scopes, or the format, do not allow it.
+            InvalidInputError: The object is not what its path says.
+        """
+        ...
+
+
+class FormatRules:
+    """The rules of the format: what is drawn above."""
+
+    def is_object(self, path: str) -> bool:
+        """Whether a path is one of the format's; what else lies there is nobody's business.
+
+        >>> rules = FormatRules()
+        >>> [rules.is_object(path) for path in ("packs/3f/018f-0.tlp", "notes.txt", "tags/../x")]
+        [True, False, False]
+        """
+        return OBJECT.fullmatch(path) is not None and ".." not in path.split("/")
+
+    def check_put(
+        self, lake: AllowedLake, name: str, store: Store, path: str, body: bytes, *, replaces: bool
+    ) -> None:
+        """Check that a client may put this object; see `ObjectRules`."""
+        _check_put(lake, name, store, path, body, replaces=replaces)
+
+
+def _check_put(
+    lake: AllowedLake, name: str, store: Store, path: str, body: bytes, *, replaces: bool
+) -> None:
+    tag = _parsed_tag(path)
+    entry_of = _parsed_entry(path)
+    head_of = _branch_of_head(path)
+    if PackId.from_path(path) is not None and not replaces:
+        lake.check_writable(name, None)
+    elif entry_of is not None and not replaces:
+        branch, number = entry_of
+        lake.check_writable(name, branch)
+        _check_entry(body, path, number)
+        if number > 0 and run(store.head(entry_path(branch, number - 1))) is None:
+            raise InvalidInputError(
+                f"{path!r} is not the next entry of its branch: there is none before it"
+                "\nread the branch's newest entry, and put the one after it",
+                path=path,
+            )
+    elif head_of is not None and replaces:
+        lake.check_writable(name, head_of)
+        entry = _check_entry(body, path, None)
+        if run(store.get(entry_path(head_of, entry.seq))) != body:
+            raise InvalidInputError(
+                f"{path!r} would name an entry that is not in the branch's log"
+                "\nput the entry first",
+                path=path,
+            )
+    elif tag is not None:
+        is_pin = tag.startswith(PIN_PREFIX)
+        lake.check_writable(name, None if is_pin and not replaces else EVERY)
+    else:
+        lake.check_readable(name)
+        raise AccessError(
+            f"{path!r} is no object that clients {'replace' if replaces else 'put'}"
+            "\nthey put packs, log entries and tags; do all else where the lake can be reached",
+            path=path,
+        )
+
+
+def _check_entry(body: bytes, path: str, number: int | None) -> Entry:
+    try:
+        entry = Entry.from_bytes(body, where=path)
+    except CorruptionError as error:
+        raise InvalidInputError(f"what is put at {path!r} is no log entry: {error}") from error
+    if number is not None and entry.seq != number:
+        raise InvalidInputError(f"what is put at {path!r} is entry {entry.seq}", path=path)
+    return entry
+
+
+def _parsed_tag(path: str) -> str | None:
+    try:
+        return parse_tag_path(path)
+    except CorruptionError:
+        return None  # no name is written like this
+
+
+def _parsed_entry(path: str) -> tuple[str, int] | None:
+    try:
+        return parse_entry_path(path)
+    except CorruptionError:
+        return None
+
+
+def _branch_of_head(path: str) -> str | None:
+    """The branch whose hint lies here: found as its first entry's, so that one rule names both."""
+    if not path.endswith(HEAD):
+        return None
+    found = _parsed_entry(f"{path.removesuffix(HEAD)}/{FIRST_ENTRY}")
+    return None if found is None or head_path(found[0]) != path else found[0]

@@ -1,0 +1,196 @@
+"""The objects of a dataset over HTTP: what ``tl.open("http://host/pets")`` reads and writes.
+
+Readers of a dataset read all of its objects, whole or a range. Writers put what a commit is made
+of (object_rules.py); nothing is deleted. All but hints and tags are immutable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from tensorlake.errors import CorruptionError
+from tensorlake.storage import MissingObjectError, ObjectExistsError, Store, run
+from tensorlake_server.messages import FolderList, ObjectInfo, ObjectList
+from tensorlake_server.problems import Problem
+from tensorlake_server.request import DatasetPath, lake_of, note_change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tensorlake.storage import ObjectMeta
+    from tensorlake_server.object_rules import ObjectRules
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["objects"])
+
+OCTETS = "application/octet-stream"
+PACKS = "packs/"
+PIECE_NBYTES = 8 << 20  # read and sent at once
+MAX_LISTED = 1000
+CHANGING = re.compile(r"branches/[^/]+/HEAD|tags/.*")
+
+
+@router.get("/{name}/objects", response_model=ObjectList)
+def list_objects(
+    request: Request,
+    name: DatasetPath,
+    prefix: Annotated[str, Query(max_length=1024)] = "",
+    after: Annotated[str, Query(max_length=1024)] = "",
+) -> ObjectList:
+    """List the objects whose path starts with ``prefix``, in order, from behind ``after``."""
+    store, is_object = lake_of(request).store(name), _rules(request).is_object
+
+    async def collect() -> list[ObjectMeta]:
+        found: list[ObjectMeta] = []
+        async for meta in store.list(prefix):
+            if meta.path > after and is_object(meta.path):
+                found.append(meta)
+            if len(found) > MAX_LISTED:
+                break
+        return found
+
+    found = run(collect())
+    page = found[:MAX_LISTED]
+    return ObjectList(
+        objects=[
+            ObjectInfo(path=one.path, nbytes=one.nbytes, modified=one.modified.isoformat())
+            for one in page
+        ],
+        next=page[-1].path if len(found) > len(page) else None,
+    )
+
+
+@router.get("/{name}/folders", response_model=FolderList)
+def list_folders(
+    request: Request, name: DatasetPath, prefix: Annotated[str, Query(max_length=1024)] = ""
+) -> FolderList:
+    """Name what lies directly under ``prefix`` and holds objects."""
+    return FolderList(folders=list(run(lake_of(request).store(name).folders(prefix))))
+
+
+@router.get("/{name}/objects/{path:path}", response_class=Response)
+def read_object(request: Request, name: DatasetPath, path: str) -> Response:
+    """Read an object, whole or one range of it."""
+    store = _store(request, name, path)
+    headers = _headers(path)
+    asked = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", request.headers.get("range", "").strip())
+    if asked is not None and int(asked[1]) <= int(asked[2]):
+        start, stop = int(asked[1]), int(asked[2]) + 1
+        return _range_of(store, path, start, stop, headers)
+    if not path.startswith(PACKS):  # small: entries, hints, tags
+        body = run(store.get(path))
+        if body is None:
+            raise _absent(path)
+        return Response(body, 200, headers, OCTETS)
+    meta = run(store.head(path))
+    if meta is None:
+        raise _absent(path)
+    return _streamed(store, path, 0, meta.nbytes, 200, headers)
+
+
+@router.head("/{name}/objects/{path:path}", response_class=Response)
+def look_up_object(request: Request, name: DatasetPath, path: str) -> Response:
+    """Say how long an object is, and when it was written."""
+    meta = run(_store(request, name, path).head(path))
+    if meta is None:
+        raise _absent(path)
+    facts = {"X-Length": str(meta.nbytes), "X-Modified": meta.modified.isoformat()}
+    return Response(None, 200, {**_headers(path), **facts}, OCTETS)
+
+
+@router.put("/{name}/objects/{path:path}", status_code=204)
+async def put_object(
+    request: Request,
+    name: DatasetPath,
+    path: str,
+    *,
+    durable: Annotated[bool, Query(description="false: losing it changes nothing")] = True,
+) -> Response:
+    """Put an object that a commit is made of; with ``If-None-Match: *`` only where none is."""
+    lake = lake_of(request)
+    lake.check_writable(name, None)  # before the body is taken in
+    body = await request.body()
+    replaces = request.headers.get("if-none-match", "").strip() != "*"
+
+    def put() -> None:
+        store = lake.store(name)
+        _rules(request).check_put(lake, name, store, path, body, replaces=replaces)
+        if replaces:
+            run(store.put(path, body, durable=durable))
+            return
+        try:
+            run(store.put_if_absent(path, body))
+        except ObjectExistsError as error:
+            raise Problem(412, "object-exists", str(error)) from error
+
+    await run_in_threadpool(put)
+    note_change(request, path)
+    return Response(status_code=204)
+
+
+def _rules(request: Request) -> ObjectRules:
+    return request.app.state.object_rules
+
+
+def _store(request: Request, name: str, path: str) -> Store:
+    store = lake_of(request).store(name)
+    if not _rules(request).is_object(path):
+        raise _absent(path)
+    return store
+
+
+def _range_of(store: Store, path: str, start: int, stop: int, headers: dict[str, str]) -> Response:
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/*"
+    if stop - start > PIECE_NBYTES:
+        meta = run(store.head(path))
+        if meta is None:
+            raise _absent(path)
+        if stop > meta.nbytes:
+            raise _outside(path, start, stop)
+        return _streamed(store, path, start, stop, 206, headers)
+    try:
+        data = run(store.get_range(path, start, stop))
+    except MissingObjectError as error:
+        raise _absent(path) from error
+    except CorruptionError as error:
+        raise _outside(path, start, stop) from error
+    return Response(bytes(data), 206, headers, OCTETS)
+
+
+def _streamed(
+    store: Store, path: str, start: int, stop: int, status: int, headers: dict[str, str]
+) -> Response:
+    """Send a long range in pieces: a pack is never held whole."""
+
+    def pieces() -> Iterator[bytes]:
+        for at in range(start, stop, PIECE_NBYTES):
+            yield bytes(run(store.get_range(path, at, min(stop, at + PIECE_NBYTES))))
+
+    length = {"Content-Length": str(stop - start)}
+    return StreamingResponse(pieces(), status, {**headers, **length}, OCTETS)
+
+
+def _headers(path: str) -> dict[str, str]:
+    is_changing = CHANGING.fullmatch(path) is not None
+    return {
+        "Cache-Control": "private, no-cache" if is_changing else "private, max-age=31536000",
+        "Vary": "Authorization, Cookie",
+        "Content-Disposition": 'attachment; filename="object.bin"',
+        "Accept-Ranges": "bytes",
+    }
+
+
+def _absent(path: str) -> Problem:
+    return Problem(404, "missing-object", f"there is no object {path!r}")
+
+
+def _outside(path: str, start: int, stop: int) -> Problem:
+    return Problem(
+        416, "range-not-satisfiable", f"object {path!r} has not all of the bytes {start} to {stop}"
+    )

@@ -1,0 +1,362 @@
+"""A dataset behind a tensorlake server, as a store: ``http://host/pets``.
+
+    get, get_range   GET  /v1/datasets/pets/objects/{path}             (Range: bytes=…)
+    put_if_absent    PUT  … If-None-Match: *                           412: it is there
+    put              PUT  …                                            a branch's HEAD, a tag
+    head             HEAD …
+    list, folders    GET  /v1/datasets/pets/objects?prefix=&after=     pages, in order
+
+The server decides what a token may read and write; it deletes nothing for its clients. A request
+that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back. A
+process that was forked makes clients of its own.
+"""
+
+# ruff: noqa: D102 - the Store protocol documents what its methods do
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+from tensorlake.errors import (
+    AccessError,
+    InvalidInputError,
+    MissingExtraError,
+    StorageError,
+    StorageTimeoutError,
+    TensorlakeError,
+    missing_extra,
+)
+from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.retry import RetryPolicy, retry
+from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.store import (
+    Buffer,
+    Data,
+    ObjectMeta,
+    UnknownOutcomeError,
+    check_path,
+    check_range,
+    exists,
+    missing,
+    pieces_of,
+    short,
+)
+from tensorlake.storage.urls import public_url
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["TOKEN_VARIABLE", "LakeStore", "is_lake_url"]
+
+TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
+TIMEOUT_S: Final = 60.0
+CONNECT_TIMEOUT_S: Final = 10.0
+REQUESTS: Final = 16
+"""In flight at most, and connections kept."""
+
+_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_clients: dict[tuple[int, str, str | None], httpx.AsyncClient] = {}
+"""One a server and token: handles come and go, connections stay. Used on the one loop only."""
+
+_OK: Final = frozenset({200, 201, 204, 206})
+
+
+def is_lake_url(url: str) -> bool:
+    """Tell whether a URL names a server, or a dataset behind one."""
+    return url.startswith(("http://", "https://"))
+
+
+class _TransientError(Exception):
+    """An attempt failed, and another could succeed."""
+
+    def __init__(self, why: str, *, status: int | None = None, was_sent: bool = True) -> None:
+        super().__init__(why)
+        self.status = status
+        self.was_sent = was_sent
+
+
+class LakeStore:
+    """Objects of one dataset behind a server.
+
+    Args:
+        url: ``http://host/name``; the name may have several parts.
+        token: What lets one in; the environment's TENSORLAKE_TOKEN when it is None.
+        policy: How reads and repeatable writes are retried.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, *, policy: RetryPolicy | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        name = parts.path.strip("/")
+        if not parts.hostname:
+            raise InvalidInputError(
+                f"{public_url(url)!r} names no host;\nuse http://<host>/<dataset>", url=url
+            )
+        self._opened_with = (url, token)
+        self._url = public_url(url)
+        self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        self._name = name
+        self._dataset = f"/v1/datasets/{quote(name.replace('/', '~'), safe='~')}"
+        self._policy = policy or RetryPolicy()
+
+    def __repr__(self) -> str:
+        return f"LakeStore({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    async def get(self, path: str) -> bytes | None:
+        answer = await self._repeated("GET", self._object(path))
+        return None if self._is_absent(answer, "read", path) else answer.content
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        address = self._object(path)
+        check_range(path, start, stop)
+        if start == stop:
+            return b""
+        headers = {"Range": f"bytes={start}-{stop - 1}"}
+        answer = await self._repeated("GET", address, headers=headers)
+        if answer.status_code == 416:  # noqa: PLR2004 - HTTP's own: no such range
+            raise short(path, self.url, start=start, stop=stop, received=0)
+        if self._is_absent(answer, "read", path):
+            raise missing(path, self.url)
+        data = memoryview(answer.content)
+        if answer.status_code != 206 or data.nbytes != stop - start:  # noqa: PLR2004 - a range
+            raise short(path, self.url, start=start, stop=stop, received=data.nbytes)
+        return data
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        for start, stop in ranges:
+            check_range(path, start, stop)
+        merged = merge_ranges(ranges)
+
+        async def fetch(request: MergedRange) -> Buffer:
+            return await self.get_range(path, request.start, request.stop)
+
+        blocks = await gather_bounded([partial(fetch, one) for one in merged], limit=REQUESTS)
+        found: list[Buffer] = [b""] * len(ranges)
+        for request, block in zip(merged, blocks, strict=True):
+            view = memoryview(block)
+            for position in request.positions:
+                start, stop = ranges[position]
+                found[position] = view[start - request.start : stop - request.start]
+        return found
+
+    async def put_if_absent(self, path: str, data: Data) -> None:
+        address, body = self._object(path), b"".join(pieces_of(data))
+        headers = {"If-None-Match": "*"}
+        try:
+            answer = await self._attempt("PUT", address, headers=headers, content=body)
+        except _TransientError as error:
+            what = f"object {path!r} of {self.url!r}"
+            if not error.was_sent:
+                raise self._unreachable(error, "write", path) from error
+            raise UnknownOutcomeError(
+                f"{what} may or may not have been written ({error});\nread it back to find out",
+                path=path,
+                url=self.url,
+                status=error.status,
+            ) from error
+        if answer.status_code == 412:  # noqa: PLR2004 - HTTP's own: the condition failed
+            raise exists(path, self.url)
+        self._check(answer, "write", path)
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        params = {} if durable else {"durable": "false"}
+        body = b"".join(pieces_of(data))
+        answer = await self._repeated("PUT", self._object(path), content=body, params=params)
+        self._check(answer, "write", path)
+
+    async def head(self, path: str) -> ObjectMeta | None:
+        answer = await self._repeated("HEAD", self._object(path))
+        if self._is_absent(answer, "look up", path):
+            return None
+        modified = datetime.fromisoformat(answer.headers["X-Modified"])
+        return ObjectMeta(path, int(answer.headers["X-Length"]), modified)
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        after = ""
+        while True:
+            params = {"prefix": prefix, "after": after}
+            answer = await self._repeated("GET", f"{self._dataset}/objects", params=params)
+            if self._is_absent(answer, "list", prefix):
+                return
+            page = answer.json()
+            for one in page["objects"]:
+                modified = datetime.fromisoformat(one["modified"])
+                yield ObjectMeta(one["path"], one["nbytes"], modified)
+            if page["next"] is None:
+                return
+            after = page["next"]
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        params = {"prefix": prefix}
+        answer = await self._repeated("GET", f"{self._dataset}/folders", params=params)
+        return [] if self._is_absent(answer, "list", prefix) else answer.json()["folders"]
+
+    async def delete(self, path: str) -> None:
+        check_path(path)
+        raise AccessError(
+            f"may not delete object {path!r} of {self.url!r}: a server deletes nothing for its"
+            " clients;\ndo this where the lake itself can be reached",
+            path=path,
+            url=self.url,
+        )
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        del path, start, stop
+        return None
+
+    def clone(self) -> LakeStore:
+        url, token = self._opened_with
+        return LakeStore(url, token, policy=self._policy)
+
+    # The server's own calls, for what is no object
+
+    async def dataset_names(self) -> list[str]:
+        """Name the datasets that the server shows under this URL's path; "." for itself."""
+        names = await self._all_names()
+        if not self._name:
+            return names
+        inside = f"{self._name}/"
+        return ["."] * (self._name in names) + [
+            name.removeprefix(inside) for name in names if name.startswith(inside)
+        ]
+
+    async def neighbours(self) -> list[str]:
+        """Name the datasets beside the one that this URL names."""
+        folder = self._name.rpartition("/")[0]
+        inside = f"{folder}/" if folder else ""
+        names = await self._all_names()
+        return [name.removeprefix(inside) for name in names if name.startswith(inside)]
+
+    async def make_dataset(self, schema: dict[str, Any], *, grace: str, exist_ok: bool) -> None:
+        """Make the dataset that this URL names; types by tensor, as JSON."""
+        body = {"name": self._name, "schema": schema, "grace": grace, "exist_ok": exist_ok}
+        answer = await self._once("POST", "/v1/datasets", json=body)
+        self._check(answer, "create", "")
+
+    async def remove_dataset(self) -> None:
+        """Remove the dataset, for good."""
+        answer = await self._once("DELETE", self._dataset, params={"confirm": self._name})
+        self._check(answer, "delete", "")
+
+    async def _all_names(self) -> list[str]:
+        answer = await self._repeated("GET", "/v1/datasets")
+        self._check(answer, "list", "")
+        return [one["name"] for one in answer.json()["datasets"]]
+
+    def _object(self, path: str) -> str:
+        return f"{self._dataset}/objects/{quote(check_path(path))}"
+
+    async def _once(self, method: str, address: str, **request: Any) -> httpx.Response:
+        try:
+            return await self._attempt(method, address, **request)
+        except _TransientError as error:
+            raise self._unreachable(error, "reach", "") from error
+
+    async def _repeated(self, method: str, address: str, **request: Any) -> httpx.Response:
+        attempt = partial(self._attempt, method, address, **request)
+        try:
+            return await retry(
+                attempt,
+                policy=self._policy,
+                is_transient=lambda error: isinstance(error, _TransientError),
+            )
+        except _TransientError as error:
+            raise self._unreachable(error, "read", address) from error
+
+    async def _attempt(self, method: str, address: str, **request: Any) -> httpx.Response:
+        import httpx
+
+        try:
+            answer = await self._connected().request(method, address, **request)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise _TransientError(type(error).__name__, was_sent=False) from error
+        except httpx.TimeoutException as error:
+            raise _TransientError("no answer in time", status=408) from error
+        except httpx.TransportError as error:
+            raise _TransientError(type(error).__name__) from error
+        if answer.status_code in _TRANSIENT:
+            raise _TransientError(f"status {answer.status_code}", status=answer.status_code)
+        return answer
+
+    def _connected(self) -> httpx.AsyncClient:
+        """Return this process's client for the server: connections do not survive a fork."""
+        key = (os.getpid(), self._origin, self._token)
+        client = _clients.get(key)
+        if client is None:
+            try:
+                import httpx
+            except ImportError as error:
+                raise _no_httpx() from error
+            headers = {"Accept-Encoding": "identity"}
+            if self._token:
+                headers["Authorization"] = f"Bearer {self._token}"
+            client = _clients[key] = httpx.AsyncClient(
+                base_url=self._origin,
+                headers=headers,
+                timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+                limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
+                trust_env=False,  # a token goes to the host that was named, past no proxy
+            )
+        return client
+
+    def _is_absent(self, answer: httpx.Response, verb: str, path: str) -> bool:
+        if answer.status_code == 404:  # noqa: PLR2004 - HTTP's own: not found
+            return True
+        self._check(answer, verb, path)
+        return False
+
+    def _check(self, answer: httpx.Response, verb: str, path: str) -> None:
+        if answer.status_code in _OK:
+            return
+        detail = _detail_of(answer)
+        what = f"object {path!r} of {self.url!r}" if path else repr(self.url)
+        facts = {"path": path, "url": self.url, "status": answer.status_code}
+        if answer.status_code in (401, 403):
+            raise AccessError(
+                f"may not {verb} {what}: {detail.splitlines()[0]}\n"
+                f"give another token: token=…, or {TOKEN_VARIABLE} in the environment",
+                **facts,
+            )
+        if answer.status_code in (400, 413, 422):
+            raise InvalidInputError(f"cannot {verb} {what}: {detail}", **facts)
+        raise StorageError(
+            f"could not {verb} {what}: {detail} (status {answer.status_code})\n"
+            "check that a tensorlake server answers there",
+            **facts,
+        )
+
+    def _unreachable(self, error: _TransientError, verb: str, path: str) -> TensorlakeError:
+        kind = StorageTimeoutError if error.status == 408 else StorageError  # noqa: PLR2004 - ours
+        return kind(
+            f"could not {verb} {path!r} of {self.url!r} ({error});\n"
+            "check that the server runs and can be reached, then try again",
+            path=path,
+            url=self.url,
+            status=error.status,
+        )
+
+
+def _detail_of(answer: httpx.Response) -> str:
+    """What the server says went wrong: a problem's detail; of another server, its status."""
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        return str(answer.json().get("detail", ""))
+    return answer.reason_phrase or "no reason given"
+
+
+def _no_httpx() -> MissingExtraError:
+    return missing_extra("opening datasets behind a server", "http")

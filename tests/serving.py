@@ -1,0 +1,34 @@
+"""A real server in this process, on a port of its own, for tests that need a socket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+STOP_S = 30
+
+
+@contextmanager
+def listening(app: Any, *, port: int = 0) -> Iterator[str]:
+    """Serve an application until the block ends; yields its address, ``http://127.0.0.1:port``."""
+    started = threading.Event()
+
+    class Started(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            started.set()
+
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
+    server = Started(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert started.wait(STOP_S), "the server did not start"
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(STOP_S)
