@@ -23,6 +23,7 @@ def make_lake(root: Path) -> None:
     """Make every dataset under a folder."""
     _make_pets(str(root / "pets"))
     _make_shapes(str(root / "shapes"))
+    _make_values(str(root / "values"))
     notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
     notes.extend({"text": [MARKUP, "a second note"]})
     notes.commit("two notes")
@@ -98,6 +99,34 @@ def _make_shapes(url: str) -> None:
     for row in rows:
         shapes.append({"image": GREY, **row})
     shapes.commit("one of each")
+
+
+def _make_values(url: str) -> None:
+    """One of each kind of value that is opened; the second row is NULL throughout."""
+    types = {
+        "caption": tl.Text(nullable=True),
+        "meta": tl.Json(nullable=True),
+        "plane": tl.Array("float32", (4, 6), nullable=True),
+        "vector": tl.Embedding(2000, nullable=True),
+        "tokens": tl.Array("int64", (None,), nullable=True),
+        "tags": tl.Tags(nullable=True),
+        "at": tl.Timestamp("us", "UTC", nullable=True),
+        "id": tl.Uuid(nullable=True),
+    }
+    values = tl.create(url, types, durability="none")
+    whole = {
+        "caption": "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd " * 40,
+        "meta": {"camera": {"name": "left", "exposure": [1, 60]}, "ok": True},
+        "plane": np.arange(24, dtype=np.float32).reshape(4, 6),
+        "vector": np.sin(np.arange(2000, dtype=np.float32) / 50),
+        "tokens": [101, 7592, 2088, 102],
+        "tags": ["night", "rain"],
+        "at": "2026-03-01T12:00Z",
+        "id": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+    }
+    values.append(whole)
+    values.append(dict.fromkeys(types))
+    values.commit("one, and one of nothing")
 
 
 def _turned_picture() -> bytes:

@@ -12,6 +12,7 @@ const place: Place = {
   opacity: 0.8,
   zoom: 2,
   look: true,
+  side: true,
   compare: "v1.0",
 };
 
@@ -20,7 +21,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, compare: null };
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -35,7 +36,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, compare: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null });
 });
 
 test("the token leaves the address", () => {

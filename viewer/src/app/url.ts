@@ -21,6 +21,8 @@ export interface Place {
   zoom: number;
   /** Whether the selected row's picture fills the page. */
   look: boolean;
+  /** Whether true and predicted shapes stand side by side there. */
+  side: boolean;
   /** A version to compare with. */
   compare: string | null;
 }
@@ -44,6 +46,7 @@ export function readPlace(url: URL, root: URL): Place {
     opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
     compare: url.searchParams.get("compare"),
+    side: url.searchParams.get("side") === "1",
     look: row !== null && url.searchParams.get("look") === "1",
   };
 }
@@ -64,6 +67,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   set("look", place.look ? "1" : "");
+  set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
   return url;
 }

@@ -147,6 +147,11 @@ export class Viewer {
     this.#put({ ...this.place, row, look: look && row !== null && this.picture !== null }, look ? "push" : "replace");
   }
 
+  /** What is true and what a model says, beside each other or over each other. */
+  splitSides(side: boolean): void {
+    this.#put({ ...this.place, side }, "replace");
+  }
+
   toggleTensor(name: string): void {
     const { hidden } = this.place;
     const next = hidden.includes(name) ? hidden.filter((other) => other !== name) : [...hidden, name];

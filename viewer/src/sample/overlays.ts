@@ -2,11 +2,12 @@
 import type { TensorInfo } from "../api";
 import type { Viewer } from "../app/viewer.svelte";
 import { decodePicture } from "../grid/thumbnails";
-import type { Extent } from "../lenses";
+import type { Extent, Shape } from "../lenses";
 import { collectShapes, layerOf } from "../overlays/collect";
 import { drawShapes } from "../overlays/draw";
 import type { Fit } from "../overlays/fit";
 import { drawMask } from "../overlays/masks";
+import { matchShapes, sayMatches } from "./matching";
 import { sampleAddress, type Shown } from "./address";
 
 const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
@@ -18,18 +19,29 @@ interface Over {
   extent: Extent;
   fit: Fit;
   within: number;
+  /** Draws only what is true, or only what a model says; left out, both. */
+  side?: "truth" | "predicted" | undefined;
 }
 
 export function drawOverlays(context: CanvasRenderingContext2D, over: Over): void {
-  const { viewer, shown, picture, extent, fit, within } = over;
+  const { viewer, shown, picture, extent, fit, within, side } = over;
   if (!viewer.overlays) return;
   for (const tensor of viewer.masks) {
     const bitmap = viewer.shownMasks.get(tensor.name);
     if (bitmap === undefined) continue;
     drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);
   }
-  const shapes = collectShapes(shown.row, viewer.tensors, { tensor: picture, extent }, viewer.style);
+  const shapes = shapesOver(viewer, shown, picture, extent).filter(
+    (shape) => side === undefined || shape.isPredicted === (side === "predicted"),
+  );
   drawShapes(context, shapes, fit, viewer.style, { labelsWithin: within });
+}
+
+/** The shapes of a row; where a model's boxes lie beside true ones, each says what became of it. */
+export function shapesOver(viewer: Viewer, { row }: Shown, picture: TensorInfo, extent: Extent): Shape[] {
+  const shapes = collectShapes(row, viewer.tensors, { tensor: picture, extent }, viewer.style);
+  const isCompared = shapes.some((shape) => shape.isPredicted) && shapes.some((shape) => !shape.isPredicted);
+  return isCompared ? sayMatches(shapes, matchShapes(shapes)) : shapes;
 }
 
 /** The masks of a row, those that are NULL left out. */

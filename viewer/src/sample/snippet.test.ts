@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { loadSnippet } from "./snippet";
+import { loadSnippet, rowQuery } from "./snippet";
 
-const shown = { url: "s3://lake/pets", name: "pets", version: "main@12", tql: "", position: 160 };
+const shown = { url: "s3://lake/pets", name: "pets", version: "main@12", tql: "", position: 160, row: 160 };
 
 test("a row of a version is loaded by its number", () => {
   expect(loadSnippet(shown)).toBe('ds = tl.open("s3://lake/pets",\n             version="main@12")\nrow = ds[160]');
@@ -12,4 +12,9 @@ test("a row of a query is loaded through the query, quotes and all", () => {
 
   expect(snippet).toContain(String.raw`view = ds.query("WHERE \"a b\" = 'it''s'")`);
   expect(snippet.endsWith("row = view[3]")).toBe(true);
+});
+
+test("a row is a query too, and a computed one is the query that made it", () => {
+  expect(rowQuery(shown)).toBe("SELECT * WHERE ROW_NUMBER() = 160");
+  expect(rowQuery({ ...shown, row: null, tql: "SELECT label GROUP BY label " })).toBe("SELECT label GROUP BY label");
 });

@@ -1,4 +1,4 @@
-/** The Python that loads what is on screen: every view can be taken to code. */
+/** The Python and the TQL of what is on screen: every view can be taken to code. */
 
 export interface Shown {
   url: string | null;
@@ -6,6 +6,8 @@ export interface Shown {
   version: string;
   tql: string;
   position: number;
+  /** Its number in the version; null for rows that a query computed. */
+  row: number | null;
 }
 
 export function loadSnippet({ url, name, version, tql, position }: Shown): string {
@@ -17,6 +19,11 @@ export function loadSnippet({ url, name, version, tql, position }: Shown): strin
   if (query === "") return [...lines, `row = ds[${position}]`].join("\n");
   const text = query.includes("\n") ? `"""\n${query}\n"""` : quote(query);
   return [...lines, `view = ds.query(${text})`, `row = view[${position}]`].join("\n");
+}
+
+/** The query that answers this row alone; of a computed row the query that made it. */
+export function rowQuery({ tql, row }: Shown): string {
+  return row === null ? tql.trim() : `SELECT * WHERE ROW_NUMBER() = ${row}`;
 }
 
 /** A Python string literal; JSON's escapes are valid Python. */

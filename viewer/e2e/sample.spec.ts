@@ -1,0 +1,84 @@
+/** One row looked at: its values whole, its boxes against a model's, its code. */
+import { expect, test } from "vitest";
+import { open } from "./browser";
+
+test("long text is read whole, from right to left where it is written so", async () => {
+  const page = await open("values?row=0");
+
+  await page.getByRole("button", { name: "Whole caption" }).click();
+
+  const text = page.locator("[data-testid=row-panel] [dir=auto]");
+  await expect.poll(async () => (await text.innerText()).length).toBeGreaterThan(300);
+  expect(await text.evaluate((element) => getComputedStyle(element).direction)).toBe("rtl");
+});
+
+test("JSON is a tree", async () => {
+  const page = await open("values?row=0");
+
+  await page.getByRole("button", { name: "Whole meta" }).click();
+
+  const leaf = page.getByText("exposure", { exact: true });
+  await leaf.waitFor();
+  await page.locator("summary", { hasText: "camera" }).click();
+  await expect.poll(() => leaf.isVisible()).toBe(false);
+});
+
+test("a plane is a heat map, from its least to its largest number", async () => {
+  const page = await open("values?row=0");
+
+  await page.getByRole("button", { name: "Whole plane" }).click();
+
+  const canvas = page.getByRole("img", { name: "Heat map of plane" }).locator("canvas");
+  await expect.poll(() => canvas.evaluate((element) => (element as HTMLCanvasElement).width)).toBe(6);
+  const ends = await canvas.evaluate((element) => {
+    const context = (element as HTMLCanvasElement).getContext("2d");
+    return [context?.getImageData(0, 0, 1, 1).data, context?.getImageData(5, 3, 1, 1).data].map((data) => [...(data ?? [])]);
+  });
+  expect(ends).toEqual([[22, 20, 62, 255], [253, 240, 120, 255]]);
+  expect(await page.getByTestId("array-view").innerText()).toContain("0 to 23");
+});
+
+test("a vector is a plot, and its numbers when asked", async () => {
+  const page = await open("values?row=0");
+
+  await page.getByRole("button", { name: "Whole vector" }).click();
+  await page.getByRole("img", { name: "Plot of vector" }).waitFor();
+  await page.getByRole("button", { name: "Whole tokens" }).click();
+  await page.getByTestId("array-view").last().getByRole("button", { name: "numbers" }).click();
+
+  await expect.poll(() => page.getByTestId("array-view").last().innerText()).toContain("7,592");
+});
+
+test("a row of NULLs says so in every line", async () => {
+  const page = await open("values?row=1");
+
+  await expect.poll(() => page.locator("[data-testid=row-panel] td.null").allInnerTexts()).toEqual(Array(8).fill("NULL"));
+});
+
+test("predictions are matched with the truth, over each other and side by side", async () => {
+  const page = await open("shapes?row=5&look=1");
+
+  await expect.poll(() => page.getByTestId("matches").innerText()).toBe("1 matched · 0 missed · 1 extra");
+  await page.getByRole("button", { name: "Side by side" }).click();
+
+  await page.getByText("predicted", { exact: true }).waitFor();
+  expect(new URL(page.url()).searchParams.get("side")).toBe("1");
+});
+
+test("buttons lead from row to row, and the look stays", async () => {
+  const page = await open("shapes?row=0&look=1");
+
+  await page.getByRole("button", { name: "Next row" }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("1");
+  await page.getByRole("button", { name: "Previous row" }).click();
+
+  await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("0");
+  expect(await page.getByRole("button", { name: "Previous row" }).isDisabled()).toBe(true);
+  expect(await page.getByTestId("closeup").count()).toBe(1);
+});
+
+test("the query of a row answers that row", async () => {
+  const page = await open("shapes?row=3");
+
+  await expect.poll(() => page.getByTestId("tql").innerText()).toBe("SELECT * WHERE ROW_NUMBER() = 3");
+});
