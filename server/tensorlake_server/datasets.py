@@ -111,7 +111,12 @@ def diff_versions(
         removed=len(difference.removed),
         removed_rows=difference.removed.rows[:limit].tolist(),
         updated=[
-            UpdatedRows(tensor=tensor, count=len(cells))
+            UpdatedRows(
+                tensor=tensor,
+                count=len(cells),
+                rows_before=cells.rows_before[:limit].tolist(),
+                rows=cells.rows_after[:limit].tolist(),
+            )
             for tensor, cells in difference.updated.items()
         ],
     )

@@ -150,10 +150,12 @@ class Tags(Message):
 
 
 class UpdatedRows(Message):
-    """How many rows have another value of one tensor."""
+    """Rows that have another value of one tensor: their positions in both versions."""
 
     tensor: str
     count: int
+    rows_before: list[int]
+    rows: list[int]
 
 
 class DiffInfo(Message):

@@ -24,6 +24,7 @@ def make_lake(root: Path) -> None:
     _make_pets(str(root / "pets"))
     _make_shapes(str(root / "shapes"))
     _make_values(str(root / "values"))
+    _make_edits(str(root / "edits"))
     notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
     notes.extend({"text": [MARKUP, "a second note"]})
     notes.commit("two notes")
@@ -127,6 +128,28 @@ def _make_values(url: str) -> None:
     values.append(whole)
     values.append(dict.fromkeys(types))
     values.commit("one, and one of nothing")
+
+
+def _make_edits(url: str) -> None:
+    """Two versions: a box that moves, one that becomes a dog, a row that goes, one that comes."""
+    edits = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "boxes": tl.BBox("xywh", of="image"),
+            "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
+        },
+        durability="none",
+    )
+    boxes = [[20, 30, 60, 50], [100, 20, 40, 40]]
+    for _ in range(4):
+        edits.append({"image": GREY, "boxes": boxes, "labels": ["cat", "cat"]})
+    edits.commit("drawn")
+    edits["boxes"][0] = [[20, 30, 60, 50], [90, 20, 40, 40]]
+    edits["labels"][1] = ["cat", "dog"]
+    edits.delete([3])
+    edits.append({"image": GREY, "boxes": boxes[:1], "labels": ["dog"]})
+    edits.commit("corrected")
 
 
 def _turned_picture() -> bytes:

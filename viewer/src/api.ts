@@ -74,7 +74,8 @@ export interface Diff {
   added_rows: number[];
   removed: number;
   removed_rows: number[];
-  updated: { tensor: string; count: number }[];
+  /** Positions in the older version and, in the same order, in the newer one. */
+  updated: { tensor: string; count: number; rows_before: number[]; rows: number[] }[];
 }
 
 export interface Row {

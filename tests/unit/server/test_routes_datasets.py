@@ -82,7 +82,24 @@ def test_a_diff_counts_rows_by_identity(client: httpx.Client) -> None:
 
     assert (diff["a"], diff["b"]) == ("main@1", "main@3")
     assert (diff["added"], diff["removed"], diff["removed_rows"]) == (0, 1, [11])
-    assert diff["updated"] == [{"tensor": "score", "count": 2}]
+    (score,) = diff["updated"]
+    assert (score["tensor"], score["count"]) == ("score", 2)
+    assert len(score["rows"]) == len(score["rows_before"]) == 2
+
+
+def test_a_diff_says_where_a_row_is_in_both_versions(client: httpx.Client) -> None:
+    diff = client.get("/v1/datasets/pets/diff", params={"a": "main@1"}).json()
+
+    (score,) = diff["updated"]
+    for before, after in zip(score["rows_before"], score["rows"], strict=True):
+        old, new = (
+            client.get(
+                "/v1/datasets/pets/rows", params={"version": at, "offset": row, "limit": 1}
+            ).json()["rows"][0]
+            for at, row in (("main@1", before), ("main@3", after))
+        )
+        assert old["_row_id"] == new["_row_id"]
+        assert old["score"] != new["score"]
 
 
 def test_an_unknown_version_is_not_found(client: httpx.Client) -> None:

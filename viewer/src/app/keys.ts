@@ -9,6 +9,7 @@ export type Action =
   | { kind: "query" }
   | { kind: "look" }
   | { kind: "overlays" }
+  | { kind: "diff" }
   | { kind: "theme" }
   | { kind: "zoom"; step: 1 | -1 }
   | { kind: "help" }
@@ -26,6 +27,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["Enter"], what: "look closely, or back to the rows", action: { kind: "look" } },
   { keys: ["/"], what: "write a query", action: { kind: "query" } },
   { keys: ["o"], what: "overlays on or off", action: { kind: "overlays" } },
+  { keys: ["d"], what: "what differs from the version compared with", action: { kind: "diff" } },
   { keys: ["+", "="], what: "larger pictures", action: { kind: "zoom", step: 1 } },
   { keys: ["-"], what: "smaller pictures", action: { kind: "zoom", step: -1 } },
   { keys: ["t"], what: "light or dark", action: { kind: "theme" } },

@@ -14,6 +14,9 @@ const place: Place = {
   look: true,
   side: true,
   compare: "v1.0",
+  diff: "swipe",
+  change: 7,
+  only: "changed",
 };
 
 test("every view is a link: what is written is read back", () => {
@@ -21,7 +24,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null };
+  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -36,7 +39,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
 });
 
 test("the token leaves the address", () => {

@@ -25,6 +25,12 @@ export interface Place {
   side: boolean;
   /** A version to compare with. */
   compare: string | null;
+  /** How what differs is looked at: beside each other, or swiped; null shows the rows. */
+  diff: "side" | "swipe" | null;
+  /** Which of the rows that differ. */
+  change: number;
+  /** Only rows that came, went or changed. */
+  only: "added" | "removed" | "changed" | null;
 }
 
 export const ZOOM_DEFAULT = 1;
@@ -35,6 +41,10 @@ export function readPlace(url: URL, root: URL): Place {
   const inside = url.pathname.slice(root.pathname.length);
   const row = url.searchParams.get("row");
   const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
+  const compare = url.searchParams.get("compare");
+  const diff = url.searchParams.get("diff");
+  const only = url.searchParams.get("only");
+  const change = url.searchParams.get("change") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeURIComponent(inside).replaceAll("~", "/"),
@@ -45,7 +55,10 @@ export function readPlace(url: URL, root: URL): Place {
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
     opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
-    compare: url.searchParams.get("compare"),
+    compare,
+    diff: compare !== null && (diff === "side" || diff === "swipe") ? diff : null,
+    change: /^\d{1,9}$/.test(change) ? Number(change) : 0,
+    only: only === "added" || only === "removed" || only === "changed" ? only : null,
     side: url.searchParams.get("side") === "1",
     look: row !== null && url.searchParams.get("look") === "1",
   };
@@ -61,6 +74,9 @@ export function writePlace(place: Place, root: URL): URL {
   };
   set("at", place.at ?? "");
   set("compare", place.compare ?? "");
+  set("diff", place.diff ?? "");
+  set("only", place.only ?? "");
+  set("change", place.change === 0 ? "" : String(place.change));
   set("q", place.tql);
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));

@@ -9,6 +9,7 @@ import {
   ApiError,
   type Commit,
   type DatasetInfo,
+  type Diff,
   type Problem,
   type QueryResult,
   type Source,
@@ -20,12 +21,14 @@ import { maskTensors, type OverlayStyle } from "../overlays/collect";
 import { ClassTable } from "../schema/classes";
 import { ClassPalette } from "../schema/colors";
 import type { Shown } from "../sample/address";
+import { listChanges, type Change, type ChangeKind } from "../versions/changes";
 import { compare, type Comparison } from "../versions/comparison";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
 
 const LOG_LENGTH = 200;
+const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
   readonly root = findRoot(new URL(location.href));
@@ -41,6 +44,12 @@ export class Viewer {
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
   comparison = $state.raw<Comparison | null>(null);
+  /** What differs from the version that is compared with, and that version. */
+  difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
+  allChanges: Change[] = $derived(this.difference === null ? [] : listChanges(this.difference.diff));
+  changes: Change[] = $derived(
+    this.place.only === null ? this.allChanges : this.allChanges.filter(({ kind }) => kind === this.place.only),
+  );
   /** The selected row, once it is here. */
   shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
@@ -118,7 +127,7 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], off: [], look: false, compare: null }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], off: [], look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -132,8 +141,23 @@ export class Viewer {
   }
 
   compareWith(compare: string | null): void {
-    this.#put({ ...this.place, compare }, "push");
+    this.#put({ ...this.place, ...WITHOUT_DIFF, compare }, "push");
     void this.#attempt(() => this.#compare());
+  }
+
+  /** Looks at what differs, or at the rows again. */
+  openDiff(diff: Place["diff"]): void {
+    const how = diff !== null && this.place.diff === null ? "push" : "replace";
+    this.#put({ ...this.place, diff: this.place.compare === null ? null : diff, look: false }, how);
+  }
+
+  showChanges(only: ChangeKind | null): void {
+    this.#put({ ...this.place, only, change: 0 }, "replace");
+  }
+
+  selectChange(change: number): void {
+    const last = Math.max(0, this.changes.length - 1);
+    this.#put({ ...this.place, change: Math.min(Math.max(0, change), last) }, "replace");
   }
 
   selectRow(row: number | null): void {
@@ -231,10 +255,16 @@ export class Viewer {
   async #compare(): Promise<void> {
     const { dataset, compare: other } = this.place;
     this.comparison = null;
+    this.difference = null;
     if (dataset === null || other === null || this.info === null) return;
     try {
-      const diff = await this.api.diff(dataset, other, this.info.version);
-      if (this.place.compare === other) this.comparison = compare(other, diff);
+      const [diff, before] = await Promise.all([
+        this.api.diff(dataset, other, this.info.version),
+        this.api.dataset(dataset, other),
+      ]);
+      if (this.place.compare !== other) return;
+      this.comparison = compare(other, diff);
+      this.difference = { diff, before };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.comparison = { name: other, added: new Set(), changes: [error.message.split("\n")[0] ?? ""] };

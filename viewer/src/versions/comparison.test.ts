@@ -4,7 +4,7 @@ import { compare } from "./comparison";
 const diff = { a: "main@1", b: "main@3", limit: 100, schema_changes: [], added: 0, added_rows: [], removed: 0, removed_rows: [], updated: [] };
 
 test("a comparison says in few words what differs", () => {
-  const changed = { ...diff, added: 1200, added_rows: [3, 4], removed: 1, updated: [{ tensor: "label", count: 214 }] };
+  const changed = { ...diff, added: 1200, added_rows: [3, 4], removed: 1, updated: [{ tensor: "label", count: 214, rows_before: [], rows: [] }] };
 
   expect(compare("v1", changed)).toEqual({
     name: "v1",
