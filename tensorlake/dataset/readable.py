@@ -255,6 +255,45 @@ class Readable(Exported):
         chosen = np.random.Generator(np.random.Philox(seed)).permutation(len(self))[:count]
         return self._with_rows(chosen.astype(np.int64))
 
+    def split(
+        self,
+        shares: Mapping[str, float],
+        *,
+        seed: int = 0,
+        stratify: str | None = None,
+        group: str | None = None,
+        exact: bool = False,
+    ) -> dict[str, View]:
+        """Split the rows: a row keeps its side when others are added, for it follows from its id.
+
+        Args:
+            shares: The share of each side, by name; they sum to 1.
+            seed: Another gives another split.
+            stratify: A tensor of one class (or number, or text) a row: each class is split by the
+                shares.
+            group: A tensor whose rows of one value stay together, such as ``"patient_id"``.
+            exact: Cut so that shares hold to one row, or group; rows may change sides when others
+                are added.
+
+        Returns:
+            A view of each side; every row is in exactly one.
+
+        Raises:
+            InvalidInputError: Shares that do not sum to 1, or a NULL class or group.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-split", {"x": "int64"})
+            >>> ds.extend({"x": range(1000)})
+            >>> parts = ds.split({"train": 0.8, "val": 0.2}, exact=True)
+            >>> len(parts["train"]), len(parts["val"])
+            (800, 200)
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.splitting import split
+
+        return split(self, shares, seed=seed, stratify=stratify, group=group, exact=exact)
+
     # Streaming
 
     def torch(self, **arguments: Any) -> Loader:
@@ -323,7 +362,6 @@ NEIGHBOURS_WORDS = {
             "pack",
             "search",
             "show",
-            "split",
             "tensorflow",
             "windows",
         ),

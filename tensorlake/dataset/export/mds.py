@@ -5,8 +5,8 @@
     index   index.json: the shards, with the columns' names, encodings and sizes
 
 (https://docs.mosaicml.com/projects/streaming, "Dataset format".) Numbers are little-endian, columns
-in the order of their names. A picture is written as it is stored, under ``jpeg`` or ``png`` where it
-is one, else as ``bytes``; arrays are ``ndarray`` of a dtype, and of a shape where that is fixed.
+in the order of their names. A picture is written as it is stored: ``jpeg`` or ``png`` where it is
+one, else ``bytes``; arrays are ``ndarray`` of a dtype, and of a shape where that is fixed.
 """
 
 from __future__ import annotations
@@ -150,12 +150,8 @@ def _column(name: str, sample_type: SampleType) -> _Column:
     dtype = sample_type.dtype
     if dtype is not None and dtype.kind == "b":
         dtype = np.dtype(np.uint8)
-    if (
-        dtype is None
-        or sample_type.is_media
-        or dtype.name not in _DTYPES
-        or sample_type.kind == "timestamp"
-    ):
+    is_array = dtype is not None and dtype.name in _DTYPES and not sample_type.is_media
+    if dtype is None or not is_array or isinstance(sample_type, Timestamp):
         raise UnsupportedFeatureError(
             f"MDS has no form for {name!r} ({sample_type.describe()})\nleave it out: columns=[…]",
             tensor=name,
