@@ -1,4 +1,8 @@
-"""``tensorlake query URL "TQL"``: ask, and print rows as a table, JSON or CSV."""
+"""``tensorlake query URL "TQL"``: ask, and write rows as a table, JSON, CSV, Arrow or Parquet.
+
+A table shows the first 20 rows and says how many more there are; what programs read is whole,
+unless ``-n`` asks for less.
+"""
 
 import csv
 import json
@@ -21,6 +25,9 @@ from tensorlake.dataset import View
 __all__ = ["query"]
 
 
+SHOWN_IN_A_TABLE = 20
+
+
 class Format(StrEnum):
     """How rows are written."""
 
@@ -28,6 +35,8 @@ class Format(StrEnum):
     JSON = "json"
     JSONL = "jsonl"
     CSV = "csv"
+    ARROW = "arrow"
+    PARQUET = "parquet"
 
 
 def query(
@@ -40,8 +49,11 @@ def query(
         Path | None, typer.Option("-f", "--file", help="Read the query from a file.")
     ] = None,
     number: Annotated[
-        int, typer.Option("-n", metavar="N", min=0, help="Show so many rows; 0 shows all.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            "-n", metavar="N", min=0, help="So many rows; 0: all. None: 20 of a table, else all."
+        ),
+    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="For $NAME: JSON, or else text. Repeatable."),
@@ -78,10 +90,14 @@ def query(
         if count:
             print_json({"count": len(view)}) if as_json else print(len(view))
             return
+        stop = SHOWN_IN_A_TABLE if number is None and chosen is Format.TABLE else number or None
+        if chosen in {Format.ARROW, Format.PARQUET}:
+            _write_arrow(view[:stop], chosen, output)
+            return
         with _destination(output) as target:
-            _write(view, chosen, number or None, target)
-        if chosen is Format.TABLE and number and len(view) > number and not terms.quiet:
-            print(f"… {len(view) - number:,} more rows (-n 0 shows all)", file=sys.stderr)
+            _write(view, chosen, stop, target)
+        if chosen is Format.TABLE and stop and len(view) > stop and not terms.quiet:
+            print(f"… {len(view) - stop:,} more rows (-n 0 shows all)", file=sys.stderr)
 
 
 def _chosen(output_format: Format | None, *, as_json: bool, as_json_lines: bool) -> Format:
@@ -144,6 +160,29 @@ def _write(view: View, chosen: Format, stop: int | None, target: TextIO) -> None
         writer.writerow(names)
         for row in rows:
             writer.writerow([_csv_field(value) for value in row_document(row).values()])
+
+
+def _write_arrow(view: View, chosen: Format, output: Path | None) -> None:
+    """Write a Parquet file, or Arrow's IPC stream, a batch at a time."""
+    is_stdout = output is None or str(output) == "-"
+    if chosen is Format.PARQUET:
+        if output is None or is_stdout:
+            wrong_usage(
+                "--format parquet writes a file: give -o FILE, or --format arrow for a pipe"
+            )
+        view.to_parquet(output, overwrite=True)
+        return
+    if is_stdout and sys.stdout.isatty():
+        wrong_usage("--format arrow is not text: give -o FILE, or a pipe to what reads it")
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(view)
+    sink = sys.stdout.buffer if output is None or is_stdout else pa.OSFile(str(output), "wb")
+    with pa.ipc.new_stream(sink, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    if not is_stdout:
+        sink.close()
 
 
 def _csv_field(value: object) -> object:

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 
+import pytest
+
 import tensorlake as tl
 
 
@@ -93,3 +95,47 @@ def test_query_points_at_the_mistake(run, pets):
     assert failed.err.startswith("QueryNameError [query-name]")
     assert "^^^^^" in failed.err
     assert failed.out == ""
+
+
+def test_only_a_table_is_cut_to_twenty_rows(run, pets):
+    with tl.open(pets) as ds:
+        for _ in range(4):
+            ds.extend(ds)
+        ds.commit("48 rows")
+
+    assert len(run("query", pets, "SELECT label").lines) == 21
+    assert len(run("query", pets, "SELECT label", "--jsonl").lines) == 48
+    assert len(run("query", pets, "SELECT label", "--jsonl", "-n", "5").lines) == 5
+
+
+def test_query_writes_arrow_and_parquet_files(run, pets, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    arrow, table = tmp_path / "rows.arrow", tmp_path / "rows.parquet"
+    for target, kind in ((arrow, "arrow"), (table, "parquet")):
+        done = run("query", pets, "SELECT label, note", "--format", kind, "-o", str(target))
+        assert (done.code, done.out) == (0, "")
+
+    rows = pa.ipc.open_stream(arrow).read_all().to_pylist()
+    assert rows == parquet.read_table(table).to_pylist()
+    assert [row["note"] for row in rows] == ["first", None, "third"]
+    assert [row["label"] for row in rows] == ["cat", "dog", "dog"]
+
+
+def test_parquet_without_a_file_is_wrong_usage(run, pets):
+    refused = run("query", pets, "SELECT label", "--format", "parquet")
+
+    assert refused.code == 2
+    assert "give -o FILE" in refused.err
+
+
+def test_a_query_file_that_is_not_there_is_wrong_usage(run, pets, tmp_path):
+    refused = run("query", pets, "-f", str(tmp_path / "none.tql"))
+
+    assert refused.code == 2
+    assert "none.tql" in refused.err
+
+
+def test_two_formats_at_once_are_wrong_usage(run, pets):
+    assert run("query", pets, "SELECT label", "--json", "--format", "csv").code == 2
