@@ -181,6 +181,22 @@ __all__ = [
 ]
 __all__ += [name for name in _error_names if name.endswith("Error")]
 
+_NEIGHBOURS = {
+    **dict.fromkeys(
+        ("load", "load_dataset", "connect", "dataset"), "; datasets open by tl.open(url)"
+    ),
+    **dict.fromkeys(
+        ("empty", "new", "create_dataset"), "; datasets are made by tl.create(url, schema)"
+    ),
+    **dict.fromkeys(("remove", "rm", "drop"), "; datasets go by tl.delete(url, confirm=url)"),
+    **dict.fromkeys(
+        ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Struct", "Video"),
+        "; it comes in a later version",
+    ),
+    **dict.fromkeys(("concat", "infer_schema"), "; it comes in a later version"),
+}
+"""What users of other libraries type, and our word for it."""
+
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it is defined."""
@@ -190,7 +206,8 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = import_module(_MODULES[name])
     else:
-        raise AttributeError(f"module 'tensorlake' has no attribute {name!r}", name=name)
+        hint = _NEIGHBOURS.get(name, "")
+        raise AttributeError(f"module 'tensorlake' has no attribute {name!r}{hint}", name=name)
     globals()[name] = value
     return value
 

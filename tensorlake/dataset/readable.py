@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.exported import Exported
+from tensorlake.dataset.neighbours import hint_for
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
@@ -336,37 +337,9 @@ class Readable(Exported):
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        hint = NEIGHBOURS_WORDS.get(name)
-        kind = type(self).__name__
+        hint = hint_for(type(self), name)
         raise AttributeError(
-            f"{kind} has no {name!r}" + ("" if hint is None else f"; {hint}"), name=name, obj=self
+            f"{type(self).__name__} has no {name!r}" + ("" if hint is None else f"; {hint}"),
+            name=name,
+            obj=self,
         )
-
-
-NEIGHBOURS_WORDS = {
-    "columns": "the columns are ds.tensors, their types ds.schema",
-    "column_names": "the columns are ds.tensors, their types ds.schema",
-    "features": "the schema is ds.schema",
-    "num_rows": "the number of rows is len(ds)",
-    "to_df": "a DataFrame is ds.to_pandas()",
-    "save": "changes are published by ds.commit(message)",
-    "checkout": "another version is ds.at(version), a new handle",
-    "shuffle": "order belongs to the loader: ds.torch(shuffle=True)",
-    **dict.fromkeys(
-        (
-            "check",
-            "create_index",
-            "follow",
-            "map",
-            "optimize",
-            "pack",
-            "search",
-            "show",
-            "tensorflow",
-            "windows",
-        ),
-        "it comes in a later version",
-    ),
-    "iter_batches": "batches are ds.loader(batch_size=…), ds.torch(…) or ds.jax(…)",
-}
-"""What users of other libraries type, and our word for it."""

@@ -1,0 +1,55 @@
+"""Names of other libraries: an AttributeError says what the thing is called here."""
+
+import re
+
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.neighbours import WORDS
+
+
+@pytest.fixture(scope="module")
+def ds():
+    with tl.create("memory://neighbours", {"x": "int64"}) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("features", "the schema is ds.schema"),
+        ("num_workers", "ds.torch(workers=…)"),
+        ("checkout", "ds.at(version)"),
+        ("merge_insert", "ds.upsert(rows, on='id')"),
+        ("comit", "did you mean 'commit'?"),
+    ],
+)
+def test_a_neighbours_word_is_answered_with_ours(ds, name, told):
+    with pytest.raises(AttributeError, match=re.escape(told)) as raised:
+        getattr(ds, name)
+
+    assert str(raised.value).startswith(f"Dataset has no {name!r}; ")
+
+
+def test_a_word_that_nobody_uses_has_no_hint(ds):
+    with pytest.raises(AttributeError, match=r"^Dataset has no 'frobnicate'$"):
+        _ = ds.frobnicate
+
+
+def test_a_view_names_its_dataset_for_writing(ds):
+    with pytest.raises(AttributeError, match="write to the dataset that it is of"):
+        ds[:0].commit("never")
+
+
+@pytest.mark.parametrize("name", sorted(WORDS))
+def test_what_a_hint_names_is_there(name):
+    for attribute in re.findall(r"\bds\.(\w+)", WORDS[name]):
+        assert hasattr(tl.Dataset, attribute), attribute
+    for attribute in re.findall(r"\btl\.(\w+)", WORDS[name]):
+        assert attribute in tl.__all__, attribute
+
+
+@pytest.mark.parametrize(("name", "told"), [("load", "tl.open(url)"), ("Video", "later version")])
+def test_a_name_of_the_package_is_answered_too(name, told):
+    with pytest.raises(AttributeError, match=re.escape(told)):
+        getattr(tl, name)
