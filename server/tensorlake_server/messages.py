@@ -213,6 +213,42 @@ class QueryRequest(Message):
     columns: list[str] | None = None
 
 
+class ExplainRequest(Message):
+    """A query that is asked about, not run."""
+
+    tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
+    params: dict[str, Any] = {}
+    version: str | None = None
+
+
+class Explanation(Message):
+    """How a query would run, one step a line."""
+
+    plan: str
+
+
+class CompletionRequest(Message):
+    """A query that is being written, and the place of the cursor in it."""
+
+    tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
+    cursor: Annotated[int, Field(ge=0)]
+    version: str | None = None
+
+
+class Offer(Message):
+    """A text that could replace the word before the cursor, and what it is."""
+
+    text: str
+    kind: str
+    detail: str
+
+
+class Completions(Message):
+    """What could come next, the most specific kinds first."""
+
+    offers: list[Offer]
+
+
 class Cost(Message):
     """What a query took; None where it was not counted."""
 

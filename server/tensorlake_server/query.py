@@ -1,4 +1,8 @@
-"""``POST …/query``: a TQL query, run beside the data; its answer names the result for ever."""
+"""``POST …/query``: a TQL query, run beside the data; its answer names the result for ever.
+
+``/query/explain`` says how one would run, or what is wrong with it, and ``/query/complete`` what
+could come next: an editor asks both while somebody writes. Neither reads a sample.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,25 @@ import time
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from tensorlake.dataset import query_inside
+from tensorlake.dataset import complete_inside, explain_inside, query_inside
 from tensorlake.errors import InvalidInputError
 from tensorlake_server.columns import check_names, column_names, list_tensors
-from tensorlake_server.messages import QueryRequest, QueryResult
+from tensorlake_server.messages import (
+    CompletionRequest,
+    Completions,
+    ExplainRequest,
+    Explanation,
+    Offer,
+    QueryRequest,
+    QueryResult,
+)
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
 from tensorlake_server.rows import make_page
 from tensorlake_server.view_token import ViewQuery, write_token
 
 __all__ = ["router"]
 
+MAX_OFFERS = 200  # more than anybody scrolls through; another letter narrows them
 TAKEN_NAMES = frozenset({"self", "tql"})  # of query()'s own arguments
 
 router = APIRouter(prefix="/v1/datasets", tags=["query"])
@@ -58,7 +71,31 @@ def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Respo
     return Response(msgspec.json.encode(body), 200, headers, "application/json")
 
 
-def _check_params(asked: QueryRequest) -> None:
+@router.post("/{name}/query/explain", response_model=Explanation)
+def explain_query(
+    request: Request, response: Response, name: DatasetPath, asked: ExplainRequest
+) -> Explanation:
+    """Say how a query would run; a text that is none is an error with its place."""
+    dataset = lake_of(request).open(name, asked.version)
+    _check_params(asked)
+    response.headers["Cache-Control"] = "private, no-store"
+    return Explanation(plan=explain_inside(dataset, asked.tql, asked.params))
+
+
+@router.post("/{name}/query/complete", response_model=Completions)
+def complete_query(
+    request: Request, response: Response, name: DatasetPath, asked: CompletionRequest
+) -> Completions:
+    """Say what the word before the cursor could become."""
+    dataset = lake_of(request).open(name, asked.version)
+    offers = complete_inside(dataset, asked.tql, asked.cursor)[:MAX_OFFERS]
+    response.headers["Cache-Control"] = "private, no-store"
+    return Completions(
+        offers=[Offer(text=one.text, kind=one.kind, detail=one.detail) for one in offers]
+    )
+
+
+def _check_params(asked: QueryRequest | ExplainRequest) -> None:
     for name in asked.params:
         if not name.isidentifier() or name in TAKEN_NAMES:
             raise InvalidInputError(

@@ -2,7 +2,7 @@
 
 from tensorlake.dataset.checking import check_url
 from tensorlake.dataset.commit_log import Log
-from tensorlake.dataset.confined import query_inside
+from tensorlake.dataset.confined import complete_inside, explain_inside, query_inside
 from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit, Diff, Updated
@@ -35,10 +35,12 @@ __all__ = [
     "Work",
     "begin_work",
     "check_url",
+    "complete_inside",
     "copy",
     "create",
     "delete",
     "exists",
+    "explain_inside",
     "list_datasets",
     "open_dataset",
     "query_inside",

@@ -111,6 +111,12 @@ export interface QueryResult {
   page: RowsPage;
 }
 
+export interface Offer {
+  text: string;
+  kind: "tensor" | "class" | "function" | "keyword";
+  detail: string;
+}
+
 export interface ClassCount {
   code: number;
   name: string;
@@ -204,6 +210,19 @@ export class Api {
   query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
     const body = JSON.stringify({ tql, version, limit: 0 });
     return this.#json(`${path(name)}/query`, {}, { method: "POST", body, signal });
+  }
+
+  /** How a query would run; one that is wrong is an error with its place. */
+  explain(name: string, tql: string, version: string, signal: AbortSignal): Promise<{ plan: string }> {
+    const body = JSON.stringify({ tql, version });
+    return this.#json(`${path(name)}/query/explain`, {}, { method: "POST", body, signal });
+  }
+
+  /** What the word before the cursor could become. */
+  async complete(name: string, tql: string, cursor: number, version: string, signal: AbortSignal): Promise<Offer[]> {
+    const body = JSON.stringify({ tql, cursor, version });
+    const request = { method: "POST", body, signal };
+    return (await this.#json<{ offers: Offer[] }>(`${path(name)}/query/complete`, {}, request)).offers;
   }
 
   statistics(name: string, tensor: string, source: Source, signal?: AbortSignal): Promise<Statistics> {

@@ -5,8 +5,8 @@ import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, type DecorationSet, drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import type { TensorInfo } from "../api";
-import { completeTql, tqlLanguage } from "./tql";
+import type { Offer, TensorInfo } from "../api";
+import { completeByServer, completeTql, tqlLanguage } from "./tql";
 
 export interface Editor {
   text(): string;
@@ -22,6 +22,10 @@ interface Options {
   /** Shown while the editor is empty. */
   example: string;
   tensors: () => TensorInfo[];
+  /** Asks the server's parser what could come at the cursor. */
+  complete: (text: string, cursor: number, signal: AbortSignal) => Promise<Offer[]>;
+  /** The text was changed by hand. */
+  onedit: (text: string) => void;
   onrun: (text: string) => void;
   onleave: () => void;
 }
@@ -130,7 +134,11 @@ function extend(options: Options) {
     bracketMatching(),
     tqlLanguage,
     syntaxHighlighting(highlighting),
-    autocompletion({ override: [completeTql(options.tensors)], icons: false }),
+    autocompletion({ override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
+    EditorView.updateListener.of((update) => {
+      const isByHand = update.transactions.some((one) => one.isUserEvent("input") || one.isUserEvent("delete"));
+      if (update.docChanged && isByHand) options.onedit(update.state.doc.toString());
+    }),
     keymap.of([...completionKeymap, { key: "Escape", run: leave }, ...historyKeymap, ...defaultKeymap]),
     placeholder(options.example),
     EditorView.lineWrapping,

@@ -4,12 +4,14 @@
  * Only words are known here, from keywords.json, which a test holds equal to the grammar's; what a
  * query means, and whether it is one, the server's own parser says.
  */
-import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
+import type { CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { StreamLanguage, type StringStream } from "@codemirror/language";
-import type { TensorInfo } from "../api";
+import type { Offer, TensorInfo } from "../api";
 import words from "./keywords.json";
 import { quoteName, quoteText } from "./compose";
 
+const PATIENCE_MS = 1500;
+const DETAIL = 60;
 const KEYWORDS = new Set(words.keywords);
 const CONSTANTS = new Set(words.constants);
 /** Keywords that are functions where a bracket follows. */
@@ -43,6 +45,33 @@ export const tqlLanguage = StreamLanguage.define({
   token: nextToken,
   languageData: { commentTokens: { line: "--" } },
 });
+
+/**
+ * What the server's parser offers; what is known here where it does not answer in time.
+ *
+ * CodeMirror aborts a question that further letters made old.
+ */
+export function completeByServer(ask: (text: string, cursor: number, signal: AbortSignal) => Promise<Offer[]>, local: CompletionSource) {
+  return async (context: CompletionContext): Promise<CompletionResult | null> => {
+    const word = context.matchBefore(/[\w"']+/);
+    if (word === null && !context.explicit) return null;
+    const abort = new AbortController();
+    context.addEventListener("abort", () => abort.abort());
+    const signal = AbortSignal.any([abort.signal, AbortSignal.timeout(PATIENCE_MS)]);
+    try {
+      const offers = await ask(context.state.doc.toString(), context.pos, signal);
+      const from = word?.from ?? context.pos;
+      return { from, options: offers.map(asOption), validFor: /^["']?\w*$/ };
+    } catch {
+      return abort.signal.aborted ? null : local(context); // names of this page are better than none
+    }
+  };
+}
+
+function asOption({ text, kind, detail }: Offer) {
+  const types = { tensor: "variable", class: "text", function: "function", keyword: "keyword" };
+  return { label: text, type: types[kind], detail: detail.length > DETAIL ? `${detail.slice(0, DETAIL)}…` : detail };
+}
 
 /** Tensor names, keywords, and after `=` or inside quotes the class names. */
 export function completeTql(tensors: () => TensorInfo[]) {

@@ -1,0 +1,44 @@
+/** Writing a query: offers, what is wrong while one writes, and what was asked before. */
+import { expect, test } from "vitest";
+import { count, open, query } from "./browser";
+
+test("the server's parser offers what could come next", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.type("WHERE sco");
+
+  const offer = page.locator(".cm-tooltip-autocomplete li").first();
+  await expect.poll(() => offer.innerText()).toContain("score");
+  await offer.click();
+  await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE score");
+});
+
+test("what is wrong is marked while one writes, before anything runs", async () => {
+  const page = await open("pets", { expected: ["status of 400"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE scoer > 1");
+
+  await expect.poll(() => page.locator(".tql-error").innerText()).toBe("scoer");
+  expect(new URL(page.url()).searchParams.get("q")).toBeNull();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText("WHERE score > 1");
+  await expect.poll(() => page.getByTestId("query-problem").count()).toBe(0);
+});
+
+test("what was asked before can be asked again, after a reload too", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await query(page, "WHERE score >= 0.5");
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  await page.getByRole("button", { name: "Show all rows" }).click();
+  await page.reload();
+
+  await page.getByRole("button", { name: "Queries run before" }).click();
+  await page.getByRole("menuitem", { name: "WHERE score >= 0.5" }).click();
+
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+});
