@@ -118,18 +118,20 @@ def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[l
     segment: list[list[Share]] = []
     group: list[Share] = []
     limit = 1
-    rows = batches = 0
+    rows = group_rows = batches = 0
     for share in shares:
-        if group and (sum(map(len, group)) + len(share)) * row_nbytes > GROUP_NBYTES:
+        count = len(share)
+        if group and (group_rows + count) * row_nbytes > GROUP_NBYTES:
             segment.append(group)
-            group = []
+            group, group_rows = [], 0
         group.append(share)
-        rows += len(share)
+        group_rows += count
+        rows += count
         batches += 1
         if batches >= limit or rows >= SEGMENT_ROWS or len(segment) >= SEGMENT_GROUPS:
             yield [*segment, group]
             segment, group = [], []
-            limit, rows, batches = 2 * limit, 0, 0
+            limit, rows, group_rows, batches = 2 * limit, 0, 0, 0
     if group:
         yield [*segment, group]
 

@@ -1,7 +1,8 @@
 """Reading versions: snapshots, selections of their rows, and the reader of samples."""
 
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.index import ChunkIndex, Located
+from tensorlake.reading.flat import Located
+from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.reader import Reader
 from tensorlake.reading.selection import Selection
 from tensorlake.reading.snapshot import Snapshot, Zones

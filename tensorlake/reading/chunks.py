@@ -44,6 +44,10 @@ class ChunkKey:
         """Whether every row has the tensor's fill and nothing is stored."""
         return self.kind in {ChunkKind.FILL, ChunkKind.HOLE}
 
+    def __hash__(self) -> int:
+        # Caches look keys up by the thousand; two bytes-equal chunks at one offset are rare.
+        return hash((self.offset, self.checksum))
+
     def __str__(self) -> str:
         return f"chunk {self.pack.path}[{self.offset}:{self.offset + self.nbytes}]"
 

@@ -5,7 +5,8 @@ root, and reads pages when rows are asked for. There are two ways to answer:
 
     in the tree   reads the pages above the rows asked for, as many round trips as it is high;
                   pages are immutable and kept, so asking near by costs no request
-    flat          all extents as arrays in memory, searched by one binary search a row
+    flat          all extents as arrays in memory, searched row by row, or for a run of consecutive
+                  rows by its two ends
 
 The tree is right for few rows, the flat form for a loader's epoch. As nobody says which it will be,
 the index rents before it buys: it is made flat once the tree was asked for as many leaves as there
@@ -15,9 +16,9 @@ only and goes on to the next version's index where those are the same; the tail 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, overload
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ import numpy.typing as npt
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import (
     LIMITS,
-    ChunkKind,
     Extents,
     PageReader,
     PageRef,
@@ -37,13 +37,20 @@ from tensorlake.format import (
     UnitTable,
     tree,
 )
-from tensorlake.reading.chunks import NOWHERE, ChunkKey
+from tensorlake.reading.flat import (
+    ChunkKeys,
+    ChunkRun,
+    FlatExtents,
+    Located,
+    canonical,
+    distinct,
+    first_of_chunk,
+)
 from tensorlake.storage import runtime
 
-__all__ = ["ChunkIndex", "ChunkKeys", "Located", "leaf_count", "leaves_touched"]
+__all__ = ["ChunkIndex", "leaf_count", "leaves_touched"]
 
 Int64Array = npt.NDArray[np.int64]
-Int32Array = npt.NDArray[np.int32]
 
 FLAT_EXTENTS_MAX = 1 << 24
 """An index of more extents stays in its tree: 16 M are some 600 MB as arrays."""
@@ -52,74 +59,8 @@ LEAVES_WITH_UNITS_MAX = 64
 """Elsewhere than in a folder so many leaves are read with their units: one request each serves
 both; above, the units outweigh what a flat index is made of."""
 
-SORTED_EXTENTS_MIN = 1 << 16
-"""From so many extents on a search leaves the processor's cache: sorting the rows first is faster
-(a million rows in 12.5 million extents: 65 ms against 704)."""
-
 SAMPLED_WINDOWS = 3
 """Where a tree has inner pages, the mean size of a row is taken from a few leaves."""
-
-
-class ChunkKeys(Sequence[ChunkKey]):
-    """Addresses of the chunks that some extents are windows of, made when they are looked at."""
-
-    def __init__(self, extents: Extents, entries: Int64Array, made: dict[int, ChunkKey]) -> None:
-        self._extents = extents
-        self._entries = entries
-        self._made = made
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @overload
-    def __getitem__(self, at: int) -> ChunkKey: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[ChunkKey, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> ChunkKey | tuple[ChunkKey, ...]:
-        if isinstance(at, slice):
-            return tuple(self._key(entry) for entry in self._entries[at].tolist())
-        return self._key(int(self._entries[at]))
-
-    def __iter__(self) -> Iterator[ChunkKey]:
-        return iter([self._key(entry) for entry in self._entries.tolist()])
-
-    def _key(self, entry: int) -> ChunkKey:
-        key = self._made.get(entry)
-        if key is None:
-            extents = self._extents
-            kind = ChunkKind(int(extents.kind[entry]))
-            has_bytes = kind not in {ChunkKind.FILL, ChunkKind.HOLE}
-            key = self._made[entry] = ChunkKey(
-                pack=extents.packs[int(extents.pack[entry])] if has_bytes else NOWHERE,
-                offset=int(extents.offset[entry]),
-                nbytes=int(extents.nbytes[entry]),
-                header_nbytes=int(extents.header_nbytes[entry]),
-                checksum=int(extents.checksum[entry]),
-                kind=kind,
-                read_as=int(extents.read_as[entry]),
-            )
-        return key
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """Where rows are: row i is row ``row_in_chunk[i]`` of ``chunks[chunk[i]]``.
-
-    Attributes:
-        chunk: int32 (n,), index into ``chunks``.
-        row_in_chunk: int64 (n,).
-        chunks: The chunks touched, each once, in physical order of their first row.
-        starts: For each chunk, a physical row where a window of it begins; ascending.
-        rows: Rows of that window.
-    """
-
-    chunk: Int32Array
-    row_in_chunk: Int64Array
-    chunks: Sequence[ChunkKey]
-    starts: Int64Array
-    rows: Int64Array
 
 
 class ChunkIndex:
@@ -136,8 +77,8 @@ class ChunkIndex:
         self._root = root
         self._pages = pages
         self._is_local = is_local
-        self._tail = _Flat.of(root.tail, first_row=root.body_rows)
-        self._body: _Flat | None = None
+        self._tail = FlatExtents.of(root.tail, first_row=root.body_rows)
+        self._body: FlatExtents | None = None
         self._extents: Extents | None = None
         self._mean_row_nbytes: int | None = None
         self._leaves = leaf_count(root.children)
@@ -206,6 +147,22 @@ class ChunkIndex:
             body.locate(physical[~is_in_tail]), self._tail.locate(physical[is_in_tail]), is_in_tail
         )
 
+    def runs(self, start: int, stop: int) -> list[ChunkRun] | None:
+        """Find physical rows ``start`` … ``stop`` - 1; None where that needs ``locate``.
+
+        It does where they are beyond the axis, or the part of the tree they are in is not flat.
+        """
+        first_of_tail = self._tail.first_row
+        if not 0 <= start < stop <= self.num_rows:
+            return None
+        if start >= first_of_tail:
+            return self._tail.runs(start, stop)
+        if self._body is None:
+            return None
+        if stop <= first_of_tail:
+            return self._body.runs(start, stop)
+        return [*self._body.runs(start, first_of_tail), *self._tail.runs(first_of_tail, stop)]
+
     async def units(self, starts: Int64Array) -> list[Units | None]:
         """Read the units of the extents that hold some physical rows, ascending.
 
@@ -228,14 +185,14 @@ class ChunkIndex:
         self._leaves_read += leaves_touched(physical, self._leaves, self._root.body_rows)
         return self._leaves_read >= self._leaves
 
-    async def _flattened(self) -> _Flat | None:
+    async def _flattened(self) -> FlatExtents | None:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
         parts = Parts.LOCATIONS if is_large else Parts.UNITS
         extents = await self._all(self._root.body_rows, parts, at_most=FLAT_EXTENTS_MAX)
         if extents.num_rows < self._root.body_rows:
             self._can_be_flat = False
             return None
-        return _Flat.of(_compact(extents), first_row=0)
+        return FlatExtents.of(_compact(extents), first_row=0)
 
     async def _all(self, stop: int, parts: Parts, *, at_most: int | None = None) -> Extents:
         tables: list[Extents] = []
@@ -270,45 +227,13 @@ class ChunkIndex:
             if order is None
             else (found.entry[order], found.offset[order])
         )
-        touched, chunk = _distinct(_canonical(_first_of_chunk(extents), entry), len(extents))
+        touched, chunk = distinct(canonical(first_of_chunk(extents), entry), len(extents))
         return Located(
             chunk=chunk.astype(np.int32),
             row_in_chunk=offset + extents.skip[entry],
             chunks=ChunkKeys(extents, touched, {}),
             starts=found.starts[touched],
             rows=extents.rows[touched].astype(np.int64),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Flat:
-    """Extents of consecutive rows, ready to be searched."""
-
-    first_row: int  # physical row where they begin
-    extents: Extents
-    stops: Int64Array  # physical rows
-    shift: Int64Array  # added to a physical row it gives the row in the chunk
-    first_of_chunk: Int64Array | None
-    made: dict[int, ChunkKey]
-
-    @classmethod
-    def of(cls, extents: Extents, *, first_row: int) -> _Flat:
-        stops = extents.stops + first_row if first_row else extents.stops
-        shift = extents.rows.astype(np.int64)
-        shift -= stops
-        shift += extents.skip
-        return cls(first_row, extents, stops, shift, _first_of_chunk(extents), {})
-
-    def locate(self, physical: Int64Array) -> Located:
-        entry = _searched(self.stops, physical)
-        touched, chunk = _distinct(_canonical(self.first_of_chunk, entry), len(self.stops))
-        rows = self.extents.rows[touched].astype(np.int64)
-        return Located(
-            chunk=chunk.astype(np.int32),
-            row_in_chunk=physical + self.shift[entry],
-            chunks=ChunkKeys(self.extents, touched, self.made),
-            starts=self.stops[touched] - rows,
-            rows=rows,
         )
 
 
@@ -326,16 +251,6 @@ def leaves_touched(rows: Int64Array, leaves: int, num_rows: int) -> int:
     return min(leaves, len(np.unique(rows // step))) if leaves > 1 else 1
 
 
-def _searched(stops: Int64Array, physical: Int64Array) -> Int64Array:
-    """Find the first stop above each row; both are int64."""
-    if len(stops) < SORTED_EXTENTS_MIN or bool((physical[1:] >= physical[:-1]).all()):
-        return np.searchsorted(stops, physical, side="right")
-    order = np.argsort(physical)
-    entry = np.empty(len(physical), np.int64)
-    entry[order] = np.searchsorted(stops, physical[order], side="right")
-    return entry
-
-
 def _both(body: Located, tail: Located, is_in_tail: npt.NDArray[np.bool_]) -> Located:
     """Put together where rows of the body and rows of the tail are."""
     chunk = np.empty(len(is_in_tail), np.int32)
@@ -350,36 +265,6 @@ def _both(body: Located, tail: Located, is_in_tail: npt.NDArray[np.bool_]) -> Lo
         np.concatenate([body.starts, tail.starts]),
         np.concatenate([body.rows, tail.rows]),
     )
-
-
-def _canonical(first_of_chunk: Int64Array | None, entry: Int64Array) -> Int64Array:
-    return entry if first_of_chunk is None else first_of_chunk[entry]
-
-
-def _distinct(entries: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
-    """The different entries (each below ``count``), sorted, and which of them each one is."""
-    if len(entries) >= count:  # marking all is faster than sorting many
-        is_touched = np.zeros(count, dtype=np.bool_)
-        is_touched[entries] = True
-        return np.flatnonzero(is_touched), (np.cumsum(is_touched) - 1)[entries]
-    if not len(entries) or bool((entries[1:] < entries[:-1]).any()):
-        return np.unique(entries, return_inverse=True)
-    is_first = np.empty(len(entries), np.bool_)
-    is_first[0] = True
-    np.not_equal(entries[1:], entries[:-1], out=is_first[1:])
-    return entries[is_first], np.cumsum(is_first) - 1
-
-
-def _first_of_chunk(extents: Extents) -> Int64Array | None:
-    """For each entry, the first that is a window of the same chunk; None: each has its own.
-
-    An update cuts a window in two, the second with ``skip``; without any, nothing was cut.
-    """
-    if not extents.skip.any():
-        return None
-    place = np.stack((extents.pack.astype(np.uint64), extents.offset.astype(np.uint64)), axis=1)
-    _, first, inverse = np.unique(place, axis=0, return_index=True, return_inverse=True)
-    return first[inverse.reshape(-1)].astype(np.int64)
 
 
 def _compact(extents: Extents) -> Extents:

@@ -33,10 +33,11 @@ from tensorlake.format import (
     unit_ranges,
 )
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.index import ChunkIndex, Located
+from tensorlake.reading.flat import ChunkRun, Located
+from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
-from tensorlake.types import Column, concat, take
+from tensorlake.types import Column, concat, slice_rows, take
 
 __all__ = ["Reader"]
 
@@ -110,7 +111,9 @@ class Reader:
         if len(physical) == 0:
             column = spec.type.convert([], tensor=tensor)
         else:
-            column = self._gather(spec, self.locate(tensor, physical))
+            column = self._run_at_hand(spec, physical)
+            if column is None:
+                column = self._gather(spec, self.locate(tensor, physical))
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
         return column
@@ -171,6 +174,35 @@ class Reader:
             return 0
         return sum(key.nbytes for key in self.locate(tensor, physical).chunks)
 
+    def _run_at_hand(self, spec: TensorSpec, physical: Int64Array) -> Column | None:
+        """Consecutive rows of chunks that need no request; None where they are anything else.
+
+        Nothing is done for each row: a scan costs what its chunks cost.
+        """
+        start, stop = int(physical[0]), int(physical[-1]) + 1
+        if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
+            return None
+        runs = self.index(spec.name).runs(start, stop)
+        if runs is None:
+            return None
+        parts: list[Column] = []
+        for run in runs:
+            part = self._slice_at_hand(spec, run)
+            if part is None:
+                return None
+            parts.append(part)
+        return concat(parts)
+
+    def _slice_at_hand(self, spec: TensorSpec, run: ChunkRun) -> Column | None:
+        if run.chunk.is_fill:
+            return self.fill_column(spec.name, run.stop - run.start)
+        whole = self._whole_at_hand(spec, run.chunk)
+        if whole is None:
+            return None
+        return spec.adapt(
+            slice_rows(whole, run.start, run.stop), run.chunk.read_as, where=str(run.chunk)
+        )
+
     def _gather(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's wanted rows, then put them in the order asked for."""
         is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
@@ -197,6 +229,10 @@ class Reader:
         """Rows of a chunk that needs no request; None when it does."""
         if key.is_fill:
             return self.fill_column(spec.name, len(rows))
+        whole = self._whole_at_hand(spec, key)
+        return None if whole is None else spec.adapt(take(whole, rows), key.read_as, where=str(key))
+
+    def _whole_at_hand(self, spec: TensorSpec, key: ChunkKey) -> Column | None:
         whole = self._cache.column(key)
         if whole is None:
             blob = self.map_chunk(key)
@@ -204,7 +240,7 @@ class Reader:
                 return None
             whole = _decoded(spec, key, blob)
             self._cache.keep(key, whole)
-        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
+        return whole
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]

@@ -57,7 +57,8 @@ class RowMap:
         if segments is None:
             return runtime.run(physical_rows(self.root, rows, self._pages))
         if len(segments) == 1 and segments.kind[0] == SegmentKind.RANGE:
-            return rows + int(segments.base[0])
+            base = int(segments.base[0])
+            return rows + base if base else rows
         self._rows_read += len(rows)
         if self._rows_read * MATERIALISED_SHARE >= self.num_rows <= MATERIALISED_ROWS_MAX:
             parts = [segments.expand(entry) for entry in range(len(segments))]

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from tensorlake.errors import RowNotFoundError
 from tensorlake.format import Extents, PackId, PageRef, Root, RowSegments, delete_rows, tree
 from tensorlake.format import PageReader as Pages
 from tensorlake.reading import ChunkIndex
+from tensorlake.reading.flat import FlatExtents
 from tensorlake.reading.row_map import RowMap
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
+from tensorlake.types import concat
 from tests.handles import create_on, open_on, wait_for_hints
 
 TXID = "0" * 31 + "1"
@@ -113,6 +116,61 @@ def test_rows_are_found_alike_in_the_tree_and_flat(large):
         assert found.row_in_chunk.tolist() == (rows % ROWS_A_CHUNK).tolist()
 
 
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 1), (123_455, 123_465), (599_985, 600_012), (600_003, 600_050)]
+)
+def test_consecutive_rows_are_found_by_their_ends_as_they_are_row_by_row(large, start, stop):
+    root, pages = large
+    index = ChunkIndex(root, Pages(pages))
+    index.locate(np.arange(0, root.rows, ROWS_A_CHUNK))
+    located = index.locate(np.arange(start, stop))
+
+    runs = index.runs(start, stop)
+
+    assert runs is not None
+    found = [(run.chunk, row) for run in runs for row in range(run.start, run.stop)]
+    chunks = [located.chunks[chunk] for chunk in located.chunk.tolist()]
+    assert found == list(zip(chunks, located.row_in_chunk.tolist(), strict=True))
+
+
+def test_consecutive_rows_are_left_to_the_tree_until_it_is_flat(large):
+    root, pages = large
+    pages.reads = 0
+
+    runs = ChunkIndex(root, Pages(pages)).runs(0, 20)
+
+    assert (runs, pages.reads) == (None, 0)
+
+
+def test_consecutive_rows_beyond_the_axis_are_no_run(large):
+    root, pages = large
+
+    assert ChunkIndex(root, Pages(pages)).runs(root.rows - 5, root.rows + 1) is None
+
+
+@pytest.mark.parametrize("sizes", ["equal", "uneven", "one tiny"])
+@pytest.mark.parametrize("first_row", [0, 777])
+def test_rows_are_found_whatever_the_sizes_of_extents(sizes, first_row):
+    random = np.random.default_rng(1)
+    counts = {"equal": np.full(300, 1024), "uneven": random.integers(900, 5000, 300)}
+    rows = counts.get(sizes, np.full(300, 4096)).astype(np.uint32)
+    rows[-1] = 5
+    if sizes == "one tiny":
+        rows[7] = 1
+    extents = replace(extents_of(300), rows=rows)
+    stops = extents.rows.cumsum(dtype=np.int64) + first_row
+    edges = np.concatenate([[first_row], stops - 1, stops[:-1]])
+    wanted = np.concatenate([edges, random.integers(first_row, stops[-1], 10_000)])
+
+    located = FlatExtents.of(extents, first_row=first_row).locate(wanted)
+
+    entry = [int((stops <= row).sum()) for row in wanted.tolist()]
+    offsets = [located.chunks[chunk].offset for chunk in located.chunk.tolist()]
+    assert offsets == extents.offset[entry].tolist()
+    starts = stops - extents.rows
+    assert located.row_in_chunk.tolist() == (wanted - starts[entry]).tolist()
+
+
 def test_scattered_rows_make_the_index_flat_once(large):
     root, pages = large
     index = ChunkIndex(root, Pages(pages, max_cached_nbytes=0))
@@ -162,6 +220,30 @@ def test_windows_of_a_chunk_that_an_update_cut_are_one_chunk():
     assert keys[0] == keys[2]
     assert keys[1] != keys[0]
     assert np.array_equal(dataset["x"][998:1012][:, 0], [0, 0, *[1] * 10, 0, 0])
+
+
+def test_consecutive_rows_across_fills_updates_and_nulls_are_what_single_rows_are():
+    dataset = create_on(
+        MemoryStore(), {"x": tl.Array("int32", shape=(), nullable=True), "y": "int32"}
+    )
+    dataset.extend({"x": list(range(3000)), "y": list(range(3000))})
+    dataset.commit()
+    dataset["x"][100:103] = [None, -1, -2]
+    dataset.add_tensor("z", "int16", fill=7)
+    dataset.extend({"x": [1, None], "y": [1, 2], "z": [8, 9]})
+    dataset.commit()
+    reader = dataset.reader()
+    for name in ("x", "y", "z"):
+        for start, stop in ((0, 3002), (99, 104), (2990, 3002), (101, 102)):
+            rows = np.arange(start, stop)
+            one_by_one = concat([reader.read(name, rows[at : at + 1]) for at in range(len(rows))])
+            together = reader.read(name, rows)
+
+            assert together.values.tolist() == one_by_one.values.tolist()
+            if one_by_one.valid is None:
+                assert together.valid is None
+            else:
+                assert together.valid.tolist() == one_by_one.valid.tolist()
 
 
 @pytest.fixture(scope="module")
