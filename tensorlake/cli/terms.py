@@ -11,6 +11,7 @@ command one value in their place: a new shared option is added here, and every c
 
 import inspect
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -26,7 +27,7 @@ __all__ = ["Terms", "with_terms"]
 
 STORE_PANEL = "Where it is"
 TALK_PANEL = "What is said"
-SERVER_SCHEMES = ("http://", "https://")
+TOKEN_VARIABLE = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
 
 Profile = Annotated[
     str | None,
@@ -42,8 +43,6 @@ Token = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        envvar="TENSORLAKE_TOKEN",
-        show_envvar=False,
         help="For http(s)://; better in TENSORLAKE_TOKEN, which no process list shows.",
         rich_help_panel=STORE_PANEL,
     ),
@@ -85,23 +84,19 @@ class Terms:
 
     Attributes:
         storage_options: What was given, by fsspec's key names.
-        token: For URLs of a tensorlake server.
         quiet: Nothing but errors, and answers to questions.
         progress: As the SDK takes it: None leaves it to the terminal.
     """
 
     storage_options: dict[str, str] = field(default_factory=dict[str, str])
-    token: str | None = None
     quiet: bool = False
     progress: bool | None = None
 
     def options_for(self, url: str) -> dict[str, str] | None:
         """Give the ``storage_options=`` of one URL."""
-        options = dict(self.storage_options)
+        options = self.storage_options
         if "profile" in options and not url.startswith("s3://"):
             wrong_usage(f"--profile names credentials for s3://, and {url!r} is none; leave it out")
-        if self.token is not None and url.startswith(SERVER_SCHEMES):
-            options["token"] = self.token
         return options or None
 
     def open(self, url: str, *, at: str | None = None, read_only: bool = True) -> tl.Dataset:
@@ -145,7 +140,9 @@ def _read_terms(
     options = parse_storage_options(storage_option, endpoint_url)
     if profile is not None:
         options["profile"] = profile
-    return Terms(options, token, quiet, progress=False if quiet or no_progress else None)
+    if token is not None:
+        os.environ[TOKEN_VARIABLE] = token  # of this process: every call of the SDK looks there
+    return Terms(options, quiet, progress=False if quiet or no_progress else None)
 
 
 def _log_to_stderr(level: int) -> None:

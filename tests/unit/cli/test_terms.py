@@ -1,19 +1,27 @@
 """What every command shares: how a store is reached, how much is said."""
 
 import logging
+import os
 
 import pytest
 
 import tensorlake as tl
-from tensorlake.cli.terms import Terms
 
 
-def test_a_token_is_given_to_servers_and_to_no_store():
-    terms = Terms({"region": "eu"}, token="secret")
+def test_a_token_is_where_the_sdk_looks_for_it(run, pets, monkeypatch):
+    monkeypatch.setenv("TENSORLAKE_TOKEN", "another")
 
-    assert terms.options_for("https://lake.example/pets") == {"region": "eu", "token": "secret"}
-    assert terms.options_for("s3://bucket/pets") == {"region": "eu"}
-    assert Terms().options_for("pets.tl") is None
+    assert run("info", pets, "--token", "secret", "--schema").code == 0
+    assert os.environ["TENSORLAKE_TOKEN"] == "secret"
+
+
+def test_a_server_that_nobody_answers_for_is_a_failure_without_a_traceback(run, monkeypatch):
+    monkeypatch.setenv("TENSORLAKE_TOKEN", "secret")
+    failed = run("info", "http://127.0.0.1:9/pets", "--token", "secret")
+
+    assert failed.code == 1
+    assert "Error [" in failed.err
+    assert "secret" not in failed.err
 
 
 def test_a_profile_is_refused_for_what_is_not_on_s3(run, pets):
