@@ -236,27 +236,27 @@ def _over(inner: str, outer: str) -> str:
     return tql.print_query(tql.ast.with_fields(query, source=table))
 
 
-class _SyntaxError(errors.QuerySyntaxError, tql.QuerySyntaxError):
+class QuerySyntaxError(errors.QuerySyntaxError, tql.QuerySyntaxError):
     """Under both trees."""
 
 
-class _TypeError(errors.QueryTypeError, tql.QueryTypeError):
+class QueryTypeError(errors.QueryTypeError, tql.QueryTypeError):
     """Under both trees."""
 
 
-class _NameError(errors.QueryNameError, tql.QueryNameError):
+class QueryNameError(errors.QueryNameError, tql.QueryNameError):
     """Under both trees."""
 
 
-class _LimitError(errors.QueryLimitError, tql.QueryLimitError):
+class QueryLimitError(errors.QueryLimitError, tql.QueryLimitError):
     """Under both trees."""
 
 
 BOTH_TREES: Mapping[type[tql.QueryError], type[errors.QueryError]] = {
-    tql.QuerySyntaxError: _SyntaxError,
-    tql.QueryTypeError: _TypeError,
-    tql.QueryNameError: _NameError,
-    tql.QueryLimitError: _LimitError,
+    tql.QuerySyntaxError: QuerySyntaxError,
+    tql.QueryTypeError: QueryTypeError,
+    tql.QueryNameError: QueryNameError,
+    tql.QueryLimitError: QueryLimitError,
 }
 
 
