@@ -15,7 +15,17 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 import tensorlake_query as tql
-from tensorlake_server import datasets, objects, query, refs, rows, samples, statistics, writing
+from tensorlake_server import (
+    datasets,
+    events,
+    objects,
+    query,
+    refs,
+    rows,
+    samples,
+    statistics,
+    writing,
+)
 from tensorlake_server.access import Access, cookie_name
 from tensorlake_server.audit import AuditLog
 from tensorlake_server.changes import TransactionRequest
@@ -28,6 +38,7 @@ from tensorlake_server.object_rules import FormatRules
 from tensorlake_server.openapi import add_components
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import settings_of
+from tensorlake_server.streams import Streams
 
 if TYPE_CHECKING:
     from tensorlake_server.settings import Settings
@@ -64,13 +75,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.access = access
     app.state.lake = Lake(settings)
+    app.state.streams = Streams(settings.max_streams)
     app.state.object_rules = FormatRules()
     app.state.thumbnails = Kept[tuple[str, int], Frame](
         settings.thumbnails_nbytes, size=lambda frame: frame.nbytes
     )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
-    for module in (datasets, rows, query, samples, statistics, writing, refs, objects):
+    for module in (datasets, rows, query, samples, statistics, writing, refs, objects, events):
         app.include_router(module.router)
     add_components(app, [TransactionRequest])
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from tensorlake_server.lake import Lake
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
+    from tensorlake_server.streams import Streams
 
-__all__ = ["DatasetPath", "TensorPath", "lake_of", "note_change", "settings_of", "thumbnails_of"]
+__all__ = [
+    "DatasetPath",
+    "TensorPath",
+    "lake_of",
+    "note_change",
+    "settings_of",
+    "streams_of",
+    "thumbnails_of",
+]
 
 
 def lake_of(request: Request) -> AllowedLake:
@@ -28,6 +37,11 @@ def lake_of(request: Request) -> AllowedLake:
 def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:
     """Return the thumbnails that are kept: by the sample's name and the size."""
     return cast("Kept[tuple[str, int], Frame]", request.app.state.thumbnails)
+
+
+def streams_of(request: Request) -> Streams:
+    """Return the count of open streams."""
+    return cast("Streams", request.app.state.streams)
 
 
 def settings_of(request: Request) -> Settings:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from tensorlake.dataset import merging, restoring, versioning
 from tensorlake.dataset.commit_graph import commit_graph
 from tensorlake.dataset.commit_log import Log
+from tensorlake.dataset.following import follow
 from tensorlake.dataset.history import Commit, Diff
 from tensorlake.dataset.merging import MergeReport, OnConflict
 from tensorlake.dataset.session import Session
@@ -39,6 +40,28 @@ class Versioned:
         """Commits that led to this version, newest first, those of merged branches included."""
         commits = commit_graph(self.session.store, self.session.branch, self.session.head)
         return islice(commits, limit)
+
+    def follow(self, *, poll_s: float = 1.0, timeout_s: float | None = None) -> Iterator[Commit]:
+        """Yield the commits that come after this version on its branch, as they come.
+
+        The handle stays where it is: ``ds.refresh()`` or ``ds.at(commit.version)`` moves on.
+
+        Args:
+            poll_s: How often to look; each look is one small request.
+            timeout_s: Stop when none came for so long; 0 yields what is there, None never stops
+                but at the branch's end.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-follow", {"x": "int64"})
+            >>> writer = tl.open("memory://doc-follow")
+            >>> writer.append({"x": 1})
+            >>> writer.commit("one").version
+            'main@1'
+            >>> [commit.message for commit in ds.follow(timeout_s=0)]
+            ['one']
+        """
+        return follow(self.session, poll_s=poll_s, timeout_s=timeout_s)
 
     def at(self, version: str | dt.datetime) -> Self:
         """Open another version as a new handle: a branch is writable, a commit or tag is not.
