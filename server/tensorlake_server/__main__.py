@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import socket
 import sys
@@ -41,12 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
     only = datasets[0] if len(datasets) == 1 else None
-    level = "info" if given.verbose else "warning"
+    if given.verbose:
+        requests = logging.getLogger("tensorlake.server.requests")
+        requests.addHandler(logging.StreamHandler())  # a line of JSON each, on stderr
+        requests.setLevel(logging.INFO)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            log_level=level,
-            access_log=given.verbose,
+            log_level="info" if given.verbose else "warning",
+            access_log=False,  # it would show query strings; the guard's log has no secrets
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
     )

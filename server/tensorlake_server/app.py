@@ -34,6 +34,7 @@ from tensorlake_server.guard import Guard
 from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
+from tensorlake_server.metrics import METRICS_TYPE, Metrics
 from tensorlake_server.object_rules import FormatRules
 from tensorlake_server.openapi import add_components
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
@@ -62,20 +63,25 @@ def create_app(settings: Settings) -> FastAPI:
     """Build the application for one lake."""
     access = Access(settings)
     audit = None if settings.audit_log is None else AuditLog(settings.audit_log)
+    streams = Streams(settings.max_streams)
+    metrics = Metrics(streams=lambda: streams.count)
     app = FastAPI(
         title="tensorlake",
         description="Datasets of one lake: docs/reference/rest.md says more.",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
-        middleware=[Middleware(Guard, settings=settings, access=access, audit=audit)],
+        middleware=[
+            Middleware(Guard, settings=settings, access=access, audit=audit, metrics=metrics)
+        ],
         responses={"4XX": PROBLEM, "5XX": PROBLEM},
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
     app.state.access = access
     app.state.lake = Lake(settings)
-    app.state.streams = Streams(settings.max_streams)
+    app.state.streams = streams
+    app.state.metrics = metrics
     app.state.object_rules = FormatRules()
     app.state.thumbnails = Kept[tuple[str, int], Frame](
         settings.thumbnails_nbytes, size=lambda frame: frame.nbytes
@@ -88,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
+    app.add_api_route("/metrics", read_metrics, include_in_schema=False)
     _add_viewer(app, settings.static)
     return app
 
@@ -117,6 +124,12 @@ def readyz(request: Request) -> Response:
     lake: Lake = request.app.state.lake
     lake.check()
     return Response("ok\n", media_type="text/plain")
+
+
+def read_metrics(request: Request) -> Response:
+    """Count requests, seconds and bytes by route, for Prometheus."""
+    metrics: Metrics = request.app.state.metrics
+    return Response(metrics.text(), headers={"Content-Type": METRICS_TYPE})
 
 
 def _add_viewer(app: FastAPI, static: Path) -> None:

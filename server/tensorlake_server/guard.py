@@ -6,32 +6,43 @@
   No answer has CORS headers, so such a page reads nothing either.
 * ``/v1`` needs somebody whom the server knows: access.py says who that is.
 * Bodies are counted as they arrive.
+* Requests a second are bounded for each token (429).
 * Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
-  special to them. With an audit log, every request to ``/v1`` is a line of it.
+  special to them. Every request is counted, and a line of the log; with an audit log, each to
+  ``/v1`` is a line of that. No line has a query string, which may hold a view.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
 from tensorlake_server.principal import NOBODY
 from tensorlake_server.problems import Problem, problem_response
+from tensorlake_server.rate import Rate
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from tensorlake_server.access import Access
     from tensorlake_server.audit import AuditLog
+    from tensorlake_server.metrics import Metrics
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
 
 __all__ = ["Guard"]
 
+log = logging.getLogger("tensorlake.server.requests")
+
 OPEN_ROUTES = frozenset({"/v1/session"})  # how the token is shown for the first time
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE"}
 REQUEST_ID_NBYTES = 8
 MAX_LENGTH_DIGITS = 18
 
@@ -52,9 +63,17 @@ class Guard:
     """ASGI middleware around the whole application."""
 
     def __init__(
-        self, app: ASGIApp, *, settings: Settings, access: Access, audit: AuditLog | None
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        access: Access,
+        audit: AuditLog | None,
+        metrics: Metrics,
     ) -> None:
         self._app = app
+        self._metrics = metrics
+        self._rate = Rate(settings.max_requests_per_s)
         self._settings = settings
         self._access = access
         self._audit = audit
@@ -70,11 +89,23 @@ class Guard:
         answered = _Answered(send, headers)
         state: dict[str, Any] = scope.setdefault("state", {})
         state |= {"principal": NOBODY, "request_id": request_id, "changed": {}}
+        started = time.perf_counter()
         try:
             await self._pass_on(scope, receive, answered)
         finally:
-            if self._audit is not None and is_api:
-                self._audit.write(_record(scope, answered.status))
+            self._note(scope, answered, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, answered: _Answered, seconds: float) -> None:
+        """Count a request, and write it to the logs."""
+        route = getattr(scope.get("route"), "path", "other")
+        method, status, nbytes = scope["method"], answered.status, answered.nbytes
+        self._metrics.note(method if method in METHODS else "other", route, status, seconds, nbytes)
+        record = _record(scope, status)
+        if log.isEnabledFor(logging.INFO):
+            timed = {**record, "seconds": round(seconds, 6), "nbytes": nbytes}
+            log.info("%s", msgspec.json.encode(timed).decode())
+        if self._audit is not None and scope["path"].startswith("/v1/"):
+            self._audit.write(record)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -115,6 +146,15 @@ class Guard:
             )
         is_open = not scope["path"].startswith("/v1/") or scope["path"] in OPEN_ROUTES
         principal = NOBODY if is_open else self._access.principal(headers)
+        wait_s = self._rate.wait_s(principal.name)
+        if wait_s > 0:
+            raise Problem(
+                429,
+                "too-many-requests",
+                f"{settings.max_requests_per_s:g} requests a second are answered"
+                "\nwait, and ask again",
+                {"Retry-After": str(math.ceil(wait_s))},
+            )
         length, limit = headers.get("content-length", "0"), self._body_limit(scope)
         if not length.isdecimal() or len(length) > MAX_LENGTH_DIGITS or int(length) > limit:
             raise _too_long(limit)
@@ -146,6 +186,7 @@ class _Answered:
         self._send = send
         self._headers = headers
         self.status = 499  # the client went before there was an answer
+        self.nbytes = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -153,6 +194,7 @@ class _Answered:
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
+        self.nbytes += len(message.get("body", b""))
         await self._send(message)
 
 

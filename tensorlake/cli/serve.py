@@ -17,7 +17,7 @@ from tensorlake.errors import missing_extra
 
 __all__ = ["check_server_is_installed", "serve"]
 
-NEEDED = ("fastapi", "uvicorn", "pyarrow")
+NEEDED = ("fastapi", "uvicorn", "pyarrow", "prometheus_client")
 
 
 def serve(

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from tensorlake.dataset.history import Commit
+from tensorlake.dataset.history import Commit, tensor_names
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError
+from tensorlake.format import Entry
 from tensorlake.storage import runtime
 from tensorlake.versions import BranchLog
 
@@ -30,23 +31,25 @@ def follow(
     if poll_s <= 0:
         raise InvalidInputError(f"follow(poll_s={poll_s!r})\ngive a time above 0", actual=poll_s)
     log = BranchLog(session.store, session.branch, follows_hint=session.mirror_of is not None)
-    return _commits(log, session.head.seq, poll_s, timeout_s, sleep, clock)
+    return _commits(log, session.head, poll_s, timeout_s, sleep, clock)
 
 
 def _commits(
     log: BranchLog,
-    seen: int,
+    head: Entry,
     poll_s: float,
     timeout_s: float | None,
     sleep: Callable[[float], None],
     clock: Callable[[], float],
 ) -> Iterator[Commit]:
-    quiet_since = clock()
+    # For commits whose schema is too large for their entries.
+    names = tensor_names(head)
+    seen, quiet_since = head.seq, clock()
     while True:
         for entry in runtime.run(log.all_after(seen)):
             seen, quiet_since = entry.seq, clock()
             if entry.kind == "commit":
-                yield Commit.of_entry(entry, log.branch)
+                yield Commit.of_entry(entry, log.branch, names=names)
             if entry.kind == "end":
                 return
         if timeout_s is not None and clock() - quiet_since >= timeout_s:

@@ -1,0 +1,73 @@
+"""What those who run a server see of it: metrics, logs, limits."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tensorlake_server import Settings
+
+
+def test_metrics_count_requests_by_route_and_name_no_dataset(
+    settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    client = connect(settings, token=settings.token)
+    client.get("/v1/datasets/pets/rows", params={"limit": 2})
+    client.get("/v1/datasets/pets/rows", params={"limit": "x"})
+    client.get("/nothing/at/all")
+
+    text = connect_text(client)
+
+    route = 'route="/v1/datasets/{name}/rows"'
+    assert f'tensorlake_requests_total{{method="GET",{route},status="200"}} 1.0' in text
+    assert f'tensorlake_requests_total{{method="GET",{route},status="422"}} 1.0' in text
+    assert "tensorlake_streams 0.0" in text
+    assert "pets" not in text
+    assert "at/all" not in text
+
+
+def connect_text(client: httpx.Client) -> str:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    return answer.text
+
+
+def test_each_request_is_a_line_of_json_with_its_id_and_no_secret(
+    client: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "tensorlake.server.requests"):
+        answer = client.get("/v1/datasets/pets/rows", params={"columns": "caption"})
+
+    (line,) = [json.loads(one.message) for one in caplog.records if one.name.endswith("requests")]
+    assert line["request"] == answer.headers["X-Request-Id"]
+    assert (line["who"], line["status"], line["nbytes"]) == ("link", 200, len(answer.content))
+    assert line["path"] == "/v1/datasets/pets/rows"
+    assert "caption" not in json.dumps(line)
+
+
+def test_too_many_requests_are_refused_with_the_time_to_wait(
+    settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    slow = replace(settings, max_requests_per_s=0.5)
+    client = connect(slow, token=settings.token)
+
+    answers = [client.get("/v1/datasets") for _ in range(2)]
+
+    assert [one.status_code for one in answers] == [200, 429]
+    assert answers[1].json()["code"] == "too-many-requests"
+    assert answers[1].headers["Retry-After"] == "2"
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "²", "9" * 40, "", "0x10"])
+def test_a_length_that_is_none_is_refused(client: httpx.Client, length: str) -> None:
+    answer = client.post(
+        "/v1/datasets/pets/query", content=b"{}", headers={"Content-Length": length.encode("utf-8")}
+    )
+
+    assert answer.status_code == 413
