@@ -1,0 +1,55 @@
+"""The index, the site and the map of the rooms leave nothing out, and name only what there is."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = {
+    page.relative_to(DOCS).as_posix()
+    for page in DOCS.rglob("*.md")
+    if page.relative_to(DOCS).parts[0] not in {"decisions", "site"} and page.name != "index.md"
+}
+CHANGE = re.compile(r"\d+\.(feature|fix|perf|doc|removal)\.md")
+
+
+def test_the_index_links_every_page():
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "index.md").read_text("utf-8")))
+
+    assert linked == PAGES
+
+
+def test_the_site_has_every_page():
+    site = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))
+
+    listed = set(re.findall(r"'([\w/-]+\.md)'", str(site["project"]["nav"])))
+
+    assert listed == PAGES | {"index.md"}
+
+
+def test_the_map_of_the_rooms_names_what_there_is():
+    page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w/]+/)` \|.*\| ([^|]+) \|$", page, flags=re.MULTILINE)
+    rooms = {room: re.findall(r"`([\w/.]+)`", begin) for room, begin in rows}
+
+    missing = [
+        room + one
+        for room, names in rooms.items()
+        for one in names
+        if not (ROOT / room / one).exists()
+    ]
+
+    assert len(rooms) == 12
+    assert missing == []
+
+
+def test_a_change_is_one_sentence_in_a_file_of_its_own_number():
+    fragments = [path for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
+
+    assert [path.name for path in fragments if not CHANGE.fullmatch(path.name)] == []
+    texts = {path.name: path.read_text("utf-8") for path in fragments}
+    assert [name for name, text in texts.items() if len(text.strip().splitlines()) != 1] == []
+    assert [name for name, text in texts.items() if not text.strip().endswith(".")] == []
+    numbers = [path.name.split(".")[0] for path in fragments]
+    assert len(numbers) == len(set(numbers))
