@@ -42,3 +42,13 @@ test("what was asked before can be asked again, after a reload too", async () =>
 
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
 });
+
+test("a bar of a histogram is a filter, written as a query", async () => {
+  const page = await open("numbers");
+  await expect.poll(() => count(page)).toBe("4,000,000 rows");
+
+  await page.getByRole("button", { name: /^Rows with x 0 to/ }).click();
+
+  await expect.poll(() => count(page)).toBe("50,000 of 4,000,000 rows"); // of the first million, a twentieth
+  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE x >= 0 AND x < 49999.95");
+});

@@ -29,3 +29,10 @@ export function classFilter(tensor: TensorInfo, name: string): string {
   const isList = (tensor.shape?.length ?? 0) > 0;
   return isList ? `WHERE CONTAINS(${column}, ${quoteText(name)})` : `WHERE ${column} = ${quoteText(name)}`;
 }
+
+/** The query for one bar of a histogram: of a number, or of the widths of pictures. The last bar holds its end. */
+export function rangeFilter(tensor: TensorInfo, edges: readonly number[], bar: number): string {
+  const [low, high] = [edges[bar] ?? 0, edges[bar + 1] ?? 0];
+  const column = tensor.kind === "image" ? `INFO(${quoteName(tensor.name)})['width']` : quoteName(tensor.name);
+  return `WHERE ${column} >= ${low} AND ${column} ${bar === edges.length - 2 ? "<=" : "<"} ${high}`;
+}

@@ -1,7 +1,7 @@
 import { StringStream } from "@codemirror/language";
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api";
-import { classFilter, exampleQuery, quoteName } from "./compose";
+import { classFilter, exampleQuery, quoteName, rangeFilter } from "./compose";
 import { clampMark } from "./editor";
 import { nextToken } from "./tql";
 
@@ -78,4 +78,13 @@ test("an error at the end of the text still has a mark", () => {
   expect(clampMark(5, 5, 5)).toEqual({ from: 4, to: 5 });
   expect(clampMark(6, 11, 17)).toEqual({ from: 6, to: 11 });
   expect(clampMark(0, 0, 0)).toBeNull();
+});
+
+test("a bar of a histogram is a range, and the last one holds its end", () => {
+  const score = { name: "score", kind: "scalar", shape: [] } as unknown as TensorInfo;
+  const image = { name: "image", kind: "image", shape: null } as unknown as TensorInfo;
+
+  expect(rangeFilter(score, [0, 0.5, 1], 0)).toBe("WHERE score >= 0 AND score < 0.5");
+  expect(rangeFilter(score, [0, 0.5, 1], 1)).toBe("WHERE score >= 0.5 AND score <= 1");
+  expect(rangeFilter(image, [10, 20, 30], 0)).toBe("WHERE INFO(image)['width'] >= 10 AND INFO(image)['width'] < 20");
 });
