@@ -9,7 +9,7 @@ from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
-from tensorlake.dataset.query_warnings import QueryWarning, SlowFilterWarning
+from tensorlake.dataset.query_warnings import QueryWarning, SkippedRowsWarning, SlowFilterWarning
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.tensor import Tensor
@@ -27,6 +27,7 @@ __all__ = [
     "Predicate",
     "QueryWarning",
     "Row",
+    "SkippedRowsWarning",
     "SlowFilterWarning",
     "Tensor",
     "UncommittedChangesWarning",

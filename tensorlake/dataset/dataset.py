@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from tensorlake.dataset.ingest import IngestReport
+    from tensorlake.dataset.mapping import MapOptions
+    from tensorlake.dataset.predicate import Predicate
 
 __all__ = ["Dataset"]
 
@@ -161,6 +164,52 @@ class Dataset(Readable, Versioned, Maintained):
             >>> ds.discard()
         """
         return upsert(self.session, rows, on)
+
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], Any],
+        *,
+        schema: Mapping[str, Any],
+        columns: Sequence[str] | None = None,
+        to: str | Path | None = None,
+        where: str | Predicate | None = None,
+        **options: Unpack[MapOptions],
+    ) -> Dataset:
+        """Call a function on rows; what it returns fills tensors, or makes a new dataset.
+
+        Args:
+            function: Gets a dict of one row's values; with ``batch_size``, of columns as
+                ``ds[name][rows]`` gives them (lists where there are NULLs). Returns a dict with
+                the names of ``schema``. With ``to`` it may also return a list of rows, or None.
+            schema: Types of what it returns. In place, a tensor that is not there is added, as
+                nullable.
+            columns: What the function is given; None: all.
+            to: URL of a new dataset with just these tensors. The same call after a kill goes on.
+            where: Only rows that meet a condition; in place, others stay as they are.
+            **options: See `MapOptions`.
+
+        Returns:
+            This handle, with the outputs staged; or the new dataset, committed.
+
+        Raises:
+            InvalidInputError: What the function returned does not fit; nothing is staged.
+            UnsupportedFeatureError: ``engine="ray"``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-map", {"text": "str"})
+            >>> ds.extend({"text": ["a b", "c"]})
+            >>> ds.map(lambda row: {"words": len(row["text"].split())}, schema={"words": "int64"})
+            Dataset ...
+            >>> ds["words"].read()
+            array([2, 1])
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.mapping import map_rows
+
+        return map_rows(
+            self, function, schema=schema, columns=columns, to=to, where=where, options=options
+        )
 
     # Staging the schema
 

@@ -1,6 +1,6 @@
 """What a query, or a filter, warns of."""
 
-__all__ = ["QueryWarning", "SlowFilterWarning"]
+__all__ = ["QueryWarning", "SkippedRowsWarning", "SlowFilterWarning"]
 
 
 class QueryWarning(UserWarning):
@@ -9,3 +9,7 @@ class QueryWarning(UserWarning):
 
 class SlowFilterWarning(UserWarning):
     """A filter in Python looks at every row by itself; a condition in TQL does not."""
+
+
+class SkippedRowsWarning(UserWarning):
+    """A function given to ``map(on_error="skip")`` raised for some rows, which were left out."""

@@ -1,0 +1,304 @@
+"""``map``: a function over rows, whose outputs fill tensors of this dataset or make a new one.
+
+In place, outputs are staged for the rows they were made from, by row id, in groups that bound
+memory; when anything raises, the handle is as it was before. Into a new dataset, runs of rows are
+commits with keys that name the rows and their version: the same call after a kill goes on where it
+stopped, and ends with the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.mapping_calls import Call, Piece, results
+from tensorlake.dataset.query_warnings import SkippedRowsWarning
+from tensorlake.dataset.words import plural
+from tensorlake.errors import (
+    InvalidInputError,
+    MissingTensorError,
+    SchemaError,
+    ShapeMismatchError,
+)
+from tensorlake.types import SampleType, as_type
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.predicate import Predicate
+    from tensorlake.dataset.view import View
+
+__all__ = ["MapOptions", "map_rows"]
+
+Int64Array = npt.NDArray[np.int64]
+
+STAGED_ROWS = 8192
+STAGED_NBYTES = 64 << 20
+"""Outputs staged together: whole chunks where they are small, bounded memory where they are not."""
+
+COMMIT_ROWS = 65_536
+"""Rows of the source a commit of a new dataset: what a kill costs at most."""
+
+
+class MapOptions(TypedDict, total=False):
+    """Options of ``map``.
+
+    Attributes:
+        batch_size: Rows the function is given at once, as columns; None: one row.
+        engine: "threads", or "processes" for functions that hold the interpreter lock.
+        workers: How many calls run side by side; 4 by default.
+        on_error: "skip" leaves out rows (or batches) that the function raises for, and warns.
+        storage_options: Credentials and endpoint of the new dataset.
+    """
+
+    batch_size: int | None
+    engine: str
+    workers: int | None
+    on_error: str
+    storage_options: Mapping[str, Any] | None
+
+
+def map_rows(
+    dataset: Dataset,
+    function: Callable[[dict[str, Any]], Any],
+    *,
+    schema: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    to: str | Path | None,
+    where: str | Predicate | None,
+    options: MapOptions,
+) -> Dataset:
+    """Call a function on the rows of a dataset, or those that meet a condition."""
+    view = dataset.frozen() if where is None else dataset.where(where)
+    call = Call.checked(
+        function,
+        _columns(view, columns),
+        batch_size=options.get("batch_size"),
+        engine=options.get("engine", "threads"),
+        workers=options.get("workers"),
+        on_error=options.get("on_error", "raise"),
+    )
+    if to is None:
+        _fill(dataset, view, call, schema)
+        return dataset
+    return _write(view, str(to), call, schema, storage_options=options.get("storage_options"))
+
+
+def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
+    known = (*view.selection().columns, *view.computed)
+    for name in columns or ():
+        if name not in known and name != "_row":
+            raise unknown_column(name, (*known, "_row"))
+    return known if columns is None else tuple(columns)
+
+
+def _fill(dataset: Dataset, view: View, call: Call, schema: Mapping[str, Any]) -> None:
+    """Stage the outputs for the rows of a view as tensors of its dataset."""
+    types = _types(schema)
+    was_staging = dataset.has_changes
+    transaction = dataset.session.staging()
+    savepoint = transaction.savepoint()
+    try:
+        _add_tensors(dataset, types)
+        told = _Skipped()
+        for positions, columns in _groups(told.noting(results(view, call)), [*types], call):
+            rows = view[positions]
+            for name, values in columns.items():
+                dataset.assign(name, rows, values)
+        told.warn()
+    except BaseException:
+        transaction.roll_back(savepoint)
+        if not was_staging:
+            dataset.discard()
+        raise
+
+
+def _write(
+    view: View,
+    url: str,
+    call: Call,
+    schema: Mapping[str, Any],
+    *,
+    storage_options: Mapping[str, Any] | None,
+) -> Dataset:
+    """Write the outputs as the rows of a new dataset."""
+    types = _types(schema)
+    target = _target(url, types, storage_options)
+    known = {key for commit in target.log() for key in commit.keys}
+    described = json.dumps([call.columns, call.batch_size, [*types]])
+    source = hashlib.blake2b(f"{view.selection().digest}{described}".encode(), digest_size=16)
+    size = COMMIT_ROWS if call.batch_size is None else _multiple(call.batch_size, COMMIT_ROWS)
+    told = _Skipped()
+    try:
+        for start in range(0, len(view), size):
+            stop = min(len(view), start + size)
+            key = f"{KEY}{source.hexdigest()}:{start}"
+            if key in known:
+                continue
+            for piece in told.noting(results(view, call, start=start, stop=stop)):
+                for output in piece.outputs:
+                    rows = _rows_of(output, [*types], is_batch=call.batch_size is not None)
+                    if rows:
+                        target.extend(rows)
+            target.commit(f"map: rows {start} to {stop - 1} of {view.url} {view.version}", key=key)
+    except BaseException:
+        target.discard()
+        target.close()
+        raise
+    told.warn()
+    return target
+
+
+KEY = "map:"
+
+
+class _Skipped:
+    """Counts the rows that were left out, and says so once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first: Exception | None = None
+
+    def noting(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """Pass pieces on."""
+        for piece in pieces:
+            for rows, error in piece.skipped:
+                self._count += len(rows)
+                self._first = self._first or error
+            yield piece
+
+    def warn(self) -> None:
+        """Warn if any row was left out."""
+        if self._count:
+            message = (
+                f"map() skipped {plural(self._count, 'row')}; the first raised {self._first!r}"
+            )
+            warnings.warn(message, SkippedRowsWarning, stacklevel=5)
+
+
+def _types(schema: Mapping[str, Any]) -> dict[str, SampleType]:
+    if not schema:
+        raise SchemaError("map() makes no tensor\nname what the function returns: schema={…: type}")
+    return {name: as_type(one) for name, one in schema.items()}
+
+
+def _add_tensors(dataset: Dataset, types: Mapping[str, SampleType]) -> None:
+    for name, wanted in types.items():
+        found = dataset.schema.get(name)
+        if found is None:
+            dataset.add_tensor(name, replace(wanted, nullable=True), fill=None)
+        elif replace(found, nullable=True) != replace(wanted, nullable=True):
+            raise SchemaError(
+                f"{name!r} is {found.describe()} already, and map() would make it"
+                f" {wanted.describe()}\ngive its type in schema=, or another name",
+                tensor=name,
+                expected=found.describe(),
+                actual=wanted.describe(),
+            )
+
+
+def _groups(
+    pieces: Iterator[Piece], names: Sequence[str], call: Call
+) -> Iterator[tuple[Int64Array, dict[str, list[Any]]]]:
+    """Gather outputs until they are worth staging."""
+    positions: list[Int64Array] = []
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    rows = nbytes = 0
+    for piece in pieces:
+        if not len(piece.positions):
+            continue
+        outputs = piece.outputs[0] if call.batch_size is not None else _transposed(piece, names)
+        _check_names(outputs, names)
+        for name in names:
+            values = outputs[name]
+            if len(values) != len(piece.positions):
+                raise ShapeMismatchError(
+                    f"the function of map() returned {len(values):,} values of {name!r} for"
+                    f" {plural(len(piece.positions), 'row')}\nreturn one for each row; one to many"
+                    " makes a new dataset: to=url",
+                    tensor=name,
+                    expected=len(piece.positions),
+                    actual=len(values),
+                )
+            columns[name].extend(values)
+            nbytes += int(getattr(values, "nbytes", 0)) or sum(map(_nbytes, values))
+        positions.append(piece.positions)
+        rows += len(piece.positions)
+        if rows >= STAGED_ROWS or nbytes >= STAGED_NBYTES:
+            yield np.concatenate(positions), columns
+            positions, columns = [], {name: [] for name in names}
+            rows = nbytes = 0
+    if positions:
+        yield np.concatenate(positions), columns
+
+
+def _transposed(piece: Piece, names: Sequence[str]) -> dict[str, list[Any]]:
+    for output in piece.outputs:
+        _check_names(output, names)
+    return {name: [output[name] for output in piece.outputs] for name in names}
+
+
+def _check_names(output: Any, names: Sequence[str]) -> None:
+    if not isinstance(output, Mapping):
+        raise InvalidInputError(
+            f"the function of map() returned {type(output).__name__}, not a dict"
+            f"\nreturn {{{', '.join(f'{name!r}: …' for name in names)}}}",
+            actual=type(output).__name__,
+        )
+    given = cast("Mapping[str, Any]", output)
+    if set(given) != set(names):
+        raise MissingTensorError(
+            f"the function of map() returned {sorted(given)}, and schema= names {sorted(names)}"
+            "\nreturn a value for each name of the schema",
+            expected=sorted(names),
+            actual=sorted(given),
+        )
+
+
+def _rows_of(output: Any, names: Sequence[str], *, is_batch: bool) -> Any:
+    """What `extend` takes for one output: nothing, one row, several, or columns."""
+    if output is None:
+        return None
+    if isinstance(output, list | tuple):
+        many: list[Any] = [*output]
+        for row in many:
+            _check_names(row, names)
+        return many
+    _check_names(output, names)
+    return dict(output) if is_batch else [output]
+
+
+def _nbytes(value: Any) -> int:
+    size = getattr(value, "nbytes", None)
+    return int(size) if size is not None else len(value) if isinstance(value, bytes | str) else 64
+
+
+def _multiple(of: int, about: int) -> int:
+    return of * max(1, about // of)
+
+
+def _target(
+    url: str, types: Mapping[str, SampleType], storage_options: Mapping[str, Any] | None
+) -> Dataset:
+    from tensorlake.dataset.open import create, exists, open_dataset
+
+    if not exists(url, storage_options=storage_options):
+        return create(url, types, storage_options=storage_options)
+    target = open_dataset(url, storage_options=storage_options)
+    own = all(any(key.startswith(KEY) for key in one.keys) for one in target.log()[:-1])
+    if not own or dict(target.schema) != dict(types):
+        target.close()
+        raise InvalidInputError(
+            f"there is a dataset at {url!r} that this call did not begin"
+            "\nchoose another URL: map(…, to=url)",
+            dataset=url,
+        )
+    return target
