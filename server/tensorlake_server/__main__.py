@@ -15,6 +15,7 @@ import uvicorn
 
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
 from tensorlake_server.app import create_app
+from tensorlake_server.config import OPTIONS, print_config, resolve_options
 from tensorlake_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         asked = _settings(given)
+        if given.print_config:
+            sys.stdout.write(print_config(asked))
+            return 0
         listening = _listen(asked)
         settings = replace(asked, port=listening.getsockname()[1])
         app = create_app(settings)
@@ -100,16 +104,9 @@ def _settings(given: argparse.Namespace) -> Settings:
             f"--oidc {given.oidc}: tokens of an identity provider are not supported yet"
             "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE"
         )
-    settings = Settings(
-        url=given.url,
-        host=given.host,
-        port=given.port,
-        public_read=given.public_read,
-        auth=given.auth,
-        write=given.write,
-        audit_log=given.audit_log,
-        storage_options=options or None,
-    )
+    flags = {name: getattr(given, name) for name in OPTIONS}
+    chosen = resolve_options(flags, os.environ, given.config)
+    settings = Settings(url=given.url, storage_options=options or None, **chosen)
     key = os.environ.get(KEY_VARIABLE)
     return settings if key is None else replace(settings, signing_key=key.encode())
 
@@ -117,17 +114,19 @@ def _settings(given: argparse.Namespace) -> Settings:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tensorlake_server", description=__doc__)
     parser.add_argument("url", help="a dataset, or a folder of datasets")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8300, help="0 takes a free one")
-    parser.add_argument(
-        "--public-read", action="store_true", help="everybody who reaches the address may read"
-    )
+    parser.add_argument("--host", help="127.0.0.1 when nothing says otherwise")
+    parser.add_argument("--port", type=int, help="8300 when nothing says otherwise; 0: a free one")
+    set_true = argparse.BooleanOptionalAction
+    parser.add_argument("--public-read", action=set_true, help="everybody who comes may read")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
     parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
-    parser.add_argument(
-        "--write", action="store_true", help="those whose scopes allow it may write"
-    )
+    parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
+    parser.add_argument("--max-requests-per-s", type=float, help="of each token")
+    parser.add_argument("--max-streams", type=int, help="of events, open at once")
+    parser.add_argument("--max-write-nbytes", type=int, help="of a body that brings rows")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML, by the flags' names")
+    parser.add_argument("--print-config", action="store_true", help="and stop; secrets are hidden")
     parser.add_argument("--endpoint-url", help="of the object store")
     parser.add_argument("--storage-option", metavar="K=V", action="append", default=[])
     parser.add_argument("-v", "--verbose", action="store_true", help="log each request")

@@ -23,10 +23,20 @@ NEEDED = ("fastapi", "uvicorn", "pyarrow", "prometheus_client")
 def serve(
     url: Url,
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0)] = 8300,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; 127.0.0.1 if nothing says it.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port; 0 takes a free one, 8300 is usual.", min=0)
+    ] = None,
     public_read: Annotated[
         bool, typer.Option("--public-read", help="Let everybody who reaches the port read.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML: what no flag or variable says.")
+    ] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Show what holds, secrets hidden, and stop.")
     ] = False,
     auth: Annotated[
         Path | None,
@@ -47,12 +57,22 @@ def serve(
 ) -> None:
     """Serve a lake, or one dataset, with the viewer, until Ctrl-C."""
     check_server_is_installed("tensorlake serve")
-    command = [sys.executable, "-m", "tensorlake_server", url, "--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", "tensorlake_server", url]
     if public_read:
         command.append("--public-read")
     if write:
         command.append("--write")
-    for flag, value in (("--auth", auth), ("--oidc", oidc), ("--audit-log", audit_log)):
+    if print_config:
+        command.append("--print-config")
+    valued = {
+        "--host": host,
+        "--port": port,
+        "--auth": auth,
+        "--oidc": oidc,
+        "--audit-log": audit_log,
+        "--config": config,
+    }
+    for flag, value in valued.items():
         command += [] if value is None else [flag, str(value)]
     if verbose:
         command.append("--verbose")

@@ -1,0 +1,113 @@
+"""How a server is configured: flags, then the environment, then a file; the first that says it.
+
+    --max-streams 100, then TENSORLAKE_SERVE_MAX_STREAMS=100, then max_streams = 100 in the file
+
+Names are the flags', with underscores. What no flag should hold, a signing key, has only the
+environment: TENSORLAKE_SIGNING_KEY.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["OPTIONS", "print_config", "resolve_options"]
+
+PREFIX = "TENSORLAKE_SERVE_"
+TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in TRUE | FALSE:
+        raise ValueError("give true or false")
+    return text.lower() in TRUE
+
+
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "host": str,
+    "port": int,
+    "public_read": _flag,
+    "auth": Path,
+    "write": _flag,
+    "audit_log": Path,
+    "max_requests_per_s": float,
+    "max_streams": int,
+    "max_write_nbytes": int,
+}
+"""What can be set, and how its text is read."""
+
+KINDS: Mapping[Any, Any] = {str: str, int: int, float: (int, float), _flag: bool, Path: str}
+"""What a file may hold for it."""
+
+
+def resolve_options(
+    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
+) -> dict[str, Any]:
+    """Put together what was set, by name; what nobody set is left out.
+
+    Raises:
+        InvalidInputError: A name is none, or a value is not of its kind; the message says where.
+    """
+    found = {} if file is None else _from_file(file)
+    for name, parse in OPTIONS.items():
+        text = environment.get(PREFIX + name.upper())
+        if text is not None:
+            found[name] = _parsed(parse, text, f"{PREFIX}{name.upper()}={text!r}")
+    return found | {name: value for name, value in flags.items() if value is not None}
+
+
+def print_config(settings: Any) -> str:
+    """Write the settings as TOML, each secret as stars.
+
+    Args:
+        settings: A ``Settings``.
+    """
+    lines = [f"url = {_toml(settings.url)}"]
+    for name in OPTIONS:
+        value = getattr(settings, name)
+        lines.append(f"# {name} is not set" if value is None else f"{name} = {_toml(value)}")
+    lines.append('# signing_key = "***"')
+    names = sorted(settings.storage_options or {})
+    lines += [f'# storage option {name} = "***"' for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        given = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"cannot read the configuration {str(file)!r}: {error}") from error
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        parse = OPTIONS.get(name)
+        if parse is None:
+            raise InvalidInputError(
+                f"{str(file)!r} sets {name!r}, which is no option"
+                f"\nthe options: {', '.join(OPTIONS)}"
+            )
+        kind = KINDS[parse]
+        is_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if not is_kind:
+            raise InvalidInputError(f"{str(file)!r}: {name} = {value!r} is of another kind")
+        found[name] = Path(str(value)) if parse is Path else value
+    return found
+
+
+def _parsed(parse: Callable[[str], Any], text: str, shown: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{shown}: {error}") from error
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tensorlake.errors import InvalidInputError
+from tensorlake_server import Settings
+from tensorlake_server.__main__ import main
+from tensorlake_server.config import OPTIONS, print_config, resolve_options
+
+SETTABLE = dict.fromkeys(OPTIONS)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "serve.toml"
+    path.write_text('host = "::1"\nport = 1\nmax_streams = 1\nwrite = true\nauth = "t.json"\n')
+    return path
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(file: Path) -> None:
+    environment = {"TENSORLAKE_SERVE_PORT": "2", "TENSORLAKE_SERVE_MAX_STREAMS": "2"}
+
+    found = resolve_options({**SETTABLE, "port": 3}, environment, file)
+
+    assert found == {
+        "host": "::1", "port": 3, "max_streams": 2, "write": True, "auth": Path("t.json")
+    }  # fmt: skip
+
+
+def test_a_flag_can_take_back_what_the_file_says(file: Path) -> None:
+    assert resolve_options({**SETTABLE, "write": False}, {}, file)["write"] is False
+
+
+def test_what_nobody_set_keeps_the_servers_default() -> None:
+    assert resolve_options(SETTABLE, {}, None) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["colour = 1", "port = '1'", "port = true", "write = 1", "port =", "host = 1"]
+)
+def test_a_file_that_is_wrong_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "serve.toml").write_text(text)
+
+    with pytest.raises(InvalidInputError, match=r"serve\.toml"):
+        resolve_options(SETTABLE, {}, tmp_path / "serve.toml")
+
+
+@pytest.mark.parametrize(("name", "text"), [("PORT", "x"), ("WRITE", "maybe"), ("MAX_STREAMS", "")])
+def test_a_variable_that_is_wrong_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"TENSORLAKE_SERVE_{name}"):
+        resolve_options(SETTABLE, {f"TENSORLAKE_SERVE_{name}": text}, None)
+
+
+def test_what_is_printed_is_toml_without_secrets() -> None:
+    settings = Settings(
+        url='a"b', token="s3cret", signing_key=b"s3cret", storage_options={"secret": "s3cret"}
+    )
+
+    text = print_config(settings)
+
+    assert "s3cret" not in text
+    assert "storage option secret" in text
+    assert tomllib.loads(text)["port"] == settings.port
+
+
+def test_the_program_prints_its_configuration_and_stops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORLAKE_SERVE_PORT", "9000")
+
+    code = main([str(tmp_path), "--print-config", "--max-streams", "7"])
+
+    printed = tomllib.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (printed["port"], printed["max_streams"]) == (9000, 7)
