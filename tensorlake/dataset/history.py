@@ -69,6 +69,11 @@ class Commit:
             tensor_names=tensor_names(entry) or names or {},
         )
 
+    def __repr__(self) -> str:
+        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
+        told = [f"Commit {self.version} {self.message!r}", f"{self.author or 'nobody'}, {when}"]
+        return " · ".join([*told, self.summary()])
+
     def summary(self) -> str:
         """Say in a few words what it changed.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,5 +67,7 @@ def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
         if value.size <= SHOWN_ELEMENTS:
             shown = " " + np.array2string(value, separator=", ", precision=4).replace("\n", "")
         return f"{value.dtype} {value.shape}{shown}"
+    if isinstance(value, dt.datetime | uuid.UUID):
+        return str(value)
     text = repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

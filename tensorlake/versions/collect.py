@@ -81,6 +81,9 @@ class CollectionReport:
     dropped_pins: int
     skipped: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         did = "would delete" if self.is_dry_run else "deleted"
         first = (

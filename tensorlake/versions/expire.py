@@ -61,6 +61,9 @@ class ExpiryReport:
     given_up: tuple[ExpiredRange, ...]
     kept_by_tags: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         if not self.given_up:
             return "no version is old enough to be given up"

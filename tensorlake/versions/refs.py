@@ -66,6 +66,10 @@ class Tag:
     expires: dt.datetime | None = None
     is_view: bool = False  # it also has rows: see saved_views.py
 
+    def __repr__(self) -> str:
+        until = "" if self.expires is None else f", until {self.expires:%Y-%m-%d}"
+        return f"Tag {self.name!r} of {self.version}{until}"
+
     @property
     def version(self) -> str:
         """The commit it names, as ``branch@number``."""

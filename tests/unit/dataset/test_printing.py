@@ -1,0 +1,113 @@
+"""What things print in a session: short, in the words of the glossary, no object addresses."""
+
+import datetime as dt
+import uuid
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+
+URL = "memory://printing/pets"
+SEEN = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+NAME = uuid.UUID(int=7)
+
+
+@pytest.fixture
+def ds():
+    with tl.create(
+        URL,
+        {
+            "image": tl.Image("png"),
+            "label": tl.ClassLabel(["cat", "dog"]),
+            "seen": tl.Timestamp(tz="UTC"),
+            "id": tl.Uuid(),
+        },
+    ) as made:
+        made.extend(
+            {
+                "image": [np.zeros((8, 6, 3), np.uint8)] * 2,
+                "label": ["cat", "dog"],
+                "seen": [SEEN, SEEN],
+                "id": [NAME, NAME],
+            }
+        )
+        made.commit("two pets")
+        yield made
+    tl.delete(URL, confirm=URL)
+
+
+def test_a_dataset_is_its_version_its_rows_and_a_line_a_tensor(ds):
+    assert repr(ds).splitlines() == [
+        f"Dataset '{URL}' main@1 · 2 rows",
+        "  image   Image(png)                ragged (None, None, 3) uint8",
+        "  label   ClassLabel(2: cat, dog)   () int64",
+        "  seen    Timestamp(us, UTC)        () int64",
+        "  id      Uuid",
+    ]
+
+
+def test_a_row_shows_values_and_decodes_no_picture(ds):
+    first, image, *values = repr(ds[1]).splitlines()
+
+    assert first == f"Row 1 of '{URL}' main@1"
+    assert image.startswith("  image  png 8×6×3, ")
+    assert image.endswith("not decoded")
+    assert values == [
+        "  label  1 'dog'",
+        "  seen   2026-01-31 12:00:00+00:00",
+        f"  id     {NAME}",
+    ]
+
+
+def test_a_view_shows_how_many_rows_and_which_query(ds):
+    assert repr(ds.query("WHERE label = 'cat'")).splitlines() == [
+        f"View of '{URL}' main@1 · 1 of 2 rows",
+        "  WHERE label = 'cat'",
+    ]
+
+
+def test_a_tensor_and_a_column_of_boxes_say_what_they_hold(ds):
+    assert repr(ds["label"]) == "Tensor 'label' ClassLabel(2: cat, dog) · 2 × () int64"
+
+
+def test_a_commit_is_one_line(ds):
+    commit = ds.log(1)[0]
+
+    assert repr(commit).startswith("Commit main@1 'two pets' · ")
+    assert repr(commit).endswith(" · +2 rows")
+    assert "\n" not in repr(commit)
+
+
+def test_a_tag_says_of_what_and_until_when(ds):
+    assert repr(ds.tag("v1")) == "Tag 'v1' of main@1"
+    assert repr(ds.tag("v2", expires=dt.datetime(2999, 1, 31, tzinfo=dt.UTC))) == (
+        "Tag 'v2' of main@1, until 2999-01-31"
+    )
+
+
+def test_a_difference_is_as_gits_stat(ds):
+    ds["label"][0] = "dog"
+
+    assert repr(ds.diff()).splitlines() == [
+        "main@1 → staged changes",
+        " label  1 row updated   cat → dog 1",
+    ]
+    ds.discard()
+
+
+def test_reports_of_upkeep_are_sentences_in_a_session_too(ds):
+    assert repr(ds.gc(dry_run=True)).startswith("would delete 0 packs")
+    assert repr(ds.expire(keep_last=1, dry_run=True)) == str(ds.expire(keep_last=1, dry_run=True))
+    assert repr(ds.check()).startswith(f"{URL} is whole")
+    assert repr(ds.optimize()) == "main@1 is optimal already: 4 chunks"
+    ds.branch("fix").close()
+    assert "nothing new" in repr(ds.merge("fix", dry_run=True))
+
+
+def test_a_summary_offers_only_what_there_is(ds):
+    offered = str(ds.summary()).splitlines()[-1]
+
+    assert offered.startswith("next: ")
+    for call in offered.removeprefix("next: ").split(" · "):
+        assert hasattr(ds, call.removeprefix("ds.").partition("(")[0])
