@@ -18,7 +18,7 @@ from tensorlake.dataset import View
 
 __all__ = ["export"]
 
-KINDS = ("mds", "parquet", "webdataset")
+KINDS = ("coco", "mds", "parquet", "webdataset")
 """What files can be written; each is a method ``to_…`` that takes a destination."""
 
 

@@ -161,3 +161,23 @@ class Exported(ABC):
 
         nbytes = parse_size(shard_size)
         to_mds(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
+
+    def to_coco(
+        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write a COCO folder: ``annotations.json``, and the stored pictures in ``images/``.
+
+        The picture, its boxes, their classes, masks and keypoints are found by their types;
+        other tensors are left out.
+
+        Args:
+            dst: Path of the folder. It appears when it is whole.
+            columns: Only these tensors, where a type is there twice.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: There is no picture, or not as many classes as boxes.
+        """
+        from tensorlake.dataset.export import to_coco
+
+        to_coco(self, dst, columns=columns, overwrite=overwrite)

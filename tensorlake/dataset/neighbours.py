@@ -103,7 +103,6 @@ WORDS = {
             "search",
             "show",
             "tensorflow",
-            "to_coco",
             "to_hf",
             "to_zarr",
             "windows",

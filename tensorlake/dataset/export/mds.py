@@ -24,7 +24,17 @@ from tensorlake.dataset.export.arrow_stream import check_columns
 from tensorlake.dataset.export.destination import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.types import Bytes, ClassLabel, Image, Json, SampleType, Tags, Text, Uuid
+from tensorlake.types import (
+    Bytes,
+    ClassLabel,
+    Image,
+    Json,
+    SampleType,
+    Tags,
+    Text,
+    Timestamp,
+    Uuid,
+)
 
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported

@@ -1,0 +1,90 @@
+"""Out as COCO: what its own tools read, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError
+
+DATA = Path(__file__).resolve().parents[3] / "examples" / "data" / "coco"
+
+
+@pytest.fixture
+def ds(request):
+    url = f"memory://coco-out-{abs(hash(request.node.name))}"
+    return tl.ingest.coco(DATA / "instances.json", DATA / "images", url)
+
+
+def test_coco_that_was_ingested_is_the_same_when_ingested_again(ds, tmp_path):
+    ds.to_coco(tmp_path / "out")
+
+    out = tmp_path / "out"
+    again = tl.ingest.coco(out / "annotations.json", out / "images", f"{ds.url}-again")
+
+    assert [*again.schema] == [*ds.schema]
+    assert again["image"].bytes(3) == ds["image"].bytes(3)
+    for row in range(len(ds)):
+        for name in ("iscrowd", "area", "annotation_id", "mask", "label"):
+            one, other = np.asarray(ds[row][name]), np.asarray(again[row][name])
+            assert one.shape == other.shape, (row, name)
+            assert (one == other).all(), (row, name)
+        assert np.allclose(ds[row]["boxes"], again[row]["boxes"], atol=1e-3)
+        assert ds[row]["image_id"] == again[row]["image_id"]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
+def test_the_tools_of_coco_read_what_was_written(ds, tmp_path):
+    ds.to_coco(tmp_path / "out")
+
+    tools = COCO(tmp_path / "out" / "annotations.json")
+    row = next(at for at in range(len(ds)) if len(ds[at]["boxes"]))
+    found = tools.loadAnns(tools.getAnnIds(imgIds=[int(ds[row]["image_id"])]))
+    assert len(found) == len(ds[row]["boxes"])
+    names = {one["id"]: one["name"] for one in tools.loadCats(tools.getCatIds())}
+    assert [names[one["category_id"]] for one in found] == [
+        ds["label"].names[code] for code in np.asarray(ds[row]["label"]).tolist()
+    ]
+    masks = np.stack([tools.annToMask(one) for one in found]).astype(bool)
+    assert (masks == np.asarray(ds[row]["mask"])).all()
+
+
+def test_boxes_of_every_format_are_corner_and_size(tmp_path):
+    for form, box in [
+        ("xyxy", [1, 2, 4, 6]),
+        ("xywh", [1, 2, 3, 4]),
+        ("cxcywh", [2.5, 4, 3, 4]),
+    ]:
+        ds = tl.create(f"memory://coco-{form}", {"p": tl.Image("png"), "b": tl.BBox(form)})
+        ds.extend({"p": [np.zeros((8, 9, 3), np.uint8)], "b": [[box]]})
+        ds.to_coco(tmp_path / form)
+
+        written = json.loads((tmp_path / form / "annotations.json").read_text())
+
+        assert written["annotations"][0]["bbox"] == [1, 2, 3, 4]
+        assert written["images"][0]["width"] == 9
+        ds.discard()
+
+
+def test_what_has_no_place_in_coco_is_refused_by_name(tmp_path):
+    ds = tl.create(
+        "memory://coco-refused",
+        {"a": tl.Image("png"), "b": tl.Image("png"), "box": tl.BBox(), "area": "float32"},
+    )
+
+    with pytest.raises(InvalidInputError, match=r"2 tensors of pictures \['a', 'b'\]"):
+        ds.to_coco(tmp_path / "out")
+    pixels = np.zeros((2, 2, 3), np.uint8)
+    counts = tl.create(
+        "memory://coco-counts",
+        {"a": tl.Image("png"), "box": tl.BBox(), "y": tl.ClassLabel(["c"], per="box")},
+    )
+    counts.extend({"a": [pixels], "box": [[[0, 0, 1, 1]]], "y": [[0, 0]]})
+    with pytest.raises(InvalidInputError, match="row 0 has 1 boxes and 2 of 'y'"):
+        counts.to_coco(tmp_path / "out")
+    counts.discard()
