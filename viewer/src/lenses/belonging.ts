@@ -15,7 +15,11 @@ export function isPredicted(tensor: TensorInfo): boolean {
   return PREDICTED_NAME.test(tensor.name);
 }
 
-/** The labels of these objects: the tensor that says `per` them, else one list of the same length. */
+/**
+ * The labels of these objects: the tensor that says `per` them, else a list of the same length that
+ * is per nothing, or per other shapes of the same maker over the same picture (COCO's masks have
+ * the labels of its boxes).
+ */
 export function findLabels(
   objects: TensorInfo,
   count: number,
@@ -24,7 +28,11 @@ export function findLabels(
   const candidates = tensors.filter((tensor) => tensor.kind === "class_label");
   const named = candidates.filter((tensor) => tensor.per === objects.name);
   const free = candidates.filter((tensor) => tensor.per == null);
-  for (const tensor of named.length > 0 ? named : free) {
+  const kin = candidates.filter((tensor) => {
+    const owner = tensors.find(({ name }) => name === tensor.per);
+    return owner !== undefined && owner.of === objects.of && isPredicted(owner) === isPredicted(objects);
+  });
+  for (const tensor of named.length > 0 ? named : [...free, ...kin]) {
     const codes = row[tensor.name];
     if (!Array.isArray(codes) || codes.length !== count) continue;
     const at = (object: number) => (typeof codes[object] === "number" ? codes[object] : null);

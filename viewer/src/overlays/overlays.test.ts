@@ -133,6 +133,15 @@ test("objects without labels have a colour each", () => {
   expect(pixel(1)?.hue).not.toBe(pixel(2)?.hue);
 });
 
+test("masks of as many objects as there are boxes have the labels of the boxes, predictions never", () => {
+  const both: Row = { ...row, objects: { $summary: "media", shape: [2, 9, 9] }, pred_boxes: [[0, 0, 1, 1], [2, 2, 3, 3]] };
+  const { pixel } = layerOf(objects, both, tensors, style());
+  const guessed = collectShapes(both, [boxes, labels, guesses], picture, style({ hiddenTensors: new Set(["boxes"]) }));
+
+  expect([1, 2].map((code) => pixel(code)?.code)).toEqual([1, 0]); // dog, cat
+  expect(guessed.map((shape) => shape.label)).toEqual(["", ""]);
+});
+
 /** The truth, drawn in the plainest way: pixel by pixel, each asked for its four neighbours. */
 function drawn(mask: number[][], rgb: (code: number) => number[] | null, opacity: number): number[] {
   return mask.flatMap((line, y) =>
