@@ -22,7 +22,7 @@ from tests.viewer.lakes import make_lake
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_S = 60
-BROWSER_S = 300
+BROWSER_S = 600
 
 
 @pytest.fixture(scope="session")
