@@ -97,7 +97,6 @@ WORDS = {
         (
             "create_index",
             "drop_index",
-            "follow",
             "indexes",
             "pack",
             "search",
