@@ -25,6 +25,10 @@ from tensorlake.format.spec import MAX_PAGE_NBYTES
 
 DIGEST_NBYTES = 20  # blake2b-160 (format.md, "Layout")
 
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+
 _DIGEST_KEY = b'"digest":"'
 _SEAL_NBYTES = len(_DIGEST_KEY) + 2 * DIGEST_NBYTES + len(b'"}')
 
@@ -36,10 +40,7 @@ def canonical_bytes(value: Any) -> bytes:
         InvalidInputError: The value holds something JSON has no word for (NaN, bytes, …).
     """
     try:
-        text = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-        )
-        return text.encode("utf-8")
+        return _ENCODER.encode(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"a value cannot be written as JSON: {error}\nuse only None, bool, int, finite float,"

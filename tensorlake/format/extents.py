@@ -318,7 +318,7 @@ class Extents:
         table = _with_used_packs(self)
         value: dict[str, Any] = {"rows": table.rows.tolist()}
         if table.packs:
-            value["packs"] = [str(pack) for pack in table.packs]
+            value["packs"] = PackTable(pack_column(table.packs)).names()
             value["offset"] = table.offset.tolist()
             value["nbytes"] = table.nbytes.tolist()
             value["checksum"] = "".join(f"{item:016x}" for item in table.checksum.tolist())

@@ -205,6 +205,35 @@ def written_tail(tail: LeafTable) -> tuple[dict[str, Any], int]:
     return value, len(canonical_bytes(value))
 
 
+@lru_cache(maxsize=TAILS_KEPT)
+def _written_children(children: tuple[PageRef, ...], ids: tuple[int, ...]) -> dict[str, Any]:
+    """Return a root's children as JSON: they stay for dozens of commits, so they are kept.
+
+    Their ids are part of the key because references that differ in their summaries are equal. What
+    is kept keeps them alive, so no id is another's meanwhile.
+    """
+    del ids
+    packs = list(dict.fromkeys(str(child.pack) for child in children))
+    value: dict[str, Any] = {
+        "packs": packs,
+        "children": [
+            [
+                packs.index(str(child.pack)),
+                child.offset,
+                child.nbytes,
+                f"{child.checksum:016x}",
+                child.rows,
+                child.entries,
+                child.height,
+                child.merges,
+            ]
+            for child in children
+        ],
+    }
+    summary = columns_to_json(_summaries(children).to_columns(""))
+    return {**value, "summary": summary} if summary else value
+
+
 @dataclass(frozen=True, slots=True)
 class Root(Generic[T]):
     """The top of a tree, small enough for a log entry: children, then a tail of newest entries."""
@@ -236,24 +265,7 @@ class Root(Generic[T]):
         """Write the root for a log entry; parts that are empty are left out."""
         value: dict[str, Any] = {"height": self.height, "rows": self.rows}
         if self.children:
-            packs = list(dict.fromkeys(str(child.pack) for child in self.children))
-            value["packs"] = packs
-            value["children"] = [
-                [
-                    packs.index(str(child.pack)),
-                    child.offset,
-                    child.nbytes,
-                    f"{child.checksum:016x}",
-                    child.rows,
-                    child.entries,
-                    child.height,
-                    child.merges,
-                ]
-                for child in self.children
-            ]
-            summary = columns_to_json(_summaries(self.children).to_columns(""))
-            if summary:
-                value["summary"] = summary
+            value |= _written_children(self.children, tuple(map(id, self.children)))
         if len(self.tail):
             value["tail"] = written_tail(self.tail)[0]
         return value

@@ -40,6 +40,13 @@ class PackTable(Sequence[PackId]):
     def __len__(self) -> int:
         return len(self._column)
 
+    def names(self) -> list[str]:
+        """Name the packs, without making one of each."""
+        numbers = np.ascontiguousarray(self._column[:, 16:]).view("<u4")[:, 0].tolist()
+        text = self._column.tobytes().hex()
+        starts = range(0, len(text), 2 * PACK_NBYTES)
+        return [f"{text[at : at + 32]}-{n}" for at, n in zip(starts, numbers, strict=True)]
+
     @overload
     def __getitem__(self, at: int) -> PackId: ...
 

@@ -112,11 +112,17 @@ def _names_given(by_tensor: dict[str, list[tuple[Any, Any]]]) -> dict[Any, str]:
 
 
 def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
-    """A dropped tensor's new values, appended or updated, would be lost without a word."""
+    """A dropped tensor's new values, appended or updated, would be lost without a word.
+
+    Not where the other dropped it as well: its new rows have no value for it.
+    """
+    gone = {change["tensor"] for change in other.schema if change["op"] == "drop"}
     return [
         Conflict("drop", change["tensor"])
         for change in dropping.schema
-        if change["op"] == "drop" and (other.append or change["tensor"] in other.update)
+        if change["op"] == "drop"
+        and change["tensor"] not in gone
+        and (other.append or change["tensor"] in other.update)
     ]
 
 

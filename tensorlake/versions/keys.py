@@ -3,6 +3,12 @@
 Keys stand in log entries only. The log is read backwards, as far as a key makes necessary, and
 each entry once: a handle that commits under ten thousand keys reads the log it found, not the log
 once a commit.
+
+A fresh handle's first *unknown* key reads the whole log, 32 entries at a time: a key is good for
+ever, so only having seen every entry says that it is new. That is one GET an entry, once a handle:
+10⁴ commits, some seconds from a bucket. A bound (of time, of entries) would turn "exactly once"
+into "exactly once, unless you were away for long", and an index of keys in each entry would grow
+with the log. Whoever commits often under keys keeps the handle open.
 """
 
 from __future__ import annotations

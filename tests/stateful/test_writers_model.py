@@ -52,7 +52,9 @@ FAULTS = [
 
 Cell = tuple[str, int]  # column id, key
 
-kinds = st.sampled_from(["update"] * 6 + ["append", "delete", "delete", "add_column", "rename"])
+kinds = st.sampled_from(
+    ["update"] * 6 + ["append", "delete", "delete", "waver", "add_column", "rename"]
+)
 picks = st.integers(0, 50)
 steps = st.lists(st.tuples(kinds, picks, picks), min_size=1, max_size=4)
 Steps = list[tuple[str, int, int]]
@@ -240,6 +242,14 @@ class WritersModel(RuleBasedStateMachine):
         if writer.net.appended.pop(key, None) is None:
             writer.net.deleted.add(key)
             writer.net.returned.discard(key)
+
+    def waver(self, writer: Writer, pick: int, value: int) -> None:
+        """Append two rows and delete the first again, so that a new row is not shown."""
+        self.append(writer, pick, value)
+        gone = max(writer.net.appended)
+        self.append(writer, pick, value)
+        writer.dataset.delete([self.position(writer, gone)])
+        del writer.net.appended[gone]
 
     def add_column(self, writer: Writer, pick: int, value: int) -> None:
         del pick, value

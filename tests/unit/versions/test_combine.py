@@ -123,6 +123,14 @@ def test_two_changes_of_one_tensor_conflict_and_changes_of_two_combine(mine, the
     assert [one.what for one in find_conflicts(theirs, [mine])] == kinds
 
 
+def test_a_tensor_that_both_dropped_is_no_conflict_whoever_appended():
+    drop = ({"op": "drop", "tensor": "a", "name": "a"},)
+    mine, theirs = Changes(append=1, schema=drop), Changes(append=2, schema=drop)
+
+    assert find_conflicts(mine, [theirs]) == []
+    assert [one.what for one in find_conflicts(Changes(append=1), [theirs])] == ["drop"]
+
+
 def test_a_type_that_was_checked_against_all_rows_conflicts_with_values_added():
     checked = Changes(schema=({"op": "type", "tensor": "a", "name": "a", "checked": True},))
 
