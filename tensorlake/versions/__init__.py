@@ -11,16 +11,11 @@ from tensorlake.versions.axes import (
 )
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
+from tensorlake.versions.building import Published, loaded
 from tensorlake.versions.check import Checked, check_dataset
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.commit import (
-    CommitRequest,
-    Published,
-    loaded,
-    move_transaction,
-    publish_transaction,
-)
+from tensorlake.versions.commit import CommitRequest, move_transaction, publish_transaction
 from tensorlake.versions.compaction import small_chunks, stored_chunks
 from tensorlake.versions.contest import CellsDiffer
 from tensorlake.versions.copy import Copied, copy_dataset

@@ -23,7 +23,7 @@ from functools import partial
 from tensorlake.errors import SnapshotExpiredError
 from tensorlake.format import Entry
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.commit import loaded
+from tensorlake.versions.building import loaded
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader

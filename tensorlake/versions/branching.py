@@ -10,7 +10,7 @@ from __future__ import annotations
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import Changes, Entry, Parent, new_txid, tag_path
 from tensorlake.storage import Store
-from tensorlake.versions.commit import author, loaded
+from tensorlake.versions.building import author, loaded
 from tensorlake.versions.entries import following, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
@@ -52,8 +52,7 @@ async def create_branch(
     async with pinned(store, source_branch, source, txid=stage.txid) as pin:
         while True:
             entry = _first_commit(head, name, stage.txid, source_branch, source).spill(stage)
-            stage.send_open()
-            await stage.settled()
+            await stage.finish()
             published = await log.publish(entry)
             if isinstance(published, Entry):
                 break

@@ -10,9 +10,6 @@ sent twice. Whatever fails, what was staged stays staged on the entry it was sta
 
 from __future__ import annotations
 
-import os
-import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,32 +19,32 @@ from tensorlake.errors import (
     ConflictError,
     InvalidStateError,
     StorageError,
-    TransactionExpiredError,
 )
-from tensorlake.format import Entry, PackTotals
+from tensorlake.format import Entry
 from tensorlake.storage import runtime
+from tensorlake.versions.building import (
+    RACES_MAX,
+    Published,
+    author,
+    check_first_pack,
+    entry_of,
+    loaded,
+    pause_after_race,
+)
 from tensorlake.versions.conflict_report import conflict_error
 from tensorlake.versions.contest import CellsDiffer
-from tensorlake.versions.entries import check_writable, fence_of, following, microseconds
+from tensorlake.versions.entries import check_writable, fence_of
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.schema_combine import OnConflict
-from tensorlake.versions.state import State, state_of
+from tensorlake.versions.state import state_of
 from tensorlake.versions.transaction import Savepoint, Transaction
 
 __all__ = [
     "CommitRequest",
-    "Published",
-    "author",
-    "loaded",
     "move_transaction",
     "publish_transaction",
 ]
-
-RACES_MAX = 64
-"""Lost races after which a commit gives up; with jitter, 32 writers need far fewer."""
-
-RETRY_CEILING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +55,6 @@ class CommitRequest:
     author: str | None = None
     key: str | None = None
     meta: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A commit that stands, and what it says."""
-
-    entry: Entry
-    state: State
 
 
 def publish_transaction(
@@ -103,17 +92,15 @@ def _publish(
     came: list[Entry] = []
     races = 0
     while races < RACES_MAX:
-        built = runtime.run(_build(transaction, log, request))
-        if built is None:
+        attempt = runtime.run(_attempt(transaction, log, request))
+        if attempt is None:
             continue  # a pack was stored under another name: what cites it is built again
-        _check_age(transaction)
-        outcome = _put(transaction, log, built.entry)
+        built, outcome = attempt
         if isinstance(outcome, Entry):
             if outcome.roots is built.entry.roots:
                 return Published(outcome, built.state)
             return _stored(outcome, transaction.packs)  # an earlier try had landed
-        if races:  # before looking again: what is seen must still be new when the entry is put
-            _wait(outcome.put_s)
+        pause_after_race(races, put_s=outcome.put_s)
         races += 1
         between = runtime.run(_entries_from(log, outcome))
         known = _answer(transaction, between, request.key)
@@ -129,11 +116,6 @@ def _publish(
         " being published; your changes are kept: commit again"
     )
     raise ConflictError(message, branch=log.branch)
-
-
-def _wait(put_s: float) -> None:
-    """Let others pass: 1 to 20 times what a put takes, so that some tens of writers get through."""
-    time.sleep(min(RETRY_CEILING_S, put_s * random.uniform(1, 20)))  # noqa: S311 - jitter
 
 
 def move_transaction(
@@ -171,17 +153,39 @@ def move_transaction(
         )
 
 
-def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry | LostRace:
+async def _attempt(
+    transaction: Transaction, log: BranchLog, request: CommitRequest
+) -> tuple[Published, Entry | LostRace] | None:
+    """Make the entry, store its packs, publish it; None when it must be done again."""
+    stage, base = transaction.stage, transaction.base
+    members = {
+        "author": author() if request.author is None else request.author,
+        "message": request.message,
+        "meta": dict(request.meta or {}),
+        "keys": () if request.key is None else (request.key,),
+        "changes": transaction.changes(),
+    }
+    built = await entry_of(
+        transaction.final_state, members, head=base, branch=log.branch, stage=stage
+    )
+    if built is None:
+        return None
+    if fence_of(base).t > transaction.began_at_fence:
+        advice = "stage the changes again on a fresh handle"
+        await check_first_pack(log.store, stage, base, advice=advice)
+    return built, await _put(transaction, log, built.entry)
+
+
+async def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry | LostRace:
     """Publish an entry, remembering where it may stand when nobody says so."""
     doubted = transaction.doubted
     transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
     try:
-        outcome = runtime.run(log.publish(entry, hint_later=True))
+        return await log.publish(entry, hint_later=True)
     except StorageError as error:
         if not isinstance(error, CommitOutcomeUnknownError):
             transaction.doubted = doubted  # the store said no: nothing new stands anywhere
         raise
-    return outcome
 
 
 def _answer(transaction: Transaction, between: Sequence[Entry], key: str | None) -> Entry | None:
@@ -194,69 +198,6 @@ def _answer(transaction: Transaction, between: Sequence[Entry], key: str | None)
 def _stored(entry: Entry, packs: PackReader) -> Published:
     whole = runtime.run(loaded(entry, packs))
     return Published(whole, state_of(whole))
-
-
-async def loaded(entry: Entry, packs: PackReader) -> Entry:
-    """Read the parts of an entry that were too large for it."""
-    return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry
-
-
-async def _build(
-    transaction: Transaction, log: BranchLog, request: CommitRequest
-) -> Published | None:
-    """Make the entry and store its packs; None when it must be done again."""
-    stage, base = transaction.stage, transaction.base
-    renames = stage.renames
-    state = await transaction.final_state()
-    entry = following(
-        base,
-        branch=log.branch,
-        kind="commit",
-        txid=transaction.txid,
-        author=author() if request.author is None else request.author,
-        message=request.message,
-        meta=dict(request.meta or {}),
-        keys=() if request.key is None else (request.key,),
-        schema=state.schema.to_json(),
-        roots=dict(state.roots),
-        rows=state.rows,
-        row_ids=state.row_ids,
-        physical=state.physical,
-        changes=transaction.changes(),
-    ).spill(stage)
-    stage.send_open()
-    await stage.settled()
-    if stage.renames != renames:
-        return None
-    totals = PackTotals(
-        count=base.packs.count + stage.pack_count, nbytes=base.packs.nbytes + stage.pack_nbytes
-    )
-    return Published(entry.changed(packs=totals), state)
-
-
-def _check_age(transaction: Transaction) -> None:
-    """Rule 1: what was staged before the head's fence may be collected already."""
-    fence = fence_of(transaction.base)
-    if fence.t <= transaction.began_at_fence:
-        return
-    first = transaction.stage.first_pack()
-    if first is None:
-        return
-    meta = runtime.run(transaction.packs.store.head(first.path))
-    if meta is None or microseconds(meta.modified) <= fence.t:
-        message = (
-            f"transaction {transaction.txid} was staged longer ago than the dataset's grace time;"
-            " its chunks may be collected: stage the changes again on a fresh handle"
-        )
-        raise TransactionExpiredError(message, txid=transaction.txid)
-
-
-def author() -> str:
-    """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
-    for name in ("TENSORLAKE_AUTHOR", "LOGNAME", "USER", "USERNAME"):
-        if value := os.environ.get(name):
-            return value
-    return "unknown"
 
 
 async def _entries_from(log: BranchLog, lost: LostRace) -> list[Entry]:

@@ -34,7 +34,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, probe, runtime
-from tensorlake.versions.commit import author
+from tensorlake.versions.building import author
 from tensorlake.versions.copy_plan import (
     CopyPlan,
     plan_history,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
 from tensorlake.storage import Store
+from tensorlake.versions.building import loaded
 from tensorlake.versions.citations import Citation, read_citation
-from tensorlake.versions.commit import loaded
 from tensorlake.versions.creation import read_descriptor
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog, branch_names

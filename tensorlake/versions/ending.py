@@ -11,7 +11,7 @@ from __future__ import annotations
 from tensorlake.errors import ConflictError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, Changes, Entry, new_txid
 from tensorlake.storage import Store
-from tensorlake.versions.commit import author
+from tensorlake.versions.building import author
 from tensorlake.versions.entries import check_writable, following
 from tensorlake.versions.log import BranchLog, list_branches
 from tensorlake.versions.refs import normal_name

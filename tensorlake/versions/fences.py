@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tensorlake.errors import ConflictError
 from tensorlake.format import Changes, Entry, Fence, new_txid
-from tensorlake.versions.commit import author
+from tensorlake.versions.building import author
 from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog
 

@@ -7,19 +7,25 @@ than the fence stood on ends the attempt (``docs/reference/format.md``, "Garbage
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
-from tensorlake.format import Entry, PackTotals, PageSink
+from tensorlake.errors import ConflictError, InvalidStateError
+from tensorlake.format import Entry, PageSink
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.bases import Version
-from tensorlake.versions.commit import Published, author, loaded
-from tensorlake.versions.entries import check_writable, fence_of, following, microseconds
+from tensorlake.versions.building import (
+    RACES_MAX,
+    Published,
+    check_first_pack,
+    entry_of,
+    loaded,
+    pause_after_race,
+)
+from tensorlake.versions.entries import check_writable, fence_of
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pins import Pin, pinned
@@ -27,9 +33,6 @@ from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import State, state_of
 
 __all__ = ["Draft", "holding", "publish_draft"]
-
-RACES_MAX = 64
-RETRY_CEILING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,6 @@ def publish_draft(
     """
     begun_t = fence_of(head).t
     for race in range(RACES_MAX):
-        started = time.monotonic()
         _refuse_ended(log, head)
         check_writable(head, url=log.store.url)
         draft = prepare(head)
@@ -92,7 +94,10 @@ def publish_draft(
             return None
         built: Published | None = None
         while built is None:  # None: a pack was stored under another name, what cites it is old
-            built = runtime.run(_built(log, stage, head, draft))
+            build = partial(draft.build, stage)
+            built = runtime.run(
+                entry_of(build, draft.members, head=head, branch=log.branch, stage=stage)
+            )
         if fence_of(head).t > begun_t:
             runtime.run(_check_age(log.store, stage, pin, head))
         outcome = runtime.run(log.publish(built.entry, hint_later=True))
@@ -101,14 +106,12 @@ def publish_draft(
                 return Published(outcome, built.state)
             stored = runtime.run(loaded(outcome, packs))  # an earlier try had landed
             return Published(stored, state_of(stored))
+        pause_after_race(race, put_s=outcome.put_s)
         newest, landed = runtime.run(_after(log, outcome.winner, stage.txid))
         if landed is not None:
             stored = runtime.run(loaded(landed, packs))
             return Published(stored, state_of(stored))
         head = runtime.run(loaded(newest, packs))
-        if race:
-            taken_s = time.monotonic() - started
-            time.sleep(min(RETRY_CEILING_S, taken_s * random.uniform(1, 20)))  # noqa: S311 - jitter
     raise ConflictError(
         f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while this was being"
         " published\ncall it again",
@@ -116,44 +119,9 @@ def publish_draft(
     )
 
 
-async def _built(log: BranchLog, stage: PackStage, head: Entry, draft: Draft) -> Published | None:
-    renames = stage.renames
-    state = await draft.build(stage)
-    entry = following(
-        head,
-        branch=log.branch,
-        **{
-            "kind": "commit",
-            "txid": stage.txid,
-            "author": author(),
-            "schema": state.schema.to_json(),
-            "roots": dict(state.roots),
-            "rows": state.rows,
-            "row_ids": state.row_ids,
-            "physical": state.physical,
-            **draft.members,
-        },
-    ).spill(stage)
-    stage.send_open()
-    await stage.settled()
-    if stage.renames != renames:
-        return None
-    totals = PackTotals(
-        count=entry.packs.count + stage.pack_count, nbytes=entry.packs.nbytes + stage.pack_nbytes
-    )
-    return Published(entry.changed(packs=totals), state)
-
-
 async def _check_age(store: Store, stage: PackStage, pin: Pin, head: Entry) -> None:
     await pin.check_age(store, head)
-    first = stage.first_pack()
-    meta = None if first is None else await store.head(first.path)
-    if first is not None and (meta is None or microseconds(meta.modified) <= fence_of(head).t):
-        raise TransactionExpiredError(
-            f"transaction {stage.txid} was begun longer ago than the dataset's grace time, so its"
-            " packs may be collected; nothing was published\ncall it again",
-            txid=stage.txid,
-        )
+    await check_first_pack(store, stage, head, advice="call it again")
 
 
 async def _after(log: BranchLog, winner: Entry, txid: str) -> tuple[Entry, Entry | None]:

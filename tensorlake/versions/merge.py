@@ -40,7 +40,7 @@ from tensorlake.storage import runtime
 from tensorlake.types import take
 from tensorlake.versions.axes import windows
 from tensorlake.versions.bases import Version, contains, merge_bases, version_at, was_reordered
-from tensorlake.versions.commit import Published
+from tensorlake.versions.building import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_conflicts import merge_conflict_error

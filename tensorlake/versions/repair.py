@@ -28,8 +28,8 @@ from tensorlake.format import (
     tree,
 )
 from tensorlake.storage import ObjectExistsError, Store
-from tensorlake.versions.commit import author as default_author
-from tensorlake.versions.commit import loaded
+from tensorlake.versions.building import author as default_author
+from tensorlake.versions.building import loaded
 from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog, branch_names
 from tensorlake.versions.packs import PackReader

@@ -26,7 +26,7 @@ from tensorlake.format import (
 from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import Version, version_at
-from tensorlake.versions.commit import Published
+from tensorlake.versions.building import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_names import class_names, known_codes

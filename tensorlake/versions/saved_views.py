@@ -41,8 +41,8 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
+from tensorlake.versions.building import author
 from tensorlake.versions.citations import withdraw
-from tensorlake.versions.commit import author
 from tensorlake.versions.entries import fence_of, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader

@@ -194,6 +194,11 @@ class PackStage:
             await asyncio.wait([ended])
         self.settle()
 
+    async def finish(self) -> None:
+        """Send what is left and wait until every pack is stored; on the storage loop."""
+        self.send_open()
+        await self.settled()
+
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
         self._unsent.pop(pack.id)
         self.pack_count += 1

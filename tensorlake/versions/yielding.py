@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
 from tensorlake.format import Entry, PackTotals
-from tensorlake.versions.commit import loaded
+from tensorlake.versions.building import loaded
 from tensorlake.versions.entries import check_writable, fence_of, microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
@@ -64,8 +64,7 @@ async def publish_yielding(
         if built is None:
             return Yielded(head, is_published=False)
         entry = built.spill(stage)
-        stage.send_open()
-        await stage.settled()
+        await stage.finish()
         if stage.renames != renames:
             continue  # a pack was stored under another name: what cites it is built again
         await _check_age(stage, base, head, packs)

@@ -353,6 +353,9 @@ class WritersModel(RuleBasedStateMachine):
                 for cell, value in net.updates.items()
                 if cell not in meeting.cells and cell[1] not in lost
             }
+            for cells in net.added.values():
+                for key in lost:  # theirs' deletion stands: what was written to the row is void
+                    cells.pop(key, None)
             net.deleted -= meeting.touched
             for column in meeting.renamed:
                 del net.names[column]
