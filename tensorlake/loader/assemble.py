@@ -103,6 +103,7 @@ class Assembly:
     ahead: dict[str, tuple[int, int, NDArray[Any]]] = field(
         default_factory=dict[str, tuple[int, int, NDArray[Any]]]
     )
+    borders: list[int] = field(init=False)  # where each batch starts in the rows, and the end
     late_s: float = 0.0
     pieces_left: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -110,6 +111,7 @@ class Assembly:
     def __post_init__(self) -> None:
         self.is_whole = np.ones(len(self.group.places), dtype=np.bool_)
         self.transformed = [None] * len(self.group.places)
+        self.borders = self.group.borders
 
     def guard(self, stage: Callable[[], None]) -> None:
         """Run a stage; what it raises is the group's outcome."""
@@ -346,7 +348,7 @@ class Assembly:
                 self.transformed[number] = transform(row, rng=rng)
 
     def _cut(self) -> None:
-        borders = pairwise(self.group.borders)
+        borders = pairwise(self.borders)
         makers: list[MakeBatch] = [partial(self._batch, start, stop) for start, stop in borders]
         if self.how.is_late:
             makers[-1] = partial(self._last_batch, makers[-1])
@@ -365,23 +367,26 @@ class Assembly:
         return batch
 
     def _batch(self, start: int, stop: int) -> dict[str, Any]:
-        is_valid = np.ones(stop - start, dtype=np.bool_)
         kept = None  # all of them
-        if self.has_lost or self.how.with_valid:
-            is_valid = self.group.valid[start:stop] & self.is_whole[start:stop]
         if self.has_lost and not self.how.with_valid:
             kept = np.flatnonzero(self.is_whole[start:stop]) + start
         batch: dict[str, Any] = {}
         if self.how.transform is not None:
             rows = self.transformed[start:stop]
-            is_valid = is_valid[[row is not None for row in rows]]
             batch = stack_rows([row for row in rows if row is not None], self.how.columns)
         else:
             for column in self.how.columns:
                 batch.update(self._entries(column, self._part(column, start, stop, kept)))
         if self.how.with_valid:
-            batch[VALID] = is_valid
+            batch[VALID] = self._valid(start, stop)
         return batch
+
+    def _valid(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Tell which rows of a batch count, of those that the transform has kept."""
+        is_valid = self.group.valid[start:stop] & self.is_whole[start:stop]
+        if self.how.transform is None:
+            return is_valid
+        return is_valid[[row is not None for row in self.transformed[start:stop]]]
 
     def _part(
         self, column: ColumnPlan, start: int, stop: int, kept: NDArray[np.intp] | None
@@ -412,8 +417,7 @@ class Assembly:
         return values[start - first : stop - first]
 
     def _border_before(self, row: int) -> int:
-        borders = self.group.borders
-        return borders[bisect_right(borders, row) - 1]
+        return self.borders[bisect_right(self.borders, row) - 1]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
         if column.collate is None or column.dtype is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -77,7 +78,7 @@ class Group:
     @property
     def borders(self) -> list[int]:
         """Where each batch starts in the group's rows, and the end."""
-        return np.cumsum([0, *map(len, self.shares)]).tolist()
+        return list(accumulate(map(len, self.shares), initial=0))
 
     @property
     def valid(self) -> NDArray[np.bool_]:

@@ -208,7 +208,7 @@ class _Steps:
 
     A row's extent is that of its step, or the next: five passes over arrays in place of a binary
     search, whose jumps no processor foresees where rows are shuffled (200,000 rows in 196 extents:
-    2 ms against 15).
+    2.4 ms against 7.9).
     """
 
     first_row: int
