@@ -25,7 +25,9 @@ parts = ds.split({"train": 0.9, "val": 0.1}, stratify="label")
 
 
 def train_stream() -> Loader:
-    return parts["train"].torch(batch_size=250, columns=["image", "label", "_row"], shuffle=True, seed=1)
+    return parts["train"].torch(
+        batch_size=250, columns=["image", "label", "_row"], shuffle=True, seed=1
+    )
 
 
 def new_model() -> tuple[nn.Module, torch.optim.Optimizer]:
