@@ -67,8 +67,8 @@ check: setup ## formatting, lint, types, import directions, viewer
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent check; \
 	else echo "viewer: not checked, npm is not here"; fi
 
-test: setup ## every test but the minutes-long ones
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## every test but the minutes-long ones, two files at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
 	else echo "viewer: not tested, npm is not here"; fi
 

@@ -31,7 +31,7 @@ TAGS = ClassLabel(["cat", "dog"], multi=True)
         [Label(1, ("dog", "cat")), Label(0, ("dog", "cat")), "dog"],
         LabelArray(np.array([1, 0, 0]), ("dog", "cat")),
     ],
-    ids=repr,
+    ids=["names", "codes", "uint8", "texts", "arrow", "mixed", "labels", "other codes"],
 )
 def test_names_codes_and_labels_of_other_tensors_become_codes(samples):
     column = PETS.convert(samples, tensor="label")
