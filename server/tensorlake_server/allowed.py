@@ -57,6 +57,19 @@ class AllowedLake:
         self.check_readable(name)
         return self._lake.view(name, token)
 
+    def save_view(self, name: str, token: str, saved: str, message: str) -> View:
+        """Give the result of a query a name; see `Lake.save_view`.
+
+        Raises:
+            AccessError: The principal may not write the whole dataset.
+        """
+        self.check_writable(name)
+        return self._lake.save_view(name, token, saved, message)
+
+    def may_write(self, name: str) -> bool:
+        """Whether the principal may change a dataset as a whole."""
+        return self._is_writable and self._principal.may(Action.WRITE, name, EVERY)
+
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
         self._lake.keep_view(token, view)

@@ -24,6 +24,7 @@ from tensorlake_server import (
     rows,
     samples,
     statistics,
+    views,
     writing,
 )
 from tensorlake_server.access import Access, cookie_name
@@ -88,7 +89,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
-    for module in (datasets, rows, query, samples, statistics, writing, refs, objects, events):
+    asking = (datasets, rows, query, views, samples, statistics)
+    for module in (*asking, writing, refs, objects, events):
         app.include_router(module.router)
     add_components(app, [TransactionRequest])
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)

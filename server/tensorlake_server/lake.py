@@ -176,10 +176,19 @@ class Lake:
             )
         view = self._views.get(token)
         if view is None:
-            handle = self.open(name, query.version, query.digest)
-            view = query_inside(handle, query.tql, query.params)
+            view = _evaluated(self.open(name, query.version, query.digest), query)
             self._views.put(token, view)
         return query, view
+
+    def save_view(self, name: str, token: str, saved: str, message: str) -> View:
+        """Give the result of a query a name in the dataset; see ``View.save``.
+
+        Raises:
+            InvalidInputError: The name is taken, or the result is no rows of the dataset.
+        """
+        query, _ = self.view(name, token)  # that it is of this dataset, as it was
+        dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)
+        return _evaluated(dataset, query).save(saved, message)
 
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
@@ -219,3 +228,9 @@ class Lake:
             return False
         root = Path(self._url.removeprefix("file://")).resolve()
         return not (root / name).resolve().is_relative_to(root)
+
+
+def _evaluated(dataset: Dataset, query: ViewQuery) -> View:
+    if query.saved is not None:
+        return dataset.views[query.saved]
+    return query_inside(dataset, query.tql, query.params)

@@ -28,6 +28,9 @@ __all__ = [
     "QueryResult",
     "Ref",
     "RowsPage",
+    "SaveViewRequest",
+    "SavedViewInfo",
+    "SavedViews",
     "SessionRequest",
     "Statistics",
     "Tags",
@@ -268,6 +271,32 @@ class QueryResult(Message):
     is_computed: bool
     cost: Cost
     page: RowsPage
+
+
+class SavedViewInfo(Message):
+    """Rows of a version under a name; ``tql`` is what led to them, None where they were picked."""
+
+    name: str
+    version: str
+    rows: int
+    tql: str | None
+    message: str
+    author: str | None
+
+
+class SavedViews(Message):
+    """The saved views, by name, and whether who asks may save one."""
+
+    views: list[SavedViewInfo]
+    may_save: bool
+
+
+class SaveViewRequest(Message):
+    """The ``view`` of a query's result, and the name that it is to have."""
+
+    name: Annotated[str, Field(min_length=1, max_length=1024)]
+    view: str
+    message: Annotated[str, Field(max_length=16_384)] = ""
 
 
 class ThumbnailsRequest(Message):

@@ -6,14 +6,10 @@ could come next: an editor asks both while somebody writes. Neither reads a samp
 
 from __future__ import annotations
 
-import time
-
-import msgspec
 from fastapi import APIRouter, Request, Response
 
 from tensorlake.dataset import complete_inside, explain_inside, query_inside
 from tensorlake.errors import InvalidInputError
-from tensorlake_server.columns import check_names, column_names, list_tensors
 from tensorlake_server.messages import (
     CompletionRequest,
     Completions,
@@ -24,7 +20,7 @@ from tensorlake_server.messages import (
     QueryResult,
 )
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
-from tensorlake_server.rows import make_page
+from tensorlake_server.results import costed, write_result
 from tensorlake_server.view_token import ViewQuery, write_token
 
 __all__ = ["router"]
@@ -40,10 +36,9 @@ def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Respo
     """Run a query over one version: the rows' count, their columns, the first page."""
     lake = lake_of(request)
     dataset = lake.open(name, asked.version)
-    started = time.perf_counter()
     _check_params(asked)
-    view = query_inside(dataset, asked.tql, asked.params)
-    seconds = time.perf_counter() - started
+    with costed() as cost:
+        view = query_inside(dataset, asked.tql, asked.params)
     query = ViewQuery(
         dataset=name,
         version=dataset.version,
@@ -53,22 +48,9 @@ def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Respo
     )
     token = write_token(query, key=settings_of(request).signing_key)
     lake.keep_view(token, view)
-    names = column_names(view)
-    if asked.columns is not None:
-        check_names(view, asked.columns)
-        names = asked.columns
-    body = {
-        "view": token,
-        "version": dataset.version,
-        "tql": view.tql or asked.tql,
-        "tensors": [tensor.model_dump() for tensor in list_tensors(view)],
-        "rows": len(view),
-        "is_computed": not view.has_rows,
-        "cost": {"seconds": seconds, "nbytes": None, "requests": None},
-        "page": make_page(view, token, 0, asked.limit, names),
-    }
-    headers = {"Cache-Control": "private, no-store"}
-    return Response(msgspec.json.encode(body), 200, headers, "application/json")
+    return write_result(
+        view, token, text=query.tql, cost=cost, limit=asked.limit, columns=asked.columns
+    )
 
 
 @router.post("/{name}/query/explain", response_model=Explanation)

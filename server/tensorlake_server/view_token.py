@@ -35,6 +35,7 @@ class ViewQuery(msgspec.Struct, frozen=True):
         tql: The text.
         params: Values of its ``$parameters``, as JSON.
         seed: What RANDOM() and SAMPLE BY draw from; None when the text names no randomness.
+        saved: The name of a saved view, whose rows these are; the text is then only shown.
     """
 
     dataset: str
@@ -43,6 +44,7 @@ class ViewQuery(msgspec.Struct, frozen=True):
     tql: str
     params: dict[str, Any] = {}
     seed: int | None = None
+    saved: str | None = None
 
 
 def write_token(query: ViewQuery, *, key: bytes) -> str:

@@ -25,6 +25,7 @@ from tensorlake.storage.store import (
     nbytes_of,
     pieces_of,
 )
+from tensorlake.storage.tally import Tally, counted, note_read
 from tensorlake.storage.urls import join_url, public_url, split_url
 
 __all__ = [
@@ -46,13 +47,16 @@ __all__ = [
     "RetryPolicy",
     "Store",
     "Surroundings",
+    "Tally",
     "UnknownOutcomeError",
     "check_path",
+    "counted",
     "gather_bounded",
     "is_lake_url",
     "join_url",
     "merge_ranges",
     "nbytes_of",
+    "note_read",
     "open_store",
     "pieces_of",
     "probe",

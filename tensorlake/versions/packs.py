@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import PackId, PageReader, PageRef
-from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges
+from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
@@ -82,6 +82,7 @@ class PackReader:
         if unsent is not None:
             return unsent
         try:
+            note_read(nbytes, requests=1)
             return await self.store.get_range(pack.path, offset, offset + nbytes)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
@@ -98,6 +99,7 @@ class PackReader:
             pack = pack if overlay is None else overlay.final_id(pack)
         try:
             if self.store.is_local:
+                note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
                 return await self.store.get_ranges(pack.path, ranges)
             return await self._scattered(pack.path, ranges)
         except MissingObjectError as error:
@@ -106,6 +108,8 @@ class PackReader:
     async def _scattered(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Read small ranges, all at once, with little between them."""
         merged = merge_ranges(ranges, gap=SCATTERED_GAP)
+        nbytes = sum(request.stop - request.start for request in merged)
+        note_read(nbytes, requests=len(merged))
         blocks = await asyncio.gather(
             *(self.store.get_range(path, request.start, request.stop) for request in merged)
         )
@@ -123,9 +127,12 @@ class PackReader:
         if unsent is not None:
             return unsent
         try:
-            return self.store.map_range(pack.path, offset, offset + nbytes)
+            mapped = self.store.map_range(pack.path, offset, offset + nbytes)
         except MissingObjectError:
             return None  # reading it says why
+        if mapped is not None:
+            note_read(nbytes, requests=0)
+        return mapped
 
     async def read(self, ref: PageRef, /) -> Buffer:
         """Read an index page (the ``PageSource`` of ``tensorlake.format``)."""
