@@ -26,6 +26,7 @@ from tensorlake.types import (
     SegmentMask,
     Text,
     UniformColumn,
+    widened_column,
 )
 from tensorlake_server.cells import error_cell, make_cells
 from tensorlake_server.masks import MASK_KINDS
@@ -146,7 +147,7 @@ def read_cells(readable: Readable, name: str, positions: npt.NDArray[np.int64]) 
 
 
 def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:
-    """Read one column at these positions.
+    """Read one column at these positions; floats that only few programs know come as float32.
 
     Raises:
         TensorNotFoundError: There is none of this name.
@@ -157,7 +158,7 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
         return _computed_column(name, computed.type, computed.take(positions).batch)
     physical = readable.selection().physical(positions)
     column = readable.reader().read(name, physical, decode=False)
-    return TypedColumn(readable.schema[name], column)
+    return TypedColumn(readable.schema[name], widened_column(column))
 
 
 def identify_samples(

@@ -16,7 +16,7 @@ import binascii
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import DTypeMismatchError, TensorNotFoundError
-from tensorlake.types import ClassLabel, Json, Sequence, Tags, Text, Timestamp, Uuid
+from tensorlake.types import ClassLabel, Json, Sequence, Tags, Text, Timestamp, Uuid, holds_floats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def _parse(value: Any, name: str, kind: SampleType) -> Any:
     if isinstance(value, list):
         return [_parse(item, name, kind) for item in value]
     if isinstance(value, str):
-        if value in NUMBERS and kind.dtype is not None and kind.dtype.kind == "f":
+        if value in NUMBERS and kind.dtype is not None and holds_floats(kind.dtype):
             return NUMBERS[value]
         raise _no_text(name, kind, repr(value[:40]))
     if isinstance(value, dict):

@@ -24,6 +24,8 @@ from tensorlake.types import (
     SampleType,
     Timestamp,
     UniformColumn,
+    widened_column,
+    widened_dtype,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
     """Say how a query sees samples of a type."""
     return tql.ColumnType(
         kind=sample_type.query_kind,
-        dtype=None if sample_type.dtype is None else sample_type.dtype.name,
+        dtype=None if sample_type.dtype is None else widened_dtype(sample_type.dtype).name,
         shape=sample_type.shape,
         names=tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None,
         nullable=sample_type.nullable,
@@ -122,13 +124,13 @@ def _shapes_of(batch: tql.Batch) -> Int64Array:
 
 
 def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:
-    """Hand a column to the engine, copying nothing but text and JSON."""
-    match column:
-        case UniformColumn():
-            return tql.UniformBatch(column.values, column.valid)
-        case RaggedColumn():
-            return tql.RaggedBatch(column.values, column.shapes, column.valid)
-        case EncodedColumn():
+    """Hand a column to the engine, copying nothing but text, JSON and floats unknown to it."""
+    match widened_column(column):
+        case UniformColumn(values=values, valid=valid):
+            return tql.UniformBatch(values, valid)
+        case RaggedColumn(values=values, shapes=shapes, valid=valid):
+            return tql.RaggedBatch(values, shapes, valid)
+        case EncodedColumn() as column:
             valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
             pairs = zip(column.samples, valid.tolist(), strict=True)
             return tql.ObjectBatch(

@@ -18,7 +18,17 @@ from tensorlake.dataset.session import Session
 from tensorlake.dataset.staging import stage_values
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.format import Schema, TensorSpec
-from tensorlake.types import Bytes, Column, EncodedColumn, Text, UniformColumn, concat, take
+from tensorlake.types import (
+    Bytes,
+    Column,
+    EncodedColumn,
+    Text,
+    UniformColumn,
+    concat,
+    holds_floats,
+    take,
+    widened_floats,
+)
 
 __all__ = ["Upserted", "upsert"]
 
@@ -151,14 +161,14 @@ def _ordinals(column: Column) -> Int64Array:
 
 
 def _ordinals_of(values: npt.NDArray[Any]) -> Int64Array:
-    return np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    return np.unique(widened_floats(values), return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
 def _refuse_no_key(spec: TensorSpec, column: Column) -> None:
     """A row given without a key would match nothing, or everything without one."""
     bad = np.zeros(len(column), dtype=np.bool_) if column.valid is None else ~column.valid
     what = "NULL"
-    if not bad.any() and isinstance(column, UniformColumn) and column.values.dtype.kind == "f":
+    if not bad.any() and isinstance(column, UniformColumn) and holds_floats(column.values.dtype):
         bad, what = np.isnan(column.values), "NaN"
     if bad.any():
         row = int(np.argmax(bad))

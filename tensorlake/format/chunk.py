@@ -115,7 +115,7 @@ class ChunkLayout:
     def element_dtype(self) -> np.dtype:
         """Dtype of the payload before its codecs: bytes for encoded samples."""
         is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
-        return np.dtype(np.uint8) if is_bytes else np.dtype(self.dtype)
+        return np.dtype(np.uint8) if is_bytes else parse_dtype(self.dtype)
 
     @property
     def is_raw(self) -> bool:

@@ -42,6 +42,7 @@ from tensorlake.format.spec import (
     PackId,
     is_txid,
 )
+from tensorlake.types import NARROW_FLOATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ EntryKind = Literal["begin", "commit", "fence", "end"]
 ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 
 # What this version can read and write beyond version 1; a dataset that needs more is refused.
-READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes"})
+READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes", "narrow-floats"})
 WRITE_FEATURES: frozenset[str] = frozenset()
 
 # A root at most: a tail of twice 2 KiB, 16 children and their summaries.
@@ -80,6 +81,7 @@ class Features:
         needed = {
             "code-maps": any("codes" in one for spec in tensors for one in spec["encodings"]),
             "dropped-classes": any(spec["type"].get("dropped") for spec in tensors),
+            "narrow-floats": any(_has_narrow_floats(spec) for spec in tensors),
         }
         new = [name for name, is_needed in needed.items() if is_needed and name not in self.read]
         return replace(self, read=(*self.read, *new)) if new else self
@@ -350,6 +352,17 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
+
+
+def _has_narrow_floats(spec: Mapping[str, Any]) -> bool:
+    """Whether a tensor's elements, or those of its items, have a dtype that NumPy has not."""
+    found: set[Any] = {one["dtype"] for one in spec["encodings"]}
+    kind: Any = spec["type"]
+    while isinstance(kind, dict):  # of a Sequence, the type of its items
+        members: dict[str, Any] = kind
+        found.add(members.get("dtype"))
+        kind = members.get("of")
+    return not found.isdisjoint(NARROW_FLOATS)
 
 
 def _check_size(what: str, nbytes: int, limit: int) -> None:

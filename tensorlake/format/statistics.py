@@ -35,6 +35,7 @@ from tensorlake.types import (
     RaggedColumn,
     UniformColumn,
     null_count,
+    widened_floats,
 )
 
 __all__ = ["Statistics", "StatisticsTable", "statistics_of"]
@@ -71,6 +72,7 @@ def _of_elements(
     shape_bounds: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> Statistics:
     low, high = shape_bounds or (None, None)
+    values = widened_floats(values)
     nans = 0
     if values.dtype.kind in "fc":
         is_nan = np.isnan(values)

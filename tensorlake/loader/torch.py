@@ -26,6 +26,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorlake.loader.agreement import compare_with_rank_0
 from tensorlake.loader.loader import Loader
+from tensorlake.types import is_narrow_float
 
 __all__ = ["TorchConverter", "TorchLoader"]
 
@@ -100,8 +101,16 @@ def side_stream(device: torch.device) -> Any:
 
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, list):
-        return [torch.from_numpy(one) if isinstance(one, np.ndarray) else one for one in value]
-    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+        return [_of_array(one) if isinstance(one, np.ndarray) else one for one in value]
+    return _of_array(value) if isinstance(value, np.ndarray) else value
+
+
+def _of_array(array: np.ndarray) -> torch.Tensor:
+    """View an array as a tensor; of floats that torch takes from no one, it is given the bits."""
+    if not is_narrow_float(array.dtype):
+        return torch.from_numpy(array)
+    bits = torch.from_numpy(array.view(np.int16 if array.itemsize > 1 else np.uint8))
+    return bits.view(getattr(torch, array.dtype.name))
 
 
 def _mapped(tensors: dict[str, Any], change: Callable[[torch.Tensor], Any]) -> dict[str, Any]:

@@ -25,7 +25,16 @@ from tensorlake.types.column import (
     take,
 )
 from tensorlake.types.comparing import in_same_terms
-from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
+from tensorlake.types.dtypes import (
+    DTYPE_NAMES,
+    NARROW_FLOATS,
+    holds_floats,
+    is_narrow_float,
+    parse_dtype,
+    widened_column,
+    widened_dtype,
+    widened_floats,
+)
 from tensorlake.types.embedding import Embedding
 from tensorlake.types.file import File, OwnedBlock
 from tensorlake.types.image import Image, ImageCodec
@@ -53,6 +62,7 @@ from tensorlake.types.widening import is_widening, widened
 
 __all__ = [
     "DTYPE_NAMES",
+    "NARROW_FLOATS",
     "NO_DEFAULT",
     "Array",
     "BBox",
@@ -99,7 +109,9 @@ __all__ = [
     "encode_run_lengths",
     "fill_polygons",
     "from_json",
+    "holds_floats",
     "in_same_terms",
+    "is_narrow_float",
     "is_widening",
     "null_count",
     "offsets_of",
@@ -112,4 +124,7 @@ __all__ = [
     "unite_class_names",
     "unknown_class",
     "widened",
+    "widened_column",
+    "widened_dtype",
+    "widened_floats",
 ]

@@ -19,6 +19,14 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.types.column import RaggedColumn, offsets_of
+from tensorlake.types.dtypes import (
+    NARROW_FLOATS,
+    float_limits,
+    holds_floats,
+    is_narrow_float,
+    parse_dtype,
+    widened_floats,
+)
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
 
@@ -52,7 +60,9 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
     if isinstance(value, (str, bytes, bytearray, memoryview, dict)) or (
         np.ndim(value) == 0
         if isinstance(value, np.ndarray)
-        else not isinstance(value, Iterable) and not hasattr(value, "__array__")
+        else not isinstance(value, Iterable)
+        and not hasattr(value, "__array__")
+        and not hasattr(value, "__dlpack__")
     ):
         raise InvalidInputError(
             f"{call} takes a sequence of samples for each tensor, got {describe_value(value)}"
@@ -63,6 +73,11 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
         return _from_arrow(value)
     if hasattr(value, "__array__"):
         return as_samples(_foreign_array(value), call=call)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return as_samples(_foreign_array(value), call=call)
+        except ValueError as error:
+            raise InvalidInputError(f"{call}: {error}\ngive NumPy arrays", actual=value) from error
     return list(value)
 
 
@@ -91,22 +106,25 @@ def cast_array(
 
     `locate` gives the sample that holds the element at a flat position.
     """
-    if values.dtype.kind == "V" and values.dtype.name == "bfloat16":
-        values = values.astype(np.float32)  # ml_dtypes' own kind; exact in float32
+    if values.dtype == dtype:
+        return np.asarray(values, order="C")
+    values = widened_floats(values)  # exact, and NumPy knows the rules of float32
     source = values.dtype
-    if source.kind not in _ACCEPTED_KINDS[dtype.kind]:
+    if source.kind not in _accepted_kinds(dtype):
         position = locate(0)
         shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
         raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype))
     rounds = dtype.kind in "fc" and source in _WIDEST_INTEGERS  # which NumPy calls safe
-    if np.can_cast(source, dtype, "safe") and not rounds:
+    if not (rounds or is_narrow_float(dtype)) and np.can_cast(source, dtype, "safe"):
         return np.asarray(values, dtype=dtype, order="C")
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         result = np.asarray(values.astype(dtype), order="C")
     bad = _first_lost(values.reshape(-1), result.reshape(-1))
     if bad is not None:
         value = values.reshape(-1)[bad].item()
-        kind = "integers must fit" if source.kind in "iu" else "it would become infinite"
+        is_infinite = bool(np.isinf(widened_floats(result.reshape(-1)[bad : bad + 1]))[0])
+        lost = "it would become infinite" if is_infinite else f"{dtype.name} has no such number"
+        kind = "integers must fit" if source.kind in "iu" else lost
         raise dtype_mismatch(place, locate(bad), f"{source} {value!r} ({kind})")
     return result
 
@@ -146,6 +164,10 @@ def ragged_column(
     return _join_one_by_one(listed, dtype, shape, place)
 
 
+def _accepted_kinds(dtype: np.dtype) -> str:
+    return _ACCEPTED_KINDS["f" if holds_floats(dtype) else dtype.kind]
+
+
 def _from_arrow(value: Any) -> np.ndarray | list[Any]:
     if getattr(value, "null_count", 1) == 0:
         kind = str(value.type)
@@ -161,11 +183,22 @@ def _from_arrow(value: Any) -> np.ndarray | list[Any]:
 def _foreign_array(value: Any) -> np.ndarray:
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing it
         value = value.detach().cpu()
-        if str(value.dtype) == "torch.bfloat16":  # unknown to NumPy; exact in float32
-            value = value.float()
+        name = str(value.dtype).removeprefix("torch.")
+        if name in NARROW_FLOATS:  # which torch does not hand to NumPy; its bits it does
+            return _bits_of(value).view(parse_dtype(name))
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError) as error:  # of another device, or of no NumPy dtype
+            raise ValueError(f"its DLPack buffer cannot be read: {error}") from error
     return np.asarray(value)
+
+
+def _bits_of(tensor: Any) -> np.ndarray:
+    """Return the bits of a torch tensor, copying nothing."""
+    import torch
+
+    return tensor.contiguous().view(torch.int16 if tensor.itemsize > 1 else torch.uint8).numpy()
 
 
 def _leaf_types(samples: Iterable[Any]) -> set[type]:
@@ -185,18 +218,22 @@ def _is_foreign(leaves: set[type]) -> bool:
 def _stack_exactly(samples: list[Any], dtype: np.dtype) -> np.ndarray | None:
     leaves = _leaf_types(samples)
     if leaves == set(map(type, samples)) and _is_foreign(leaves):
-        arrays = list(map(to_array, samples))
+        try:
+            arrays = list(map(to_array, samples))
+        except ValueError:  # the sample that cannot be read is found one by one
+            return None
         alike = len({(array.dtype, array.shape) for array in arrays}) == 1
         return np.stack(arrays) if alike and arrays[0].dtype.kind in "biufcV" else None
     try:
         if leaves == {int}:
             return _stack_integers(samples)
-        if leaves <= {int, float, complex} and dtype.kind in "fc":
+        if leaves <= {int, float, complex} and (holds_floats(dtype) or dtype.kind == "c"):
             stacked = np.asarray(samples)
             exact = leaves == {float} or bool(np.all(np.abs(stacked) < _EXACT_IN_FLOAT64))
             return stacked if exact else None
-        if leaves == {bool} or (len(leaves) == 1 and issubclass(next(iter(leaves)), np.number)):
-            return np.asarray(samples)
+        if leaves == {bool} or (len(leaves) == 1 and issubclass(next(iter(leaves)), np.generic)):
+            stacked = np.asarray(samples)
+            return stacked if stacked.dtype.kind in "biufcV" else None
     except ValueError:  # unequal lengths: the sample that differs is found one by one
         return None
     return None
@@ -254,7 +291,7 @@ def _join_one_by_one(
         def locate(element: int) -> int:
             return int(np.searchsorted(offsets, element, side="right")) - 1
 
-        if joined.dtype.kind in _ACCEPTED_KINDS[dtype.kind]:
+        if widened_floats(joined[:0]).dtype.kind in _accepted_kinds(dtype):
             return RaggedColumn(cast_array(joined, dtype, place, locate), shapes)
     parts = [
         cast_array(array, dtype, place, lambda _, at=position: at).reshape(-1)
@@ -267,10 +304,9 @@ def _sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
     try:
         return to_array(sample)
     except ValueError as error:
-        reason = "bools mixed" if "bools" in str(error) else "nested lists of unequal lengths"
-        if reason == "bools mixed":
+        if "bools" in str(error) or "DLPack" in str(error):
             raise dtype_mismatch(place, position, str(error)) from error
-        raise shape_mismatch(place, position, reason) from error
+        raise shape_mismatch(place, position, "nested lists of unequal lengths") from error
 
 
 def _shape_error(array: np.ndarray, sample: Any, place: Place, position: int) -> Exception:
@@ -291,19 +327,29 @@ def _first_lost(values: np.ndarray, result: np.ndarray) -> int | None:
     if not values.size:
         return None
     if values.dtype.kind in "fc":
-        lost = np.isinf(result) & ~np.isinf(values)
+        lost = ~np.isfinite(widened_floats(result)) & np.isfinite(values)
+        if result.dtype.name == "float8_e4m3fn":  # which has NaN, but nothing for infinity
+            lost |= np.isinf(values)
     elif result.dtype.kind in "iu":
         limits = np.iinfo(result.dtype)
         if int(values.min()) >= limits.min and int(values.max()) <= limits.max:
             return None
         lost = (values < limits.min) | (values > limits.max)
     else:
-        exact = 2 ** (np.finfo(result.dtype).nmant + 1)
+        exact = 2 ** (float_limits(result.dtype).nmant + 1)
         lost = (values > exact) | (values < -exact if values.dtype.kind == "i" else False)
-        for position in np.flatnonzero(lost).tolist():
-            real = float(result[position].real)
-            lost[position] = not np.isfinite(real) or int(real) != int(values[position])
+        lost[lost] = _differ(values[lost], widened_floats(result[lost]))
     return int(np.argmax(lost)) if bool(lost.any()) else None
+
+
+def _differ(integers: np.ndarray, floats: np.ndarray) -> np.ndarray:
+    """Where floats are not exactly the integers: compared as integers, which do not round."""
+    wide = np.real(floats).astype(np.float64)
+    low, high = float(np.iinfo(integers.dtype).min), float(np.iinfo(integers.dtype).max)
+    fits = (wide >= low) & (wide < high)  # no integer: NaN, infinity, and 2⁶³ as float of 2⁶³ − 1
+    found = np.zeros(len(integers), integers.dtype)
+    found[fits] = wide[fits].astype(integers.dtype)
+    return ~fits | (found != integers)
 
 
 def _kind_hint(source: np.dtype, dtype: np.dtype) -> str:

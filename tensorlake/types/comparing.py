@@ -15,6 +15,7 @@ import numpy as np
 from tensorlake.types.base import SampleType
 from tensorlake.types.class_label import ClassLabel
 from tensorlake.types.column import Column, EncodedColumn, RaggedColumn, as_ragged
+from tensorlake.types.dtypes import is_narrow_float, widened_floats
 
 __all__ = ["in_same_terms"]
 
@@ -32,7 +33,12 @@ def in_same_terms(
         table = _codes_by_class(type_a.names, type_b.names)
         if table is not None:
             b = replace(b, values=table[b.values])
-    if a.values.dtype != b.values.dtype:
+    if is_narrow_float(a.values.dtype) or a.values.dtype != b.values.dtype:
+        # NumPy has no rules for narrow floats, and warns where it compares their NaNs
+        a, b = (
+            replace(a, values=widened_floats(a.values)),
+            replace(b, values=widened_floats(b.values)),
+        )
         common = np.result_type(a.values.dtype, b.values.dtype)
         a = replace(a, values=a.values.astype(common))
         b = replace(b, values=b.values.astype(common))

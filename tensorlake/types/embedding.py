@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import uniform_values
 from tensorlake.types.column import Column, UniformColumn
+from tensorlake.types.dtypes import holds_floats, parse_dtype
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from tensorlake.types.rejection import Place
 
 __all__ = ["Embedding", "Metric"]
@@ -22,44 +25,65 @@ _METRICS = ("cosine", "l2", "dot")
 _MAX_DIM = 1 << 20  # beyond any model; a typo such as a row count is caught here
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Embedding(SampleType):
-    """A float32 vector of `dim` numbers; `metric` is how neighbours are measured.
+    """A vector of `dim` floats; `metric` is how neighbours are measured.
 
-    >>> Embedding(768).shape
-    (768,)
+    >>> Embedding(768).shape, Embedding(768, dtype="bfloat16").dtype
+    ((768,), dtype(bfloat16))
+
+    Attributes:
+        dtype: Any float: "float32", or half of it with "float16" and "bfloat16".
     """
 
     kind: ClassVar[str] = "embedding"
 
     dim: int
     metric: Metric = "cosine"
+    dtype: np.dtype = field(default=np.dtype(np.float32))  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
 
-    def __post_init__(self) -> None:
-        is_dim = isinstance(self.dim, (int, np.integer)) and not isinstance(self.dim, bool)
-        if not is_dim or not 1 <= self.dim <= _MAX_DIM:
+    def __init__(
+        self,
+        dim: int,
+        metric: Metric = "cosine",
+        dtype: DTypeLike = "float32",
+        *,
+        nullable: bool = False,
+        default: Any = NO_DEFAULT,
+    ) -> None:
+        is_dim = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
+        if not is_dim or not 1 <= dim <= _MAX_DIM:
             raise SchemaError(
-                f"an embedding cannot have {self.dim!r} numbers"
+                f"an embedding cannot have {dim!r} numbers"
                 f"\ngive the vectors' length, 1 … {_MAX_DIM:,}: Embedding(768)",
-                actual=self.dim,
+                actual=dim,
             )
-        if self.metric not in _METRICS:
+        if metric not in _METRICS:
             raise SchemaError(
-                f"{self.metric!r} is not a metric\nuse one of {', '.join(map(repr, _METRICS))}",
-                actual=self.metric,
+                f"{metric!r} is not a metric\nuse one of {', '.join(map(repr, _METRICS))}",
+                actual=metric,
             )
-        object.__setattr__(self, "dim", int(self.dim))
+        elements = parse_dtype(dtype)
+        if not holds_floats(elements):
+            raise SchemaError(
+                f"an embedding is of floats, not {elements.name}"
+                "\nuse a float dtype, or tl.Array for vectors of integers",
+                actual=elements.name,
+            )
+        for name, value in (
+            ("dim", int(dim)),
+            ("metric", metric),
+            ("dtype", elements),
+            ("nullable", nullable),
+            ("default", default),
+        ):
+            object.__setattr__(self, name, value)
         check_default(self)
 
     @property
     def layout(self) -> Layout:
         """All samples have the shape (dim,)."""
         return "uniform"
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Always float32."""
-        return np.dtype("<f4")
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -77,8 +101,9 @@ class Embedding(SampleType):
         return "raw"
 
     def describe(self) -> str:
-        """Name the length: ``Embedding(768)``."""
-        return f"Embedding({self.dim})"
+        """Name the length, and the dtype where it is not float32: ``Embedding(768)``."""
+        narrow = "" if self.dtype == np.float32 else f", {self.dtype.name}"
+        return f"Embedding({self.dim}{narrow})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take vectors of this length."""

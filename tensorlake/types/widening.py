@@ -15,7 +15,13 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import SampleType
-from tensorlake.types.dtypes import DTYPE_NAMES, parse_dtype
+from tensorlake.types.dtypes import (
+    DTYPE_NAMES,
+    float_limits,
+    holds_floats,
+    is_narrow_float,
+    parse_dtype,
+)
 from tensorlake.types.ndarray import Array
 from tensorlake.types.scalar import Scalar
 
@@ -34,12 +40,29 @@ def is_widening(old: np.dtype, new: np.dtype) -> bool:
     True
     >>> is_widening(np.dtype("int64"), np.dtype("float64"))
     False
+    >>> is_widening(parse_dtype("bfloat16"), np.dtype("float32"))
+    True
     """
-    if (old.kind == "b") is not (new.kind == "b") or not np.can_cast(old, new, "safe"):
+    if (old.kind == "b") is not (new.kind == "b"):
         return False
-    if old.kind in "iu" and new.kind in "fc":
-        return np.iinfo(old).bits - (old.kind == "i") <= np.finfo(new).nmant + 1
-    return True
+    if old.kind in "iu" and (new.kind == "c" or holds_floats(new)):
+        return np.iinfo(old).bits - (old.kind == "i") <= float_limits(new).nmant + 1
+    if is_narrow_float(new):
+        return old == new or (holds_floats(old) and _holds_each(old, new))
+    if is_narrow_float(old):
+        return new.kind == "c" or (new.kind == "f" and _holds_each(old, new))
+    return np.can_cast(old, new, "safe")
+
+
+def _holds_each(old: np.dtype, new: np.dtype) -> bool:
+    """Whether every value of a float dtype is one of another's, infinity and NaN among them."""
+    few, many = float_limits(old), float_limits(new)
+    return (
+        few.nmant <= many.nmant
+        and few.maxexp <= many.maxexp
+        and few.minexp - few.nmant >= many.minexp - many.nmant
+        and new.name != "float8_e4m3fn"  # which has no infinity
+    )
 
 
 def widened(
@@ -76,7 +99,7 @@ def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> Sample
             actual=dtype.name,
         )
     if not is_widening(old, dtype):
-        able = [name for name in DTYPE_NAMES if is_widening(old, np.dtype(name))]
+        able = [name for name in DTYPE_NAMES if is_widening(old, parse_dtype(name))]
         able = [name for name in able if name != old.name]
         raise SchemaError(
             f"{tensor!r} is {old.name} and cannot become {dtype.name}: {_why(old, dtype)}\n"
@@ -92,9 +115,9 @@ def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> Sample
 def _why(old: np.dtype, new: np.dtype) -> str:
     if "b" in (old.kind, new.kind):
         return "a truth value is no number"
-    if old.kind in "iu" and new.kind in "fc":
+    if old.kind in "iu" and (new.kind == "c" or holds_floats(new)):
         return "large numbers would be rounded"
-    if old.kind in "fc" and new.kind in "iu":
+    if (old.kind == "c" or holds_floats(old)) and new.kind in "iu":
         return "fractions would be lost"
     if old.kind == "c" and new.kind != "c":
         return "imaginary parts would be lost"

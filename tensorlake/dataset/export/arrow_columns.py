@@ -10,6 +10,7 @@
     arrays of one axis and fixed length      fixed-size list
     arrays of fixed shape                    fixed-shape tensor (an extension over such a list)
     arrays with None in the shape            lists, around fixed-size ones where the shape ends so
+    bfloat16 and float8                      float32, which has each of their numbers
 
 A sample without elements has, as a list, no lengths behind the first that is 0. NULLs are Arrow's.
 A field's metadata has the tensor's type under `TYPE_KEY`, so that a column that was written and
@@ -39,6 +40,8 @@ from tensorlake.types import (
     as_ragged,
     concat,
     offsets_of,
+    widened_column,
+    widened_dtype,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +94,7 @@ def arrow_type(sample_type: SampleType) -> Arrow:
             return pa.string() if is_text else pa.binary()
         case _:
             assert sample_type.dtype is not None, "what is not encoded has elements"
-            return _nested_type(sample_type.dtype, sample_type.shape)
+            return _nested_type(widened_dtype(sample_type.dtype), sample_type.shape)
 
 
 def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
@@ -121,7 +124,7 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
         )
         return pa.array(samples, kind, size=len(column), mask=_mask(column))
     assert sample_type.dtype is not None, "what is not encoded has elements"
-    return _nested(sample_type.dtype, sample_type.shape, column)
+    return _nested(widened_dtype(sample_type.dtype), sample_type.shape, widened_column(column))
 
 
 def computed_field(name: str, column_type: tql.ColumnType) -> Arrow:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.types import ClassLabel, SampleType
+from tensorlake.types import ClassLabel, SampleType, holds_floats, widened_dtype
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
@@ -264,9 +264,9 @@ class _Reader:
         found = self._types[name]
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         match found.query_kind:
-            case "number" if found.dtype is not None and found.dtype.kind == "f":
+            case "number" if found.dtype is not None and holds_floats(found.dtype):
                 if is_integer or isinstance(value, float):
-                    return float(found.dtype.type(value))
+                    return float(widened_dtype(found.dtype).type(value))
             case "number" if is_integer:
                 return value
             case "bool" if isinstance(value, bool):

@@ -24,6 +24,7 @@ from tensorlake.dataset.export.arrow_columns import (
 )
 from tensorlake.dataset.identity import row_id_texts
 from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported
@@ -203,10 +204,14 @@ def _nbytes_of_rows(view: View, columns: Sequence[str], start: int, stop: int) -
             sizes += _fixed_nbytes(types[name])
         else:
             shapes = np.maximum(reader.shapes(name, physical), 0)
-            sizes += np.multiply.reduce(shapes, axis=1, dtype=np.int64) * dtype.itemsize
+            sizes += (
+                np.multiply.reduce(shapes, axis=1, dtype=np.int64) * widened_dtype(dtype).itemsize
+            )
     return sizes
 
 
 def _fixed_nbytes(sample_type: SampleType) -> int:
     assert sample_type.dtype is not None, "what is uniform has elements"
-    return sample_type.dtype.itemsize * math.prod(length or 0 for length in sample_type.shape)
+    return widened_dtype(sample_type.dtype).itemsize * math.prod(
+        length or 0 for length in sample_type.shape
+    )

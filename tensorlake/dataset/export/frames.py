@@ -14,7 +14,7 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.identity import row_id_texts
 from tensorlake.errors import missing_extra
-from tensorlake.types import Ragged
+from tensorlake.types import Ragged, widened_column
 
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported
@@ -38,7 +38,7 @@ def to_pandas(rows: Exported, columns: Sequence[str] | None = None) -> Any:
     physical = selection.physical(positions)
     read: dict[str, Any] = {}
     for name, tensor in shown.tensors.items():
-        column = reader.read(name, physical, decode=False)
+        column = widened_column(reader.read(name, physical, decode=False))
         values = [tensor.type.present_one(column, at) for at in range(len(column))]
         names = tensor.names_or_none
         if names is not None and tensor.type.layout == "uniform":

@@ -34,6 +34,7 @@ from tensorlake.types import (
     Text,
     Timestamp,
     Uuid,
+    widened_dtype,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())
         case _:
             pass
-    dtype = sample_type.dtype
+    dtype = None if sample_type.dtype is None else widened_dtype(sample_type.dtype)
     if dtype is not None and dtype.kind == "b":
         dtype = np.dtype(np.uint8)
     is_array = dtype is not None and dtype.name in _DTYPES and not sample_type.is_media

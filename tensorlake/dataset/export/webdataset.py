@@ -41,6 +41,7 @@ from tensorlake.types import (
     Text,
     Timestamp,
     Uuid,
+    widened_floats,
 )
 from tensorlake.types import (
     Sequence as SequenceType,
@@ -165,7 +166,7 @@ def _content(value: Any, field: str) -> bytes:
         return json.dumps(value, ensure_ascii=False, default=_as_list).encode()
     if ending == "npy":
         out = io.BytesIO()
-        np.save(out, np.asarray(value), allow_pickle=False)
+        np.save(out, widened_floats(np.asarray(value)), allow_pickle=False)
         return out.getvalue()
     if hasattr(value, "isoformat"):
         return str(value.isoformat()).encode()

@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorlake.errors import DTypeMismatchError, InvalidInputError
 from tensorlake.loader.decode.step import LinearMap
+from tensorlake.types import holds_floats, parse_dtype, widened_dtype
 
 __all__ = ["Cast", "Normalize", "ToFloat"]
 
@@ -18,7 +19,7 @@ class ToFloat:
 
     def then(self, before: LinearMap) -> LinearMap:
         """Divide by the largest integer; floats are left as they are."""
-        if before.dtype.kind == "f":
+        if holds_floats(before.dtype):
             return before
         if before.dtype.kind not in "iu":
             raise _no_numbers("ToFloat", before.dtype)
@@ -58,12 +59,13 @@ class Cast:
     dtype: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+        object.__setattr__(self, "dtype", parse_dtype(self.dtype).name)
 
     def then(self, before: LinearMap) -> LinearMap:
         """Change the dtype alone."""
-        target = np.dtype(self.dtype)
-        if not np.can_cast(before.dtype, target, casting="same_kind"):
+        target = parse_dtype(self.dtype)
+        kinds = widened_dtype(before.dtype), widened_dtype(target)
+        if not np.can_cast(*kinds, casting="same_kind"):
             raise DTypeMismatchError(
                 f"Cast: {before.dtype.name} cannot become {target.name} without changing its kind"
                 "\nput tl.decode.ToFloat() before it, or cast to a float",
