@@ -68,7 +68,7 @@ check: setup ## formatting, lint, types, import directions, viewer
 	else echo "viewer: not checked, npm is not here"; fi
 
 test: setup ## every test but the minutes-long ones, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 $(ARGS)
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
 	else echo "viewer: not tested, npm is not here"; fi
 

@@ -1,10 +1,19 @@
 """Settings that every test shares.
 
 Hypothesis runs without deadlines (a shared machine may pause at any moment) and derives its
-examples from the test itself, so that a failure on one machine is a failure on all.
+examples from the test itself, so that a failure on one machine is a failure on all. Those of
+`make soak` are new ones at every run; what it prints on a failure finds the example again.
+
+Every test may take as long as pyproject.toml says, a soak test longer, and Ctrl-C interrupts, also
+where the run was started in the background of a shell, which turns that off for all it starts.
 """
 
+import signal
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+SOAK_S = 3600
 
 settings.register_profile(
     "tensorlake",
@@ -13,4 +22,18 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("soak", settings.get_profile("tensorlake"), derandomize=False)
 settings.load_profile("tensorlake")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("markexpr") == "soak":
+        settings.load_profile("soak")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SOAK_S))

@@ -18,7 +18,7 @@ from tensorlake.format import Schema
 from tensorlake.storage import Store, runtime
 from tensorlake.versions import create_dataset, resolve
 
-HINT_TIMEOUT_S = 20.0
+HINT_TIMEOUT_S = 60.0
 
 
 def create_on(store: Store, schema: Mapping[str, Any]) -> Dataset:

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-STOP_S = 30
+STOP_S = 60
 
 
 @contextmanager

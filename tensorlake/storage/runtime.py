@@ -5,7 +5,8 @@
          ◄──── result or error
 
 - A forked child gets a loop of its own: the parent's thread does not exist there.
-- Ctrl-C in the caller cancels what it waited for.
+- Ctrl-C in the caller cancels what it waited for, and waits for that to end: nothing that the
+  caller undoes next is still being done.
 - Code on the loop itself must `await`; calling `run` there would wait for itself and is refused.
 """
 
@@ -16,7 +17,8 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 
@@ -52,6 +54,48 @@ class _LoopThread:
         self.thread.join(STOP_TIMEOUT_S)
 
 
+class _Call(Generic[T]):
+    """A coroutine on its way to the loop, and what came of it.
+
+    It exists before it is handed over, because an interrupt may come in the middle of that, when
+    the loop already runs what the caller has no name for yet.
+    """
+
+    __slots__ = ("answer", "coroutine", "loop", "task")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        self.coroutine = coroutine
+        self.loop = loop
+        self.task: asyncio.Task[T] | None = None
+        self.answer = Future[T]()
+
+    def start(self) -> None:
+        """Begin; on the loop, whose callbacks never run out of their order."""
+        self.task = self.loop.create_task(self.coroutine)
+        self.task.add_done_callback(self._tell)
+
+    def _tell(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.answer.cancel()
+        elif (error := task.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(task.result())
+
+    def cancel(self) -> None:
+        """Stop it wherever it is; on the loop."""
+        if self.task is None:
+            self.coroutine.close()
+        else:
+            self.task.cancel()
+
+    async def end(self) -> None:
+        """Cancel it and wait until it has ended, or does not want to; on the loop."""
+        self.cancel()
+        if self.task is not None:
+            await asyncio.wait([self.task], timeout=STOP_TIMEOUT_S)
+
+
 _lock = threading.Lock()
 _current: _LoopThread | None = None
 _inherited: list[_LoopThread | None] = []
@@ -75,20 +119,26 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
             "run() was called on the storage loop, which would wait for itself;\n"
             "await the coroutine instead"
         )
-    future = asyncio.run_coroutine_threadsafe(coroutine, current.loop)
+    call = _Call(coroutine, current.loop)
     try:
-        return future.result(timeout_s)
+        current.loop.call_soon_threadsafe(call.start)
+        return call.answer.result(timeout_s)
     except TimeoutError:
-        if future.done():  # the coroutine's own error, not ours
+        if call.answer.done():  # the coroutine's own error, not ours
             raise
-        future.cancel()
+        current.loop.call_soon_threadsafe(call.cancel)
         raise StorageTimeoutError(
             f"storage did not answer within {timeout_s} s;\ntry again, or allow more time",
             timeout_s=timeout_s,
         ) from None
     except BaseException:  # KeyboardInterrupt above all: leave nothing running behind the caller
-        future.cancel()
+        if not call.answer.done():
+            ending = asyncio.run_coroutine_threadsafe(call.end(), current.loop)
+            with suppress(TimeoutError):
+                ending.result(2 * STOP_TIMEOUT_S)
         raise
+    finally:
+        del call  # an error's traceback holds this frame, and the answer holds the error
 
 
 def is_loop_thread() -> bool:

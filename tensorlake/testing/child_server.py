@@ -18,8 +18,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-START_TIMEOUT_S: Final = 60.0  # importing a server's dependencies takes seconds on a busy machine
-STOP_TIMEOUT_S: Final = 10.0
+START_TIMEOUT_S: Final = 120.0  # importing a server's dependencies takes seconds on a busy machine
+STOP_TIMEOUT_S: Final = 30.0
 
 
 @contextmanager

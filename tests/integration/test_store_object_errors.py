@@ -95,7 +95,7 @@ def endpoint(script):
     yield f"http://127.0.0.1:{server.server_port}"
     script.released.set()
     server.shutdown()
-    thread.join(timeout=30)
+    thread.join(timeout=60)
     server.server_close()
 
 

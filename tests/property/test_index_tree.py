@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlake.format import (
@@ -148,7 +148,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 def test_tree_of_extents_is_the_array_it_stands_for(steps):
     model = Model()
 

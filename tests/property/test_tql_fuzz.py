@@ -1,7 +1,5 @@
 """Whatever the text, the answer is a result or a `QueryError`, and it comes soon."""
 
-import time
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -148,10 +146,7 @@ def test_any_parameter(value):
 
 @settings(max_examples=12)  # each parses up to 200,000 characters
 @given(st.sampled_from(DEEP), st.integers(1, 20_000))
-def test_any_depth_takes_bounded_time(piece, times):
-    started = time.monotonic()
-
+def test_any_depth_ends_before_the_limit_of_a_test(piece, times):
+    """Were it quadratic, 200,000 characters would take hours."""
     answer("WHERE " + piece * times)
     answer("WHERE " + piece * times + "1")
-
-    assert time.monotonic() - started < 30

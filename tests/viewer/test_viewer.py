@@ -16,6 +16,7 @@ CLAIMS = [
 
 
 @pytest.mark.viewer
+@pytest.mark.timeout(900)  # the first also builds the viewer and waits for the whole run
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_in_a_browser(claim: str, browser_results: dict[str, list[str]]) -> None:
     assert browser_results[claim] == []

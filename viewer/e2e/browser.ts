@@ -42,7 +42,7 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
   const { theme = "dark", withToken = true, expected = [] } = options;
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(60_000);
   page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
   page.on("console", (message) => {
     const isExpected = expected.some((text) => message.text().includes(text));

@@ -5,9 +5,9 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.spec.ts"],
     environment: "node",
-    testTimeout: 30_000,
-    expect: { poll: { timeout: 10_000 } },
-    hookTimeout: 30_000,
+    testTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
+    hookTimeout: 120_000,
     fileParallelism: false,
   },
 });

@@ -219,7 +219,10 @@ PATHS = st.lists(
 ).map("~".join)  # fmt: skip
 
 
-@examples(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(
+    max_examples=120,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(name=PATHS, route=st.sampled_from(["", "/rows", "/versions", "/tags", "/diff?a=main@1"]))
 def test_no_name_leads_to_what_the_scope_hides(door: Door, name: str, route: str) -> None:
     client = _kept_client(door)

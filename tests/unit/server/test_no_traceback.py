@@ -35,7 +35,10 @@ json_values = st.recursive(
     ),
     max_leaves=6,
 )
-fewer = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fewer = settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 def path(*parts: str) -> str:

@@ -357,7 +357,10 @@ operations = st.fixed_dictionaries(
 )
 
 
-@examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(body=st.fixed_dictionaries({"operations": st.lists(operations, max_size=2)}) | json_values)
 def test_no_body_breaks_the_route(written: Written, body: Any) -> None:
     client = _kept_client(written)

@@ -70,7 +70,7 @@ def test_cancelled_waiter_gives_its_place_to_the_next():
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.sleep(0)
-        await asyncio.wait_for(last, timeout=30)
+        await asyncio.wait_for(last, timeout=60)
         return done
 
     assert asyncio.run(scenario()) == ["last"]
@@ -90,7 +90,7 @@ def test_waiter_cancelled_as_it_is_let_in_gives_its_place_back():
         waiting.cancel()  # let in by the line above, not yet run
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await asyncio.wait_for(request(), timeout=30)
+        await asyncio.wait_for(request(), timeout=60)
 
     asyncio.run(scenario())
 
@@ -105,7 +105,7 @@ def test_failed_request_gives_its_place_back():
     async def scenario() -> None:
         for _ in range(3):
             with pytest.raises(ValueError, match="failed"):
-                await asyncio.wait_for(fail(), timeout=30)
+                await asyncio.wait_for(fail(), timeout=60)
 
     asyncio.run(scenario())
 

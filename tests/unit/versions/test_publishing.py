@@ -162,7 +162,7 @@ def test_a_commit_that_is_interrupted_is_finished_by_the_next(store, dataset):
     main, noticed = threading.main_thread().ident, threading.Event()
     assert main is not None
     store.before("put_if_absent", lambda: signal.pthread_kill(main, signal.SIGINT), path="packs/")
-    store.before("put_if_absent", lambda: noticed.wait(20), path="packs/")
+    store.before("put_if_absent", lambda: noticed.wait(60), path="packs/")
     store.inject(Fault.REFUSED, call="put_if_absent", path="packs/")
 
     with pytest.raises(KeyboardInterrupt):
@@ -267,7 +267,7 @@ def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(
     commit = threading.Thread(target=ds.commit, daemon=True)
 
     commit.start()
-    commit.join(timeout=30)
+    commit.join(timeout=60)
 
     assert not commit.is_alive()
     assert tl.open("memory://stage-few-uploads")["x"][:].tolist() == [1, 2]
