@@ -102,11 +102,42 @@ class Tensor:
         sample_type = here.selection().snapshot.spec(self.name).type
         return sample_type.present(column, tensor=self.name, null=null)
 
-    def shapes(self, rows: Any = slice(None)) -> Int64Array:
-        """Shapes of the samples, int64 (n, ndim), without decoding any."""
+    def shapes(self, rows: Any = slice(None)) -> Any:
+        """Shapes of the samples without decoding any: int64 (n, ndim), −1 where NULL.
+
+        Of one row, by its number, a tuple, or None where it is NULL. Lists (``Sequence``,
+        ``Polygon``, ``Tags``) have their number of items as the one length.
+
+        Raises:
+            InvalidInputError: Samples of the type have no shape.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-shapes", {"t": tl.Array("int8", (None,))})
+            >>> ds.extend({"t": [[1, 2, 3], []]})
+            >>> ds["t"].shapes(0), ds["t"].shapes().tolist()
+            ((3,), [[3], [0]])
+            >>> ds.discard()
+        """
         here = self._rows.frozen()
-        physical = here.selection().physical(self._positions(here, rows))
-        return here.reader().shapes(self.name, physical)
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+            position = row_position(int(rows), len(here), what=self._what())
+            shape = self._shapes(here, np.array([position]))[0].tolist()
+            return None if -1 in shape else tuple(shape)
+        return self._shapes(here, self._positions(here, rows))
+
+    def _shapes(self, here: Readable, positions: Int64Array) -> Int64Array:
+        count = here.selection().snapshot.spec(self.name).type.item_counter
+        if count is None:
+            return here.reader().shapes(self.name, here.selection().physical(positions))
+        lengths = np.full((len(positions), 1), -1, dtype=np.int64)
+        for start in range(0, len(positions), ITERATED_AT_ONCE):
+            column = self._column(here, positions[start : start + ITERATED_AT_ONCE], decode=False)
+            assert isinstance(column, EncodedColumn), "lists are stored joined"
+            for at, sample in enumerate(column.samples):
+                if column.valid is None or column.valid[at]:
+                    lengths[start + at] = count(sample)
+        return lengths
 
     def bytes(self, row: int) -> bytes:
         """The stored, encoded sample of one row.
@@ -136,8 +167,13 @@ class Tensor:
                 f" got {rows!r} for the row",
                 tensor=self.name,
             )
-        sample = self[int(rows)]
-        return None if sample is None else np.asarray(sample)[tuple(region)]
+        here = self._rows.frozen()
+        snapshot = here.selection().snapshot
+        position = np.array([row_position(int(rows), len(here), what=self._what())])
+        column = self._column(here, position, decode=False)
+        return snapshot.spec(self.name).type.present_region(
+            column, tuple(region), tensor=self.name, row=int(position[0])
+        )
 
     def positions(self, rows: Any) -> Int64Array:
         """Positions that a slice, list, mask, Predicate or View names."""

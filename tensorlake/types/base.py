@@ -20,6 +20,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types.casting import as_samples
 from tensorlake.types.column import (
+    Buffer,
     Column,
     EncodedColumn,
     RaggedColumn,
@@ -28,10 +29,11 @@ from tensorlake.types.column import (
     null_count,
 )
 from tensorlake.types.ragged import Ragged
+from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, null_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["MEDIA_CHUNK_NBYTES", "NO_DEFAULT", "Layout", "QueryKind", "SampleType"]
 
@@ -295,6 +297,44 @@ class SampleType(ABC):
                 return column.sample(position)
             case EncodedColumn():
                 return self.present_sample(bytes(column.samples[position]))
+
+    def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
+        """Return what a user sees of a part of one sample; None when it is NULL.
+
+        A type whose samples can be decoded in parts decodes those alone.
+
+        Args:
+            column: The sample, as stored, alone.
+            region: What to take of it, as NumPy would be asked.
+            tensor: Name of the tensor, for errors.
+            row: Row of the sample, for errors.
+
+        Raises:
+            InvalidInputError: There is no such part.
+            CorruptSampleError: The sample cannot be decoded.
+        """
+        sample = self.present_one(self.decode(column, tensor=tensor, rows=[row]), 0)
+        part = None if sample is None else part_of(sample, region, self.refusal(tensor, row))
+        # a part that was cut from decoded pixels must not keep all of them
+        return part.copy() if self.is_media and isinstance(part, np.ndarray) else part
+
+    def refusal(self, tensor: str, row: int) -> Callable[[str], InvalidInputError]:
+        """Return what builds the error for a region that a sample has not."""
+
+        def refused(reason: str) -> InvalidInputError:
+            return InvalidInputError(
+                f"row {row} of {tensor!r} ({self.describe()}) has no such region: {reason}"
+                f"\nread it whole: ds[{tensor!r}][{row}]",
+                tensor=tensor,
+                row=row,
+            )
+
+        return refused
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int] | None:
+        """What counts the items of a stored sample, decoding none; None where it is no list."""
+        return None
 
     def present_sample(self, sample: bytes) -> Any:
         """Return what a user sees of one stored sample of an encoded column."""

@@ -20,6 +20,7 @@ from tensorlake.errors import CorruptSampleError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.mask_pixels import as_bools, mask_array
+from tensorlake.types.region import Region, is_one, part_of
 from tensorlake.types.rejection import Place, shape_mismatch, unreadable
 from tensorlake.types.run_lengths import MAX_PIXELS, parse_run_lengths, runs_of
 
@@ -117,12 +118,31 @@ class InstanceMask(SampleType):
                 masks = _split(column.samples[position])
             except ValueError as error:
                 row = position if rows is None else int(rows[position])
-                message = f"row {row} of {tensor!r} holds no masks: {error}; run tensorlake check"
-                raise CorruptSampleError(message, tensor=tensor, row=row) from error
+                raise _damaged(tensor, row, error) from error
             shapes[position] = masks.shape
             parts.append(masks.reshape(-1))
         values = np.concatenate([np.zeros(0, np.bool_), *parts])
         return RaggedColumn(values, shapes, column.valid)
+
+    def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
+        """Return a part of some masks; only these objects' runs are filled."""
+        if not isinstance(column, EncodedColumn) or not region or not _names_objects(region[0]):
+            # zero-argument super() does not work in a slotted dataclass, which is made anew
+            return SampleType.present_region(self, column, region, tensor=tensor, row=row)
+        if column.valid is not None and not column.valid[0]:
+            return None
+        refused = self.refusal(tensor, row)
+        try:
+            size, counts, runs = _parse(column.samples[0])
+        except ValueError as error:
+            raise _damaged(tensor, row, error) from error
+        objects = part_of(np.arange(len(counts)), region[:1], refused)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        chosen = np.atleast_1d(objects)
+        picked = [runs[owners == one] for one in chosen]
+        masks = _fill(size, counts[chosen], np.concatenate([runs[:0], *picked]))
+        first = 0 if is_one(region[0]) else slice(None)
+        return part_of(masks, (first, *region[1:]), refused).copy()
 
     def present_sample(self, sample: bytes) -> Any:
         """Return one row's masks."""
@@ -158,6 +178,15 @@ def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], li
     return sizes.pop(), [runs for _, runs in found]
 
 
+def _names_objects(index: Any) -> bool:
+    return is_one(index) or isinstance(index, slice)
+
+
+def _damaged(tensor: str, row: int, error: ValueError) -> CorruptSampleError:
+    message = f"row {row} of {tensor!r} holds no masks: {error}; run tensorlake check"
+    return CorruptSampleError(message, tensor=tensor, row=row)
+
+
 def _is_mask(item: Any) -> bool:
     return not isinstance(item, (list, tuple))
 
@@ -182,7 +211,11 @@ def _join(size: tuple[int, int], runs: Sequence[np.ndarray]) -> bytes:
 
 def _split(sample: Buffer) -> np.ndarray:
     """Decode a stored sample; ValueError where it is not exactly what `_join` made."""
-    (height, width), counts, runs = _parse(sample)
+    return _fill(*_parse(sample))
+
+
+def _fill(size: tuple[int, int], counts: np.ndarray, runs: np.ndarray) -> np.ndarray:
+    height, width = size
     ones = (np.arange(len(runs)) - np.repeat(offsets_of(counts)[:-1], counts)) % 2 == 1
     flat = np.repeat(ones, runs)
     return flat.reshape(len(counts), width, height).transpose(0, 2, 1).copy()

@@ -30,7 +30,7 @@ from tensorlake.types.column import (
 if TYPE_CHECKING:
     from tensorlake.types.base import SampleType
 
-__all__ = ["join_items", "split_items"]
+__all__ = ["count_items", "join_items", "split_items"]
 
 _U32 = np.dtype("<u4")
 
@@ -74,6 +74,15 @@ def split_items(sample: Buffer, item: SampleType) -> Column:
             content = head.rest(np.dtype(np.uint8), int(lengths.sum())).data
             bounds = pairwise(offsets_of(lengths).tolist())
             return EncodedColumn([content[start:stop] for start, stop in bounds], shapes)
+
+
+def count_items(sample: Buffer) -> int:
+    """Return how many items a joined sample says that it has.
+
+    Raises:
+        CorruptSampleError: It is too short to be one.
+    """
+    return int(_Head(memoryview(sample)).numbers(1)[0])
 
 
 class _Head:

@@ -10,13 +10,13 @@ import numpy as np
 
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import ragged_column
-from tensorlake.types.column import Column, EncodedColumn, offsets_of, slice_rows
-from tensorlake.types.joined_items import join_items, split_items
+from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
+from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.ndarray import Array
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Polygon"]
 
@@ -94,6 +94,11 @@ class Polygon(SampleType):
     def present_sample(self, sample: bytes) -> Any:
         """Return the outlines, each an array (points, 2)."""
         return list(_POINTS.present(split_items(sample, _POINTS)))
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int]:
+        """The number of outlines stands before them."""
+        return count_items
 
     def json_value(self, value: Any) -> Any:
         """Return a row's outlines as lists."""

@@ -7,7 +7,7 @@ converted as one column for all rows of a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar, cast
@@ -16,8 +16,9 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
-from tensorlake.types.joined_items import join_items, split_items
+from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
+from tensorlake.types.joined_items import count_items, join_items, split_items
+from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
 __all__ = ["Sequence"]
@@ -117,6 +118,28 @@ class Sequence(SampleType):
         """Return the items: what reading a column of them gives."""
         items = self.item.decode(self.items_of(sample), tensor="an item")
         return self.item.present(items)
+
+    def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
+        """Return some items, or a region of each: only these are decoded."""
+        if column.valid is not None and not column.valid[0]:
+            return None
+        assert isinstance(column, EncodedColumn)
+        items = self.items_of(column.samples[0])
+        chosen = part_of(list(range(len(items))), region[:1], self.refusal(tensor, row))
+        rest = region[1:]
+        if isinstance(chosen, int):
+            one = slice_rows(items, chosen, chosen + 1)
+            return self.item.present_region(one, rest, tensor=tensor, row=row)
+        if rest:
+            parts = (slice_rows(items, one, one + 1) for one in chosen)
+            return [self.item.present_region(one, rest, tensor=tensor, row=row) for one in parts]
+        picked = take(items, np.asarray(chosen, dtype=np.int64))
+        return self.item.present(self.item.decode(picked, tensor=tensor, rows=[row] * len(picked)))
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int]:
+        """The number of items stands before them."""
+        return count_items
 
     def items_of(self, sample: Buffer) -> Column:
         """Return the items of a stored sample as a column of their type, none decoded."""

@@ -13,7 +13,7 @@ from tensorlake.types.column import Buffer, Column, EncodedColumn
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Tags"]
 
@@ -86,6 +86,11 @@ class Tags(SampleType):
     def present_sample(self, sample: bytes) -> Any:
         """Return the list of words."""
         return json.loads(sample)
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int]:
+        """Words are counted by reading them."""
+        return lambda sample: len(json.loads(bytes(sample)))
 
 
 def _words(sample: Any) -> list[Any] | None:

@@ -1,0 +1,58 @@
+"""Regions: parts of one sample, named by what stands behind the row in brackets.
+
+    ds["image"][5, 100:200, 50:80]     pixels of an array
+    ds["clip"][5, 3]                   an item of a list; ds["clip"][5, 3, 100:200] a part of it
+
+An array takes NumPy's indices; of a list the first index is an item or a slice of items, and what
+is left is a region of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["Region", "is_one", "part_of"]
+
+Region = tuple[Any, ...]  # Any: what NumPy takes as an index
+
+
+def is_one(index: Any) -> bool:
+    """Whether an index names one item, not several."""
+    return isinstance(index, int | np.integer) and not isinstance(index, bool)
+
+
+def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputError]) -> Any:
+    """Return a part of a sample as a user sees it; arrays give views.
+
+    Args:
+        sample: An array, a list (or a list of arrays), or bytes.
+        region: What to take of it.
+        refused: Builds the error for a reason.
+
+    Raises:
+        InvalidInputError: There is no such part.
+    """
+    if not region:
+        return sample
+    if isinstance(sample, np.ndarray):
+        try:
+            return sample[region]
+        except (IndexError, TypeError) as error:
+            raise refused(f"its shape is {sample.shape}: {error}") from error
+    is_list = isinstance(sample, list | bytes) or hasattr(sample, "stack")  # Ragged
+    first, *rest = region
+    if not is_list or not (is_one(first) or isinstance(first, slice)):
+        kind = "an item or a slice of items" if is_list else "it has no parts"
+        raise refused(f"{kind}, got {first!r}" if is_list else kind)
+    try:
+        chosen = sample[first]
+    except IndexError as error:
+        raise refused(f"it has {len(sample)} items") from error
+    if is_one(first) or not rest:
+        return part_of(chosen, tuple(rest), refused)
+    return [part_of(one, tuple(rest), refused) for one in chosen]
