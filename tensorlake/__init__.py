@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         create,
         delete,
         exists,
+        infer_schema,
         ingest,
         udf,
     )
@@ -92,6 +93,7 @@ _HOMES = {
         "create",
         "delete",
         "exists",
+        "infer_schema",
         "udf",
     ),
     "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
@@ -175,6 +177,7 @@ __all__ = [
     "delete",
     "errors",
     "exists",
+    "infer_schema",
     "ingest",
     "list",
     "loader_from_state",
@@ -196,7 +199,7 @@ _NEIGHBOURS = {
         ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Struct", "Video"),
         "; it comes in a later version",
     ),
-    **dict.fromkeys(("concat", "infer_schema"), "; it comes in a later version"),
+    **dict.fromkeys(("concat",), "; it comes in a later version"),
 }
 """What users of other libraries type, and our word for it."""
 

@@ -17,7 +17,7 @@ SCHEMA = {"writer": "int64", "n": "int64", "text": "str", "pixels": tl.Array("ui
 def fork_server() -> ForkServerContext:
     """A way to start processes in milliseconds: they are forked from one that has all imports."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.writers"])
+    context.set_forkserver_preload(["tests.writers", "tests.ingesters"])
     return context
 
 

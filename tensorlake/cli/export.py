@@ -18,7 +18,7 @@ from tensorlake.dataset import View
 
 __all__ = ["export"]
 
-KINDS = ("coco", "mds", "parquet", "webdataset")
+KINDS = ("coco", "csv", "jsonl", "mds", "numpy", "parquet", "webdataset", "zarr")
 """What files can be written; each is a method ``to_…`` that takes a destination."""
 
 

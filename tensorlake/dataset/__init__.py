@@ -11,6 +11,7 @@ from tensorlake.dataset.open import create, delete, exists, list_datasets, open_
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.query_warnings import QueryWarning, SkippedRowsWarning, SlowFilterWarning
 from tensorlake.dataset.row import Row
+from tensorlake.dataset.schema_inference import infer_schema
 from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
@@ -42,6 +43,7 @@ __all__ = [
     "delete",
     "exists",
     "explain_inside",
+    "infer_schema",
     "list_datasets",
     "open_dataset",
     "query_inside",

@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 if TYPE_CHECKING:
     from tensorlake.dataset.view import View
@@ -79,6 +81,90 @@ class Exported(ABC):
 
         return to_duckdb(self, connection)
 
+    def to_hf(self, columns: Sequence[str] | None = None) -> Any:
+        """Read rows into a ``datasets.Dataset`` of Hugging Face; pictures as they are stored.
+
+        Its features are the tensors' types; ``tl.ingest.huggingface`` makes tensors of them again.
+
+        Args:
+            columns: Only these; ``_row`` and ``_row_id`` may be among them.
+
+        Raises:
+            InvalidInputError: It would be more than 4 GiB.
+        """
+        from tensorlake.dataset.export import to_hf
+
+        return to_hf(self, columns)
+
+    @overload
+    def to_numpy(
+        self, dst: None = None, *, columns: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]: ...
+    @overload
+    def to_numpy(
+        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+    ) -> None: ...
+    def to_numpy(
+        self,
+        dst: str | Path | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
+    ) -> dict[str, np.ndarray] | None:
+        """Read columns into arrays by name, or write them into an ``.npz`` file.
+
+        Tensors of one shape are an array, labels their codes; of all others there is an array of
+        objects in memory. A file has ragged ones as ``x.values`` and ``x.shapes``, text as NumPy's,
+        and no form for bytes. ``tl.ingest.numpy`` makes the tensors again.
+
+        Args:
+            dst: Path of the file, which appears when it is whole. None: arrays in memory.
+            columns: Only these.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: It would be more than 4 GiB, or numbers are NULL.
+            UnsupportedFeatureError: A file has no form for a tensor; ``columns=`` leaves it out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-numpy", {"x": "int64", "name": "str"})
+            >>> ds.extend({"x": [1, 2], "name": ["one", "two"]})
+            >>> ds.to_numpy()["x"]
+            array([1, 2])
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.export import to_npz, to_numpy
+
+        if dst is None:
+            return to_numpy(self, columns)
+        return to_npz(self, dst, columns=columns, overwrite=overwrite)
+
+    def to_zarr(
+        self,
+        dst: str | Path | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
+    ) -> Any:
+        """Write a zarr group, an array for each tensor, and return it, open for reading.
+
+        Ragged tensors and bytes are groups of ``values`` and ``shapes`` or ``offsets``; which is
+        in docs/reference/sdk.md.
+
+        Args:
+            dst: Path of a folder, which appears when it is whole. None: in memory.
+            columns: Only these tensors.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: There is something at ``dst``, or in memory it would be over 4 GiB.
+            UnsupportedFeatureError: zarr has no form for a tensor; ``columns=`` leaves it out.
+        """
+        from tensorlake.dataset.export import to_zarr
+
+        return to_zarr(self, dst, columns=columns, overwrite=overwrite)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand out all columns as a stream (the Arrow PyCapsule protocol), batch by batch."""
         from tensorlake.dataset.export import to_reader
@@ -110,6 +196,59 @@ class Exported(ABC):
         from tensorlake.dataset.export import to_parquet
 
         to_parquet(self, dst, columns=columns, overwrite=overwrite)
+
+    def to_csv(
+        self,
+        dst: str | Path,
+        *,
+        columns: Sequence[str] | None = None,
+        delimiter: str = ",",
+        overwrite: bool = False,
+    ) -> None:
+        """Write a CSV file; one whose name ends in ``.gz`` or ``.zst`` is compressed.
+
+        Args:
+            dst: Path of the file. It appears when it is whole.
+            columns: Only these; ``_row`` and ``_row_id`` may be among them.
+            delimiter: What stands between values.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            UnsupportedFeatureError: A column is arrays, lists or bytes; ``columns=`` leaves it out.
+
+        Example:
+            >>> from pathlib import Path
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-csv", {"y": tl.ClassLabel(["cat", "dog"])})
+            >>> ds.extend({"y": ["dog", "cat"]})
+            >>> ds.to_csv("pets.csv", columns=["_row", "y"])
+            >>> print(Path("pets.csv").read_text().strip())
+            "_row","y"
+            0,"dog"
+            1,"cat"
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.export import to_csv
+
+        to_csv(self, dst, columns=columns, delimiter=delimiter, overwrite=overwrite)
+
+    def to_jsonl(
+        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write JSON lines, an object a row; ``.gz`` or ``.zst`` at the end of the name compresses.
+
+        Args:
+            dst: Path of the file. It appears when it is whole.
+            columns: Only these; ``_row`` and ``_row_id`` may be among them.
+            overwrite: Whether to replace what is there.
+
+        Raises:
+            InvalidInputError: A number is NaN or infinite, which JSON has no form for.
+            UnsupportedFeatureError: A column is bytes; ``columns=`` leaves it out.
+        """
+        from tensorlake.dataset.export import to_jsonl
+
+        to_jsonl(self, dst, columns=columns, overwrite=overwrite)
 
     def to_webdataset(
         self,

@@ -14,7 +14,7 @@ from tensorlake.types import EncodedColumn, InstanceMask, SampleType
 if TYPE_CHECKING:
     from tensorlake.dataset.view import View
 
-__all__ = ["ROWS_AT_ONCE", "plain_columns", "stored_rows"]
+__all__ = ["ROWS_AT_ONCE", "as_stored", "plain_columns", "stored_rows"]
 
 ROWS_AT_ONCE = 256
 """Rows read together: at 100 kB a picture a few chunks, and bounded where they are larger."""
@@ -41,10 +41,11 @@ def stored_rows(view: View, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         physical = selection.physical(positions)
         read = {name: reader.read(name, physical, decode=False) for name in columns}
         for at in range(len(positions)):
-            yield {name: _sample(types[name], column, at) for name, column in read.items()}
+            yield {name: as_stored(types[name], column, at) for name, column in read.items()}
 
 
-def _sample(sample_type: SampleType, column: Any, at: int) -> Any:
+def as_stored(sample_type: SampleType, column: Any, at: int) -> Any:
+    """Return one sample: a picture as its bytes, a mask as runs, any other as users see it."""
     if isinstance(column, EncodedColumn) and sample_type.is_media:
         if column.valid is not None and not column.valid[at]:
             return None

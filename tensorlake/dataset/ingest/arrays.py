@@ -10,11 +10,21 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.export import SHAPES, VALUES
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Array, Image, SampleType, Scalar, Text, as_type
+from tensorlake.types import (
+    Array,
+    Ragged,
+    RaggedColumn,
+    SampleType,
+    Scalar,
+    Text,
+    as_type,
+)
 
 __all__ = ["huggingface", "numpy", "torch"]
 
@@ -32,7 +42,8 @@ def numpy(
     """Ingest arrays whose first axis is the rows.
 
     Args:
-        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, or a mapping of arrays.
+        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, or a mapping of arrays. Arrays
+            ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are one ragged x.
         dst: Path or URL of the dataset.
         schema: Types in place of Array and Scalar, by name.
         **options: See `IngestOptions`.
@@ -46,7 +57,7 @@ def numpy(
         >>> ds["x"][1].tolist()
         [3, 4]
     """
-    arrays = _read_arrays(src)
+    arrays = _reunited(_read_arrays(src))
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
@@ -56,11 +67,16 @@ def numpy(
     types |= {name: as_type(one) for name, one in (schema or {}).items()}
     digest = xxh3_64_hexdigest(
         b"".join(
-            name.encode() + np.ascontiguousarray(one).tobytes() for name, one in arrays.items()
+            name.encode() + np.ascontiguousarray(part).tobytes()
+            for name, one in arrays.items()
+            for part in ((one.values, one.shapes) if isinstance(one, Ragged) else (one,))
         )
     )
     rows = range(next(iter(lengths.values())))
-    nbytes = sum(array[:1].nbytes for array in arrays.values())
+    total = sum(
+        one.values.nbytes if isinstance(one, Ragged) else one.nbytes for one in arrays.values()
+    )
+    nbytes = total // max(1, len(rows))
     source = Source(
         kind="numpy",
         schema=types,
@@ -186,7 +202,34 @@ def _read_arrays(src: str | Path | Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {name: loaded[name] for name in loaded.files}
 
 
-def _array_type(array: np.ndarray) -> SampleType:
+def _reunited(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray | Ragged]:
+    """Take arrays of values and of shapes for the ragged tensor that they are."""
+    made: dict[str, np.ndarray | Ragged] = {}
+    for name, array in arrays.items():
+        stem, dot, part = name.rpartition(".")
+        values, shapes = arrays.get(f"{stem}{VALUES}"), arrays.get(f"{stem}{SHAPES}")
+        if not dot or f".{part}" not in (VALUES, SHAPES) or values is None or shapes is None:
+            made[name] = array
+        elif f".{part}" == VALUES:
+            made[stem] = _ragged(stem, values, shapes)
+    return made
+
+
+def _ragged(name: str, values: np.ndarray, shapes: np.ndarray) -> Ragged:
+    lengths = shapes.prod(axis=1) if shapes.ndim == 2 else None  # noqa: PLR2004 - rows × axes
+    is_whole = lengths is not None and shapes.dtype.kind == "i" and bool((shapes >= 0).all())
+    if values.ndim != 1 or lengths is None or not is_whole or int(lengths.sum()) != len(values):
+        raise InvalidInputError(
+            f"{name + SHAPES!r} {shapes.shape} does not say how {name + VALUES!r} {values.shape} is"
+            " cut into samples\ngive int64 (rows, axes), whose products sum to the elements",
+            tensor=name,
+        )
+    return Ragged(RaggedColumn(values, shapes.astype(np.int64)))
+
+
+def _array_type(array: np.ndarray | Ragged) -> SampleType:
+    if isinstance(array, Ragged):
+        return Array(array.dtype, (None,) * array.shapes.shape[1])
     if array.dtype.kind in "US":
         return Text()
     return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)
@@ -208,11 +251,7 @@ def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
 
 def _value_type(name: str, value: Any) -> SampleType:
     if hasattr(value, "getbands"):  # a PIL image
-        modes = {"RGB": None, "L": "L", "RGBA": "RGBA"}
-        if value.mode not in modes:
-            message = f"{name!r} is a picture of mode {value.mode!r}; say what it is: schema="
-            raise InvalidInputError(message, tensor=name, actual=value.mode)
-        return Image("png", cast("Any", modes[value.mode]))
+        return picture_type(name, value)
     if isinstance(value, str):
         return Text()
     array = np.asarray(value)

@@ -9,6 +9,7 @@
     list, fixed-size list of numbers         Array, ragged or fixed, of any depth
     fixed-shape tensor (extension)           Array
     list of strings                          Sequence("str")
+    list of binary, or of {bytes, path}      Sequence of Image or Bytes
     timestamp                                Timestamp of its unit and zone
     other struct, map, list of structs       Json
 
@@ -91,6 +92,15 @@ def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
         return column.cast(kind.value_type).to_pylist()
     if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
         return [_bytes_of(value) for value in column.to_pylist()]
+    if isinstance(sample_type, Sequence) and pa.types.is_list(kind):
+        return [
+            None
+            if items is None
+            else [_bytes_of(one) for one in items]
+            if _is_encoded_struct(kind.value_type)
+            else items
+            for items in column.to_pylist()
+        ]
     if isinstance(sample_type, Array) and None not in sample_type.shape:
         if not column.null_count:
             return _fixed_arrays(column, sample_type)
@@ -174,12 +184,18 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
         return _picture_or_bytes(_bytes_of(_first(column)), nullable=nullable)
     if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
         return Json(nullable=nullable)
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if is_list and (_is_encoded_struct(kind.value_type) or types.is_binary(kind.value_type)):
+        items = next((one for one in column.to_pylist() if one), [])
+        first = items[0] if items else None
+        content = _bytes_of(first) if isinstance(first, Mapping) else first
+        return Sequence(_picture_or_bytes(content, nullable=False), nullable=nullable)
     shape, element = _nested(kind)
     if shape and element is not None:
         return Array(element.to_pandas_dtype(), shape, nullable=nullable)
-    if (types.is_list(kind) or types.is_large_list(kind)) and types.is_string(kind.value_type):
+    if is_list and types.is_string(kind.value_type):
         return Sequence(Text(), nullable=nullable)
-    if types.is_list(kind) or types.is_large_list(kind):
+    if is_list:
         return Json(nullable=nullable)
     return None
 
@@ -204,7 +220,7 @@ def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
     import pyarrow as pa
 
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(flat.type, pa.FixedShapeTensorType):
+    if isinstance(flat, pa.ExtensionArray):
         flat = flat.storage
     while not pa.types.is_primitive(flat.type):
         flat = flat.flatten()  # without the elements of NULLs

@@ -17,9 +17,9 @@ import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
-from tensorlake.dataset.ingest.images import CODECS
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,
@@ -123,7 +123,7 @@ def coco(
 
 
 def _schema(found: _Contents, first: _Picture) -> dict[str, Any]:
-    image = Image(CODECS.get(first.path.suffix.lower(), "jpeg"))
+    image = Image(PICTURE_ENDINGS.get(first.path.suffix.lower(), "jpeg"))
     if found.has_captions:
         return {"image": image, "captions": SequenceType(Text()), "image_id": "int64"}
     schema: dict[str, Any] = {

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
+from tensorlake.dataset.export import COMPRESSED
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["COMPRESSED", "Piece", "find_files"]
-
-COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Compression by the ending of a file's name, by Arrow's names."""
+__all__ = ["Piece", "find_files"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,21 +20,12 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import ClassLabel, Image, ImageCodec
 
 __all__ = ["images"]
 
-CODECS: Mapping[str, ImageCodec] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".png": "png",
-    ".webp": "webp",
-    ".avif": "avif",
-    ".jp2": "jpeg2000",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-}
 MAX_MEMBER_NBYTES = 1 << 30
 SPLITS = ("train", "val", "valid", "validation", "test")
 
@@ -82,12 +73,13 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     pictures = sorted(found, key=lambda picture: picture.path)
     if not pictures:
         raise InvalidInputError(
-            f"no picture under {str(folder)!r}\nknown are {', '.join(CODECS)}", src=str(folder)
+            f"no picture under {str(folder)!r}\nknown are {', '.join(PICTURE_ENDINGS)}",
+            src=str(folder),
         )
     has_split = all(p.parts and p.parts[0] in SPLITS for p in pictures)
     depth = 1 if has_split else 0
     has_label = all(len(p.parts) > depth for p in pictures)
-    codecs: Counter[ImageCodec] = Counter(CODECS[_ending(p.path)] for p in pictures)
+    codecs: Counter[ImageCodec] = Counter(PICTURE_ENDINGS[_ending(p.path)] for p in pictures)
     codec = codecs.most_common(1)[0][0]
     types: dict[str, Any] = {"image": Image(codec)}
     if has_label:
@@ -124,7 +116,7 @@ def _walk(folder: str, parts: tuple[str, ...]) -> Iterator[_Picture]:
                 continue
             if entry.is_dir():
                 yield from _walk(entry.path, (*parts, entry.name))
-            elif _ending(entry.name) in CODECS:
+            elif _ending(entry.name) in PICTURE_ENDINGS:
                 yield _Picture(entry.path, entry.stat().st_size, parts)
 
 
@@ -134,7 +126,7 @@ def _members(file: Path) -> Iterator[_Picture]:
             *parts, name = member.filename.split("/")
             if member.is_dir() or name.startswith(".") or "__MACOSX" in parts:
                 continue
-            if _ending(name) not in CODECS:
+            if _ending(name) not in PICTURE_ENDINGS:
                 continue
             if member.file_size > MAX_MEMBER_NBYTES:
                 message = (

@@ -6,7 +6,8 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from tensorlake.dataset.ingest.found_files import COMPRESSED, Piece
+from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset.ingest.found_files import Piece
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["cut_lines", "first_line", "read_lines"]

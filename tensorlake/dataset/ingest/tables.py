@@ -18,6 +18,7 @@ from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.tokens import Tokenized
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import SampleType, as_type
 
@@ -121,16 +122,28 @@ def ingest_pieces(
     dst: str | Path,
     schema: Mapping[str, Any] | None,
     options: IngestOptions,
+    *,
+    tokenized: Tokenized | None = None,
 ) -> Dataset:
-    """Ingest files piece by piece, each read as an Arrow table."""
+    """Ingest files piece by piece, each read as an Arrow table; a column of text as tokens."""
     if not pieces:
         raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
-    types = _types(read(pieces[0]), schema, is_whole=len(pieces) == 1)
+    declared = dict(schema or {})
+    if tokenized is not None:
+        declared.pop(tokenized.tensor, None)
+    converted = _types(read(pieces[0]), declared, is_whole=len(pieces) == 1)
+    types = converted
+    if tokenized is not None:
+        types = tokenized.types(converted, keeps_text=tokenized.text in declared)
 
     def load(items: Sequence[Piece]) -> dict[str, Any]:
         import pyarrow as pa
 
-        return _columns(pa.concat_tables([read(piece) for piece in items]), types)
+        table = pa.concat_tables([read(piece) for piece in items])
+        columns = _columns(table, {name: one for name, one in converted.items() if name in types})
+        if tokenized is None:
+            return columns
+        return tokenized.added_to(columns, table, piece=items[0].name)
 
     source = Source(
         kind=kind,

@@ -17,6 +17,7 @@ from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.line_files import cut_lines, first_line, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
+from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Bool, Scalar, Text, as_type
 
@@ -87,23 +88,50 @@ def jsonl(
     dst: str | Path,
     *,
     schema: Mapping[str, Any] | None = None,
+    tokenizer: Tokenizer | None = None,
+    text: str = "text",
+    tokens: str = "tokens",
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest JSON lines: an object a line, each of its members a tensor.
+    r"""Ingest JSON lines: an object a line, each of its members a tensor.
+
+    With a ``tokenizer`` the member ``text`` becomes the tensor ``tokens``, and is itself stored
+    only where ``schema`` names it.
 
     Args:
         src: A file, a folder, a pattern such as ``"web/*.jsonl.zst"``, or a list of files.
         dst: Path or URL of the dataset.
         schema: Types by name; with it only these members are taken.
+        tokenizer: Takes a list of texts and returns numbers for each; or a tokenizer of the
+            libraries tokenizers, tiktoken or transformers. Called from several threads.
+        text: Name of the member to tokenize.
+        tokens: Name of the tensor of its tokens: uint16 where the tokenizer says that its
+            vocabulary fits, else uint32, or what ``schema`` says.
         **options: See `IngestOptions`.
 
     Raises:
         InvalidInputError: There is no such file, or a line is not a JSON object.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tensorlake as tl
+        >>> _ = Path("web.jsonl").write_text('{"text": "to be"}\n{"text": "or"}\n')
+        >>> ds = tl.ingest.jsonl("web.jsonl", "memory://doc-jsonl", tokenizer=lambda texts: [
+        ...     list(text.encode()) for text in texts
+        ... ])
+        >>> ds["tokens"][:]
+        Ragged(2 arrays, uint32, shapes (5,) (2,))
     """
     require_pyarrow()
     import pyarrow as pa
     from pyarrow import json as reader
 
+    made = None
+    members = schema
+    if tokenizer is not None:
+        made = Tokenized.of(tokenizer, text=text, tensor=tokens, schema=schema)
+        if schema is not None:
+            members = {name: one for name, one in schema.items() if name != tokens} | {text: Text()}
     pieces = [piece for path in find_files(src, ".jsonl") for piece in cut_lines(path, 0)]
     known: dict[str, Arrow] = {}
 
@@ -115,9 +143,9 @@ def jsonl(
             table = reader.read_json(lines, read_options=block, parse_options=parse)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
-        wanted = known if schema is None else schema
+        wanted = known if members is None else members
         unknown = [name for name in table.column_names if known and name not in known]
-        if unknown and schema is None:
+        if unknown and members is None:
             raise InvalidInputError(
                 f"{piece.name} has members {unknown} that the first and last lines had not"
                 "\nname all that are to be taken: schema={…}",
@@ -127,9 +155,10 @@ def jsonl(
             table.select([*wanted]) if known and set(wanted) <= set(table.column_names) else table
         )
 
-    known.update(_declared(schema))
+    known.update(_declared(members))
     known.update(_guessed(pieces, read))
-    return ingest_pieces("jsonl", pieces, read, dst, schema, options)
+    kind = "jsonl" if made is None else "tokens"
+    return ingest_pieces(kind, pieces, read, dst, schema, options, tokenized=made)
 
 
 def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[str, Arrow]:

@@ -16,9 +16,9 @@ import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
-from tensorlake.dataset.ingest.images import CODECS
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask
 
@@ -65,7 +65,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     has_masks = all(picture.mask is not None for picture in pictures)
     sets = sorted({name for picture in pictures for name in picture.sets})
     schema: dict[str, Any] = {
-        "image": Image(CODECS[pictures[0].path.suffix.lower()]),
+        "image": Image(PICTURE_ENDINGS[pictures[0].path.suffix.lower()]),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(names, per="boxes"),
         "difficult": Array("uint8", (None,)),
@@ -112,7 +112,7 @@ def _pictures(root: Path) -> list[_Picture]:
         message = f"no folder {str(folder)!r}\ngive the folder that holds JPEGImages"
         raise InvalidInputError(message, src=str(root))
     sets = _read_sets(root / "ImageSets" / "Main")
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in CODECS)
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURE_ENDINGS)
     if not found:
         raise InvalidInputError(f"no picture in {str(folder)!r}", src=str(folder))
     pictures: list[_Picture] = []

@@ -19,9 +19,9 @@ import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import read_files
-from tensorlake.dataset.ingest.images import CODECS
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
 
@@ -84,7 +84,7 @@ def yolo(
         message = f"{str(src)!r} names no kpt_shape, which task='pose' needs"
         raise InvalidInputError(message, src=str(src))
     schema: dict[str, Any] = {
-        "image": Image(CODECS[pictures[0].path.suffix.lower()]),
+        "image": Image(PICTURE_ENDINGS[pictures[0].path.suffix.lower()]),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(layout.names, per="boxes"),
         "split": ClassLabel([*layout.splits]),
@@ -132,7 +132,7 @@ class _Objects:
 
 
 def _read_objects(picture: _Picture, content: Any, task: Task, layout: _Layout) -> _Objects:
-    codec = CODECS[picture.path.suffix.lower()]
+    codec = PICTURE_ENDINGS[picture.path.suffix.lower()]
     try:
         height, width, _ = Image(codec).parse_shape(content)
     except ValueError:
@@ -205,7 +205,7 @@ def _pictures(folder: Path, split: str) -> list[_Picture]:
     if not folder.is_dir():
         message = f"no folder {str(folder)!r}, which the YAML file names as {split!r}"
         raise InvalidInputError(message, src=str(folder))
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in CODECS)
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PICTURE_ENDINGS)
     return [_Picture(path, path.stat().st_size, _labels_of(path), split) for path in found]
 
 

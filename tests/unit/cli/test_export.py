@@ -37,4 +37,4 @@ def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
     failed = run("export", "lmdb", dataset(tmp_path), str(tmp_path / "out"))
 
     assert failed.code == 2
-    assert "mds, parquet, webdataset" in failed.err
+    assert "mds, numpy, parquet, webdataset, zarr" in failed.err

@@ -1,0 +1,212 @@
+"""Tables as text: CSV, and JSON lines, a batch of rows at a time.
+
+    CSV          numbers, true and false, class names, text, ISO times; NULL is nothing between two
+                 commas, text stands in quotes. Cells are flat: arrays and lists have no form.
+    JSON lines   an object a row; arrays and lists are lists, NULL is null. JSON has no NaN.
+
+Neither has a form for pictures and bytes. A file whose name ends in .gz, .zst, .bz2 or .lz4 is
+compressed so. ``tl.ingest.csv`` and ``tl.ingest.jsonl`` read what is written here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.dataset.export.arrow_stream import (
+    arrow_schema,
+    check_columns,
+    record_batches,
+    require_pyarrow,
+)
+from tensorlake.dataset.export.destination import new_file
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.view import View
+
+__all__ = ["COMPRESSED", "to_csv", "to_jsonl"]
+
+Arrow = Any  # pyarrow ships no types
+
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+"""Compression by the ending of a file's name, by Arrow's names."""
+
+
+def to_csv(
+    rows: Exported,
+    dst: str | Path,
+    *,
+    columns: Sequence[str] | None,
+    delimiter: str,
+    overwrite: bool,
+) -> None:
+    """Write rows into a CSV file whose first line names the columns."""
+    require_pyarrow("to_csv()")
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        message = f"delimiter={delimiter!r}: give one ASCII character, neither quote nor line break"
+        raise InvalidInputError(message, actual=delimiter)
+    view, names = _columns(rows, columns, call="to_csv()")
+    fields = arrow_schema(view, names)
+    for field in fields:
+        if not _is_flat(field.type):
+            raise UnsupportedFeatureError(
+                f"CSV has no form for {field.name!r}, which is {_told(view, field)}"
+                "\nleave it out: columns=[…]; to_jsonl(dst) and to_parquet(dst) have lists",
+                tensor=field.name,
+            )
+    schema = pa.schema([pa.field(one.name, _flat_type(one.type)) for one in fields])
+    options = csv.WriteOptions(delimiter=delimiter)
+    with (
+        _new_text(dst, overwrite=overwrite) as file,
+        csv.CSVWriter(file, schema, write_options=options) as writer,
+    ):
+        for batch in record_batches(view, names):
+            flat = [_flat(column) for column in batch.columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(flat, schema=schema))
+
+
+def to_jsonl(
+    rows: Exported, dst: str | Path, *, columns: Sequence[str] | None, overwrite: bool
+) -> None:
+    """Write rows into a file of JSON lines."""
+    require_pyarrow("to_jsonl()")
+    view, names = _columns(rows, columns, call="to_jsonl()")
+    with _new_text(dst, overwrite=overwrite) as file:
+        row = 0
+        for batch in record_batches(view, names):
+            values = [
+                _json_values(view, name, column)
+                for name, column in zip(names, batch.columns, strict=True)
+            ]
+            lines: list[str] = []
+            for one in zip(*values, strict=True):
+                lines.append(_line(dict(zip(names, one, strict=True)), row))
+                row += 1
+            file.write("".join(lines).encode())
+
+
+def _columns(
+    rows: Exported, columns: Sequence[str] | None, *, call: str
+) -> tuple[View, tuple[str, ...]]:
+    """Freeze the rows, and refuse columns whose samples are bytes."""
+    import pyarrow as pa
+
+    view = rows.frozen()
+    names = check_columns(view, columns)
+    if not names:
+        raise InvalidInputError(f"{call} has no columns to write")
+    for field in arrow_schema(view, names):
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_binary(kind):
+            raise UnsupportedFeatureError(
+                f"text has no form for {field.name!r}, which is {_told(view, field)}"
+                "\nleave it out: columns=[…]; to_parquet(dst) and to_webdataset(dst) have bytes",
+                tensor=field.name,
+            )
+    return view, names
+
+
+@contextmanager
+def _new_text(dst: str | Path, *, overwrite: bool) -> Generator[Arrow]:
+    import pyarrow as pa
+
+    codec = COMPRESSED.get(Path(dst).suffix)
+    with (
+        new_file(dst, overwrite=overwrite) as path,
+        pa.output_stream(str(path), compression=codec) as file,
+    ):
+        yield file
+
+
+def _told(view: View, field: Arrow) -> str:
+    known = view.schema.get(field.name)
+    return str(field.type) if known is None else known.describe()
+
+
+def _is_flat(kind: Arrow) -> bool:
+    import pyarrow as pa
+
+    is_nested = pa.types.is_nested(kind) and not pa.types.is_dictionary(kind)
+    return not is_nested and not isinstance(kind, pa.ExtensionType | pa.FixedShapeTensorType)
+
+
+def _flat_type(kind: Arrow) -> Arrow:
+    """The type that a cell of CSV is written from."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _flat(column: Arrow) -> Arrow:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        return _iso_times(column)
+    return column.cast(_flat_type(column.type))
+
+
+def _iso_times(column: Arrow) -> Arrow:
+    """Times as ISO 8601 has them, with as many digits as their unit."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    functions: Arrow = compute  # made when it is imported, which pyright cannot see
+    return functions.replace_substring(column.cast(pa.string()), " ", "T")
+
+
+def _json_values(view: View, name: str, column: Arrow) -> list[Any]:
+    """Values of a column as Python's JSON writer takes them."""
+    import pyarrow as pa
+
+    known = view.schema.get(name)
+    is_json = known.query_kind == "json" if known is not None else False
+    if name in view.computed:
+        is_json = view.computed[name].type.kind == "json"
+    if is_json and pa.types.is_string(column.type):
+        return [None if one is None else json.loads(one) for one in column.to_pylist()]
+    if pa.types.is_timestamp(column.type):
+        return _iso_times(column).to_pylist()
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        shape = tuple(column.type.shape)
+        return [
+            None if one is None else np.reshape(one, shape).tolist()
+            for one in column.storage.to_pylist()
+        ]
+    return column.to_pylist()
+
+
+def _line(values: dict[str, Any], row: int) -> str:
+    try:
+        return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:
+        name = next(name for name, value in values.items() if not _fits_json(value))
+        raise InvalidInputError(
+            f"row {row} of {name!r} holds a number that JSON has no form for (NaN or infinity)"
+            f"\nleave the tensor out: columns=[…], or write to_parquet(dst)",
+            tensor=name,
+            row=row,
+        ) from error
+
+
+def _fits_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""Text to tokens, while it is ingested: whichever tokenizer the user has.
+
+A tokenizer is a callable that takes a list of texts, or has ``encode_batch`` as those of the
+libraries tokenizers and tiktoken. What it returns for each text is a sequence of numbers, or has
+one as ``ids``; a mapping of columns (transformers) has them as ``input_ids``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.types import Array, SampleType, as_type
+
+__all__ = ["Tokenized", "Tokenizer"]
+
+Tokenizer = Any
+"""What is described above: other libraries' classes have no common type."""
+
+Arrow = Any  # pyarrow ships no types
+
+UINT16_VOCABULARY = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenized:
+    """A column of text that becomes a tensor of tokens.
+
+    Attributes:
+        encode: From texts to what the tokenizer says.
+        text: Name of the column.
+        tensor: Name of the tensor.
+        type: Its type: integers, one axis of any length.
+    """
+
+    encode: Callable[[list[str]], Any]
+    text: str
+    tensor: str
+    type: Array
+
+    @classmethod
+    def of(
+        cls, tokenizer: Tokenizer, *, text: str, tensor: str, schema: Mapping[str, Any] | None
+    ) -> Tokenized:
+        """Look at what a user gave.
+
+        Raises:
+            InvalidInputError: It is no tokenizer.
+            SchemaError: ``schema`` has another type for the tokens than rows of integers.
+        """
+        encode = getattr(tokenizer, "encode_batch", tokenizer)
+        if not callable(encode):
+            raise InvalidInputError(
+                f"tokenizer= takes a callable, or what has encode_batch; got"
+                f" {type(tokenizer).__name__}\ngive lambda texts: [numbers of each text]",
+                actual=type(tokenizer).__name__,
+            )
+        declared = as_type((schema or {}).get(tensor) or _type_for(tokenizer))
+        is_integers = isinstance(declared, Array) and declared.dtype.kind in "iu"
+        if not is_integers or declared.shape != (None,):
+            raise SchemaError(
+                f"{tensor!r} is tokens, and cannot be {declared.describe()} of shape"
+                f" {declared.shape}\ngive schema={{{tensor!r}: tl.Array('uint16', (None,))}}",
+                tensor=tensor,
+            )
+        return cls(encode, text, tensor, cast("Array", declared))
+
+    def types(self, types: Mapping[str, SampleType], *, keeps_text: bool) -> dict[str, SampleType]:
+        """Put the tokens in the text's place, or beside it."""
+        if self.text not in types:
+            raise InvalidInputError(
+                f"there is no {self.text!r} to tokenize; members: {', '.join(types)}"
+                "\nname the one that is text: text='…'",
+                expected=self.text,
+            )
+        kept = {name: one for name, one in types.items() if keeps_text or name != self.text}
+        return {**kept, self.tensor: self.type}
+
+    def added_to(self, columns: dict[str, Any], table: Arrow, *, piece: str) -> dict[str, Any]:
+        """Tokenize a table's text, beside the columns of it that were converted.
+
+        Raises:
+            InvalidInputError: A text is NULL, or the tokenizer did not answer for each.
+        """
+        texts: list[str | None] = table.column(self.text).to_pylist()
+        row = next((at for at, one in enumerate(texts) if not isinstance(one, str)), None)
+        if row is not None:
+            raise InvalidInputError(
+                f"row {row} of {piece}: {self.text!r} is {texts[row]!r:.40}, not text"
+                f"\nleave such lines out of the file",
+                row=row,
+                tensor=self.text,
+            )
+        return {**columns, self.tensor: self._numbers(cast("list[str]", texts), piece)}
+
+    def _numbers(self, texts: list[str], piece: str) -> list[Sequence[int]]:
+        said = self.encode(texts)
+        if isinstance(said, Mapping) or hasattr(said, "input_ids"):
+            said = cast("Mapping[str, Any]", said)["input_ids"]
+        numbers = [np.asarray(getattr(one, "ids", one)) for one in said]
+        wrong = next((one for one in numbers if one.ndim != 1), None)
+        if len(numbers) != len(texts) or wrong is not None:
+            answer = f"{len(numbers)} answers" if wrong is None else f"{wrong!r:.60} for one"
+            raise InvalidInputError(
+                f"{piece}: the tokenizer was given {len(texts)} texts and gave {answer}"
+                "\nit takes a list of texts and returns a list of numbers for each",
+                expected=len(texts),
+                actual=len(numbers),
+            )
+        empty = np.zeros(0, self.type.dtype)  # of no text: [] alone would be floats
+        return cast("list[Sequence[int]]", [one if one.size else empty for one in numbers])
+
+
+def _type_for(tokenizer: Tokenizer) -> Array:
+    """Two bytes a token where the vocabulary is known to fit, else four."""
+    size = getattr(tokenizer, "get_vocab_size", None) or getattr(tokenizer, "n_vocab", None)
+    if size is None and hasattr(tokenizer, "__len__"):  # transformers: added tokens count
+        size = len(tokenizer)
+    count = size() if callable(size) else size
+    fits = isinstance(count, int) and count <= UINT16_VOCABULARY
+    return Array("uint16" if fits else "uint32", (None,))
