@@ -80,6 +80,11 @@ class Dataset(Readable, Versioned, Maintained):
     def __repr__(self) -> str:
         return dataset_repr(self)
 
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.notebook import dataset_html
+
+        return dataset_html(self)
+
     def summary(self, *, full: bool = False) -> Summary:
         """Describe the dataset: sizes, types, shapes, versions. Reads the index only.
 

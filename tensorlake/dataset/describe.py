@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
     from tensorlake.dataset.view import View
 
-__all__ = ["Summary", "TensorSummary", "dataset_repr", "summarize", "view_repr"]
+__all__ = [
+    "TENSORS_SHOWN",
+    "Summary",
+    "TensorSummary",
+    "dataset_head",
+    "dataset_repr",
+    "summarize",
+    "tensor_cells",
+    "view_repr",
+]
 
 TENSORS_SHOWN = 12
 QUERY_CHARACTERS_SHOWN = 200
@@ -28,6 +37,11 @@ QUERY_CHARACTERS_SHOWN = 200
 
 def dataset_repr(dataset: Dataset) -> str:
     """Describe a dataset: no data read, one line a tensor."""
+    return "\n".join([dataset_head(dataset), *_tensor_lines(dataset.selection().snapshot)])
+
+
+def dataset_head(dataset: Dataset) -> str:
+    """Say which dataset it is, at which version, and how many rows it has."""
     selection = dataset.selection()
     transaction = dataset.session.transaction
     rows = plural(len(dataset), "row")
@@ -35,17 +49,20 @@ def dataset_repr(dataset: Dataset) -> str:
         rows += f", {transaction.appended_rows:,} of them staged"
     elif transaction is not None:
         rows += ", changes staged"
-    head = f"Dataset {dataset.url!r} {selection.snapshot.version} · {rows}"
-    return "\n".join([head, *_tensor_lines(selection.snapshot)])
+    return f"Dataset {dataset.url!r} {selection.snapshot.version} · {rows}"
+
+
+def tensor_cells(snapshot: Snapshot) -> list[tuple[str, str, str, str]]:
+    """Name, type, shape and dtype of the first tensors."""
+    return [
+        (spec.name, spec.type.describe(), _shape(spec), str(spec.type.dtype or ""))
+        for spec in snapshot.schema.tensors[:TENSORS_SHOWN]
+    ]
 
 
 def _tensor_lines(snapshot: Snapshot) -> list[str]:
     specs = snapshot.schema.tensors
-    cells = [
-        (spec.name, spec.type.describe(), _shape(spec), str(spec.type.dtype or ""))
-        for spec in specs[:TENSORS_SHOWN]
-    ]
-    lines = [f"  {line}" for line in _aligned(cells)]
+    lines = [f"  {line}" for line in _aligned(tensor_cells(snapshot))]
     if len(specs) > TENSORS_SHOWN:
         lines.append(f"  … {len(specs) - TENSORS_SHOWN} more tensors (ds.tensors)")
     return lines

@@ -65,6 +65,12 @@ class Row(Mapping[str, Any]):
         lines += [f"  {name:<{width}}  {self._describe(name)}" for name in self._columns]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.notebook import row_html
+
+        head = f"Row {self.row} of {self.snapshot.url!r} {self.snapshot.version}"
+        return row_html(head, self._reader, self._physical, self._columns, self._computed)
+
     def _describe(self, name: str) -> str:
         if name in self._computed:
             return describe_value(self._computed[name])

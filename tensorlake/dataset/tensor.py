@@ -82,6 +82,11 @@ class Tensor:
         dtype = "" if self.dtype is None else f" {self.type.shape} {self.dtype}"
         return f"Tensor {self.name!r} {self.type.describe()} · {len(self):,} ×{dtype or ' bytes'}"
 
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.notebook import tensor_html
+
+        return tensor_html(self, self._rows.frozen)
+
     # Reading
 
     def __getitem__(self, rows: Any) -> Any:

@@ -92,6 +92,11 @@ class View(Readable):
     def __repr__(self) -> str:
         return view_repr(self)
 
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.notebook import view_html
+
+        return view_html(self)
+
     def item(self) -> Any:
         """The one value of a view with one row and one column, as an aggregate gives.
 
