@@ -32,6 +32,7 @@ __all__ = ["BENCHMARKS"]
 Durability = Literal["fsync", "none"]
 DATASET = "tokens.tl"
 TIMES = 20
+TENSORS = 10
 SCATTERED = 1000
 OWN = ("tensorlake", "tensorlake, no fsync")
 
@@ -89,6 +90,29 @@ def append_with_fsync(workspace: Workspace) -> Measurement:
 
 def append_without_fsync(workspace: Workspace) -> Measurement:
     return _append(workspace, "none")
+
+
+def append_to_ten_tensors(workspace: Workspace) -> Measurement:
+    import tensorlake as tl
+
+    warm_up()
+    folder = workspace.scratch("ten.tl")
+    values = np.load(tokens_file(workspace), mmap_mode="r")
+    numbers = {f"number{at}": at for at in range(TENSORS - 1)}
+    schema = dict.fromkeys(numbers, "int64")
+    row = {"tokens": np.array(values[0]), **numbers}
+    with tl.create(
+        str(folder),
+        {"tokens": tl.Array("uint16", shape=(TOKENS_PER_ROW,)), **schema},
+        durability="none",
+    ) as ds:
+        ds.append(row)
+        ds.commit("the first")
+        with stopwatch() as watch:
+            for number in range(TIMES):
+                ds.append(row)
+                ds.commit(f"row {number}")
+    return Measurement(watch.seconds / TIMES, 1.0, watch.cpu_seconds / TIMES)
 
 
 def two_files_with_fsync(workspace: Workspace) -> Measurement:
@@ -206,6 +230,13 @@ BENCHMARKS = (
         goals=_beside("append", OWN[1]),
         limits=(Limit(OWN[0], "", at_most=3.0), Limit(OWN[1], "", at_most=1.5)),
         prepare=_prepare,
+    ),
+    Benchmark(
+        name="commit-ten-tensors",
+        question="appending a row to ten tensors and making it a version, in a folder, no fsync",
+        unit="ms",
+        contenders=(Contender(OWN[0], append_to_ten_tensors),),
+        limits=(Limit(OWN[0], "", at_most=3.0),),
     ),
     Benchmark(
         name="ingest-tokens",

@@ -47,6 +47,7 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
     else:
         declared.convert([fill], tensor=name, call="add_tensor(fill=)")
         fill = declared.json_value(fill)
+        canonical_bytes(fill)  # refuses NaN here, where the user says it
     with session.lock:
         transaction = session.staging()
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))

@@ -12,6 +12,7 @@ from tensorlake.format.canonical import (
     parse_json,
     seal,
     sealed_digest,
+    trusted_bytes,
     unseal,
 )
 from tensorlake.format.changes import ChangedRows, Changes, changed_rows, unite_rows
@@ -229,6 +230,7 @@ __all__ = [
     "statistics_of",
     "tag_path",
     "tree",
+    "trusted_bytes",
     "txid_of",
     "unit_of_rows",
     "unit_ranges",

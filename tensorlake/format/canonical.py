@@ -25,9 +25,10 @@ from tensorlake.format.spec import MAX_PAGE_NBYTES
 
 DIGEST_NBYTES = 20  # blake2b-160 (format.md, "Layout")
 
-_ENCODER = json.JSONEncoder(
+_STRICT = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
+_FAST = msgspec.json.Encoder(order="sorted")
 
 _DIGEST_KEY = b'"digest":"'
 _SEAL_NBYTES = len(_DIGEST_KEY) + 2 * DIGEST_NBYTES + len(b'"}')
@@ -40,12 +41,24 @@ def canonical_bytes(value: Any) -> bytes:
         InvalidInputError: The value holds something JSON has no word for (NaN, bytes, …).
     """
     try:
-        return _ENCODER.encode(value).encode("utf-8")
+        return _STRICT.encode(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"a value cannot be written as JSON: {error}\nuse only None, bool, int, finite float,"
             " str, list and dict with str keys"
         ) from error
+
+
+def trusted_bytes(value: Any) -> bytes:
+    """Write what is known to be JSON: made here, or seen by ``canonical_bytes`` before.
+
+    Ten times faster than that function, because nothing is refused: what JSON has no word for would
+    be written as something else. Floats may be shorter: 1e16 for 1e+16.
+    """
+    try:
+        return _FAST.encode(value)
+    except (OverflowError, TypeError, ValueError):  # whole numbers beyond 64 bits, lone surrogates
+        return canonical_bytes(value)
 
 
 def parse_json(data: bytes, *, where: str) -> Any:
@@ -65,9 +78,15 @@ def digest_of(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=DIGEST_NBYTES).hexdigest()
 
 
-def seal(value: dict[str, Any]) -> bytes:
-    """Write an object canonically and end it with its digest; a ``digest`` it has is replaced."""
-    body = canonical_bytes({key: item for key, item in value.items() if key != "digest"})
+def seal(value: dict[str, Any], *, is_trusted: bool = False) -> bytes:
+    """Write an object and end it with its digest; a ``digest`` it has is replaced.
+
+    Args:
+        value: The object.
+        is_trusted: Whether it is known to hold nothing but JSON, see ``trusted_bytes``.
+    """
+    members = {key: item for key, item in value.items() if key != "digest"}
+    body = trusted_bytes(members) if is_trusted else canonical_bytes(members)
     comma = b"" if body == b"{}" else b","
     return body[:-1] + comma + _DIGEST_KEY + digest_of(body).encode("ascii") + b'"}'
 

@@ -75,11 +75,13 @@ def changed_rows(physical: npt.NDArray[np.int64]) -> ChangedRows:
     >>> changed_rows(np.array([7, 3, 4]))
     ((3, 5), (7, 8))
     """
+    if not len(physical):
+        return ()
     rows = np.unique(physical)
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
     if len(breaks) >= MAX_CHANGED_RANGES:
         return "many"
-    parts = np.split(rows, breaks) if len(rows) else []
+    parts = np.split(rows, breaks)
     return tuple((int(part[0]), int(part[-1]) + 1) for part in parts)
 
 

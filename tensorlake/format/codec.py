@@ -16,6 +16,7 @@ Blosc reads past the end of damaged input, so callers verify a checksum first.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numcodecs
@@ -235,12 +236,12 @@ def _zstd_json() -> Codec:
 
 
 def _blosc(configuration: Mapping[str, Any]) -> Any:
-    return numcodecs.Blosc(
-        cname=configuration["cname"],
-        clevel=configuration["clevel"],
-        shuffle=_SHUFFLES[configuration["shuffle"]],
-        blocksize=configuration.get("blocksize", 0),
-    )
+    shuffle = _SHUFFLES[configuration["shuffle"]]
+    blocksize = configuration.get("blocksize", 0)
+    return _blosc_codec(configuration["cname"], configuration["clevel"], shuffle, blocksize)
+
+
+_blosc_codec = lru_cache(maxsize=64)(numcodecs.Blosc)  # making one takes as long as 8 kB do
 
 
 def _zstd(configuration: Mapping[str, Any]) -> Any:

@@ -23,7 +23,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.format.canonical import canonical_bytes, seal, sealed_digest, unseal
+from tensorlake.format.canonical import (
+    canonical_bytes,
+    seal,
+    sealed_digest,
+    trusted_bytes,
+    unseal,
+)
 from tensorlake.format.changes import Changes
 from tensorlake.format.damage import damaged
 from tensorlake.format.extents import Extents
@@ -183,7 +189,7 @@ class Entry:
             if name == "roots" and len(self.roots) * _ROOT_NBYTES_MAX <= limit:
                 continue  # what a commit of few tensors need not weigh
             value = self._part(name)
-            if name not in spilled and value and len(canonical_bytes(value)) > limit:
+            if name not in spilled and value and len(trusted_bytes(value)) > limit:
                 spilled[name] = sink.add(encode_json_page(value), rows=0, entries=1, height=0)
         return replace(self, spilled=spilled, digest="")
 
@@ -209,7 +215,7 @@ class Entry:
         """
         _check_size("the message", len(self.message.encode("utf-8")), MAX_MESSAGE_NBYTES)
         _check_size("meta", len(canonical_bytes(dict(self.meta))), MAX_META_NBYTES)
-        data = seal(self.to_json())
+        data = seal(self.to_json(), is_trusted=True)  # what users gave is checked above
         _check_size(f"entry {self.seq}", len(data), MAX_ENTRY_NBYTES)
         return data
 

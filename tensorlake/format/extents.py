@@ -18,6 +18,7 @@ the extents of a tail. In a tail, columns are JSON arrays, left out where all it
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -80,7 +81,7 @@ class Extents:
     HAS_PACKS: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stops", np.cumsum(self.rows, dtype=np.int64))
+        object.__setattr__(self, "stops", self.rows.cumsum(dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -114,21 +115,21 @@ class Extents:
         units: UnitTable | None = None,
     ) -> Self:
         """Return the one extent of a whole chunk in a pack."""
-        columns = {
-            "rows": rows,
-            "kind": kind,
-            "read_as": read_as,
-            "offset": offset,
-            "nbytes": nbytes,
-            "header_nbytes": header_nbytes,
-            "checksum": checksum,
-        }
-        return cls._build(
-            {name: np.array([value], _DTYPES[name]) for name, value in columns.items()},
-            1,
-            (pack,),
-            Summaries[StatisticsTable].of(statistics) if statistics is not None else None,
-            units,
+        return cls(
+            rows=np.array([rows], np.uint32),
+            skip=np.zeros(1, np.uint32),
+            kind=np.array([kind], np.uint8),
+            read_as=np.array([read_as], np.uint16),
+            pack=np.zeros(1, np.uint32),
+            offset=np.array([offset], np.uint64),
+            nbytes=np.array([nbytes], np.uint64),
+            header_nbytes=np.array([header_nbytes], np.uint32),
+            checksum=np.array([checksum], np.uint64),
+            packs=(pack,),
+            statistics=Summaries[StatisticsTable].unknown(1)
+            if statistics is None
+            else Summaries[StatisticsTable].of(statistics),
+            units=UnitTable.none(1) if units is None else units,
         )
 
     @classmethod
@@ -144,7 +145,7 @@ class Extents:
             header_nbytes=blob.header_nbytes,
             checksum=blob.checksum,
             read_as=read_as,
-            statistics=StatisticsTable.of([blob.statistics]),
+            statistics=StatisticsTable.one(blob.statistics),
             units=None if units is None else UnitTable.of([(units.lengths, units.checksums)]),
         )
 
@@ -181,24 +182,25 @@ class Extents:
             return tables[0] if tables else cls.empty()
         columns = {name: np.concatenate([getattr(t, name) for t in tables]) for name in _DTYPES}
         packs = PackTable.concat([table.packs for table in tables])
-        counts = [len(table.packs) for table in tables]
-        shift = np.repeat(np.cumsum(counts) - counts, [len(table) for table in tables])
-        is_placed = columns["pack"] != NO_PACK
-        columns["pack"] = np.where(is_placed, columns["pack"] + shift, NO_PACK).astype(np.uint32)
-        joined = cls._build(
-            columns,
-            len(columns["rows"]),
-            packs,
-            Summaries[StatisticsTable].concat([table.statistics for table in tables]),
-            UnitTable.concat([table.units for table in tables]),
+        counts = list(accumulate((len(table.packs) for table in tables), initial=0))
+        columns["pack"] = np.concatenate(
+            [_counted_from(count, t.pack) for count, t in zip(counts, tables, strict=False)]
+        )
+        joined = cls(
+            **columns,
+            packs=packs,
+            statistics=Summaries[StatisticsTable].concat([table.statistics for table in tables]),
+            units=UnitTable.concat([table.units for table in tables]),
         )
         # A look-up joins hundreds of leaves; their packs are told apart when a page is written.
         return _with_used_packs(joined) if len(packs) <= _MAX_COMPARED_PACKS else joined
 
     def united(self) -> Self:
         """Join neighbours that are adjoining windows of one chunk, or alike and in no chunk."""
-        follows = np.ones(max(len(self) - 1, 0), np.bool_)
-        for name in ("kind", "read_as", "pack", "offset", "nbytes", "checksum"):
+        follows = self.pack[1:] == self.pack[:-1]
+        if not follows.any():
+            return self  # of as many commits: the usual tail
+        for name in ("kind", "read_as", "offset", "nbytes", "checksum"):
             column = getattr(self, name)
             follows &= column[1:] == column[:-1]
         rows = self.rows.astype(np.int64)
@@ -321,7 +323,7 @@ class Extents:
             value["packs"] = PackTable(pack_column(table.packs)).names()
             value["offset"] = table.offset.tolist()
             value["nbytes"] = table.nbytes.tolist()
-            value["checksum"] = "".join(f"{item:016x}" for item in table.checksum.tolist())
+            value["checksum"] = table.checksum.astype(">u8").tobytes().hex()
         for name in _JSON_OPTIONAL:
             items: list[int] = getattr(table, name).tolist()
             if any(items):
@@ -394,6 +396,13 @@ class Extents:
 
 
 E = TypeVar("E", bound=Extents)
+
+
+def _counted_from(first: int, pack: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return numbers of packs in a table that has ``first`` others before them."""
+    if not first:
+        return pack
+    return np.where(pack == NO_PACK, np.uint32(NO_PACK), pack + np.uint32(first))
 
 
 def _with_used_packs(extents: E) -> E:

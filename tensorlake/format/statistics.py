@@ -105,6 +105,8 @@ def _distinct(values: np.ndarray, minimum: int, maximum: int) -> tuple[int, ...]
     """All distinct integers when they are few."""
     if maximum > np.iinfo(np.int64).max:
         return None
+    if minimum == maximum:
+        return (minimum,)
     if maximum - minimum < _DENSE_RANGE:
         is_there = np.zeros(maximum - minimum + 1, dtype=np.bool_)
         is_there[values.astype(np.int64) - minimum] = True

@@ -68,6 +68,28 @@ class StatisticsTable:
     def __len__(self) -> int:
         return len(self.null_count)
 
+    @classmethod
+    def one(cls, row: Statistics) -> Self:
+        """Build the table of one row, as ``of`` does: that of every chunk just made."""
+        flags = (
+            (_MINIMUM if row.minimum is not None else 0)
+            | (_MAXIMUM if row.maximum is not None else 0)
+            | (_LABELS if row.labels is not None else 0)
+            | (_SHAPES if row.shape_min is not None else 0)
+            | (_EMPTY if row.is_empty else 0)
+        )
+        return cls(
+            np.array([row.null_count], np.int64),
+            np.array([row.nan_count], np.int64),
+            np.array([flags], np.uint8),
+            _bounds_array((row.minimum,), row.domain),
+            _bounds_array((row.maximum,), row.domain),
+            None if row.labels is None else np.array([len(row.labels)], np.uint8),
+            None if row.labels is None else np.array(row.labels, np.int64),
+            None if row.shape_min is None else _shape_array((row.shape_min,)),
+            None if row.shape_max is None else _shape_array((row.shape_max,)),
+        )
+
     @property
     def domain(self) -> Domain | None:
         """The domain of all bounds; None when no extent has any."""
@@ -183,13 +205,8 @@ class StatisticsTable:
         """Join tables; bounds of another domain, and shapes of another ndim, than the last's go."""
         if not tables:
             return cls.of([])
-        domains: list[Domain] = [table.domain for table in tables if table.domain is not None]
-        domain = domains[-1] if domains else None
-        ndims = [table.shape_min.shape[1] for table in tables if table.shape_min is not None]
-        ndim = ndims[-1] if ndims else None
-        has_labels = any(table.labels is not None for table in tables)
-        parts = [_conform(table, domain, ndim, has_labels=has_labels) for table in tables]
         joined: dict[str, np.ndarray | None] = {}
+        parts = _in_one_form(tables)
         for name in cls.__slots__:
             columns = [column for part in parts if (column := getattr(part, name)) is not None]
             joined[name] = np.concatenate(columns) if columns else None
@@ -240,15 +257,13 @@ class StatisticsTable:
     def to_sections(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, those without information left out."""
         sections = {"null_count": self.null_count}
+        said = int(np.bitwise_or.reduce(self.flags))
+        has_bounds = said & (_MINIMUM | _MAXIMUM)
         optional = {
-            "nan_count": self.nan_count if bool(self.nan_count.any()) else None,
-            "flags": self.flags if bool(self.flags.any()) else None,
-            "minimum": self.minimum
-            if bool(self.has_minimum.any() | self.has_maximum.any())
-            else None,
-            "maximum": self.maximum
-            if bool(self.has_minimum.any() | self.has_maximum.any())
-            else None,
+            "nan_count": self.nan_count if self.nan_count.any() else None,
+            "flags": self.flags if said else None,
+            "minimum": self.minimum if has_bounds else None,
+            "maximum": self.maximum if has_bounds else None,
             "label_count": self.label_count,
             "labels": self.labels,
             "shape_min": self.shape_min,
@@ -307,6 +322,24 @@ def _with_codes(row: Statistics, codes: np.ndarray) -> Statistics:
         maximum=int(possible.max()),
         labels=None if labels is None else tuple(np.unique(possible).tolist()),
     )
+
+
+def _in_one_form(tables: Sequence[StatisticsTable]) -> Sequence[StatisticsTable]:
+    """Give all tables the optional columns, the domain and the ndim that the joined one has."""
+    forms = {_form(table) for table in tables}
+    if len(forms) == 1:
+        return tables  # as nearly always: they are of one tensor
+    domains: list[Domain] = [table.domain for table in tables if table.domain is not None]
+    domain = domains[-1] if domains else None
+    ndims = [table.shape_min.shape[1] for table in tables if table.shape_min is not None]
+    ndim = ndims[-1] if ndims else None
+    has_labels = any(table.labels is not None for table in tables)
+    return [_conform(table, domain, ndim, has_labels=has_labels) for table in tables]
+
+
+def _form(table: StatisticsTable) -> tuple[Domain | None, int | None, bool]:
+    ndim = None if table.shape_min is None else table.shape_min.shape[1]
+    return table.domain, ndim, table.labels is None
 
 
 def _conform(

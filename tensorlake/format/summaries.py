@@ -11,6 +11,7 @@ each section of the summary table; without any of them nothing is known.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -148,7 +149,7 @@ def columns_to_json(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
     for name, column in columns.items():
         items: list[Any] = column.reshape(-1).tolist()
         if column.dtype.kind == "f":
-            items = [item if np.isfinite(item) else str(item) for item in items]
+            items = [item if math.isfinite(item) else str(item) for item in items]
         width = [column.shape[1]] if column.ndim > 1 else []
         written[name] = [column.dtype.newbyteorder("<").str, *width, items]
     return written

@@ -10,6 +10,9 @@ full leaf (once when its tail spills, then in two merges):
     inner page when a root would have more than 16 children, all but its small leaves go below
                inner pages, which take new children until they have 512
 
+``append`` is two steps, which a transaction takes apart: ``grown`` adds to the tail whatever its
+length, without a page; ``settled`` spills a tail that is too long to be published.
+
 ``replace`` cuts the tree at the edits' borders, puts the new entries between the pieces, and joins
 what it cut: pages that no edit touches are referenced as they are. A writer that stages pages and
 then loses a race leaves them unreferenced in its packs; nothing else needs undoing.
@@ -47,11 +50,13 @@ __all__ = [
     "Located",
     "append",
     "concat",
+    "grown",
     "iter_pack_ids",
     "iter_page_refs",
     "locate",
     "replace",
     "scan",
+    "settled",
 ]
 
 T = TypeVar("T", bound=LeafTable)
@@ -72,10 +77,29 @@ async def append(
     limits: TreeLimits = LIMITS,
 ) -> Root[T]:
     """Add entries at the end."""
-    tail = _joined([root.tail, table])
-    if _fits_tail(tail, limits):
-        return Root(root.children, tail)
-    return await _spill(root.children, tail, as_page_reader(pages), sink, limits)
+    return await settled(grown(root, table), pages, sink, limits=limits)
+
+
+def grown(root: Root[T], table: T) -> Root[T]:
+    """Add entries to the tail, however long it becomes: no page is read or written.
+
+    The tree reads like any other; before it is published, it is to be settled.
+    """
+    return Root(root.children, _joined([root.tail, table]))
+
+
+async def settled(
+    root: Root[T],
+    pages: PageSource | PageReader,
+    sink: PageSink,
+    *,
+    is_rebased: bool = False,
+    limits: TreeLimits = LIMITS,
+) -> Root[T]:
+    """Turn a tail that is too long for a log entry into leaves; a rebased one may be twice so."""
+    if _fits_tail(root.tail, limits, factor=_REBASE_FACTOR if is_rebased else 1):
+        return root
+    return await _spill(root.children, root.tail, as_page_reader(pages), sink, limits)
 
 
 async def concat(
@@ -89,10 +113,7 @@ async def concat(
     """Add a whole tree at the end. No page of either is rewritten; at most the tail spills."""
     reader = as_page_reader(pages)
     if not other.children:
-        tail = _joined([root.tail, other.tail])
-        if _fits_tail(tail, limits, factor=_REBASE_FACTOR):
-            return Root(root.children, tail)
-        return await _spill(root.children, tail, reader, sink, limits)
+        return await settled(grown(root, other.tail), reader, sink, is_rebased=True, limits=limits)
     children = list(root.children)
     if len(root.tail):
         children += [_write_cut(leaf, sink, limits) for leaf in _cut(root.tail, limits)]

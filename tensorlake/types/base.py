@@ -11,6 +11,7 @@ NULLs never reach `convert_values`: `convert` takes them out before and puts the
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -397,6 +398,13 @@ def check_default(sample_type: SampleType) -> None:
     except TensorlakeError as error:
         raise SchemaError(
             f"{sample_type.describe()} cannot have the default {default!r}: {error}"
+        ) from error
+    try:
+        json.dumps(sample_type.default, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"{sample_type.describe()} cannot have the default {default!r}: JSON has no word for it"
+            "\nuse nullable=True instead"
         ) from error
 
 

@@ -66,6 +66,7 @@ async def entry_of(
     head: Entry,
     branch: str,
     stage: PackStage,
+    is_same_schema: bool = False,
 ) -> Published | None:
     """Make the entry after ``head`` and store all packs that it cites.
 
@@ -75,22 +76,24 @@ async def entry_of(
         head: The entry it follows.
         branch: Whose log it is in.
         stage: The transaction's packs.
+        is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
 
     Returns:
         None when a pack was stored under another name: what cites it must be built again.
     """
     renames = stage.renames
     state = await build()
-    body = {
+    body: dict[str, Any] = {
         "kind": "commit",
         "txid": stage.txid,
         "author": author(),
-        "schema": state.schema.to_json(),
         "roots": dict(state.roots),
         "rows": state.rows,
         "row_ids": state.row_ids,
         "physical": state.physical,
     }
+    if not is_same_schema:
+        body["schema"] = state.schema.to_json()
     entry = following(head, branch=branch, **{**body, **members}).spill(stage)
     await stage.finish()
     if stage.renames != renames:

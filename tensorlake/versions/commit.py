@@ -166,7 +166,12 @@ async def _attempt(
         "changes": transaction.changes(),
     }
     built = await entry_of(
-        transaction.final_state, members, head=base, branch=log.branch, stage=stage
+        transaction.final_state,
+        members,
+        head=base,
+        branch=log.branch,
+        stage=stage,
+        is_same_schema=transaction.schema is transaction.base_state.schema,
     )
     if built is None:
         return None

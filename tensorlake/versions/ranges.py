@@ -49,10 +49,11 @@ def distinct(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def rows_in(ranges: Ranges) -> npt.NDArray[np.int64]:
     """List the rows of ranges, in order."""
+    if len(ranges) == 0:
+        return np.empty(0, dtype=np.int64)
     lengths = ranges[:, 1] - ranges[:, 0]
     ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(ranges[:, 0] - (ends - lengths), lengths)
+    return np.arange(int(ends[-1])) + np.repeat(ranges[:, 0] - (ends - lengths), lengths)
 
 
 def union(sets: Iterable[Ranges]) -> Ranges:
@@ -90,4 +91,4 @@ def intersect(a: Ranges, b: Ranges) -> Ranges:
 
 def clip(ranges: Ranges, stop: int) -> Ranges:
     """Keep what lies below ``stop``."""
-    return intersect(ranges, np.array([[0, stop]], dtype=np.int64))
+    return intersect(ranges, np.array([[0, stop]], dtype=np.int64)) if len(ranges) else ranges

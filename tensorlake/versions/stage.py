@@ -196,8 +196,21 @@ class PackStage:
 
     async def finish(self) -> None:
         """Send what is left and wait until every pack is stored; on the storage loop."""
-        self.send_open()
-        await self.settled()
+        if self._uploads or self._failed or self._open is None:
+            self.send_open()
+            await self.settled()
+            return
+        # One pack, as of every small commit: sent by this very task.
+        pack, self._open = self._open, None
+        try:
+            stored_as = await self._send(pack, after=None)
+        except BaseException:  # cancelled, too: what is staged is never lost
+            self._failed.append(pack)
+            raise
+        if self._first is None:
+            self._first = Future()
+            self._first.set_result(stored_as)
+        self._note_stored(pack, stored_as)
 
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
         self._unsent.pop(pack.id)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from tensorlake.format import (
     Changes,
     Entry,
     Extents,
+    LeafTable,
     PageReader,
     Root,
     RowIdRuns,
@@ -55,6 +56,10 @@ from tensorlake.versions.state import ExtentRoot, State, state_of
 __all__ = ["Edit", "Savepoint", "Transaction"]
 
 Int64Array = npt.NDArray[np.int64]
+T = TypeVar("T", bound=LeafTable)
+
+WORKING_TAIL_ENTRIES = 1024
+"""Entries that a tail of the working state may have: joining them with more takes microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,25 +258,27 @@ class Transaction:
             spec.id: Extents.concat(staged.pending[spec.id].seal(self.stage))
             for spec in staged.working.schema.tensors
         }
-        grown = runtime.run(self._grown(staged.working, staged.pending_rows, sealed))
+        grown = self._grown(staged.working, staged.pending_rows, sealed)
         self._staged = replace(staged, working=grown, pending_rows=0, pending={})
         return grown
 
-    async def _grown(self, state: State, count: int, extents: Mapping[str, Extents]) -> State:
+    def _grown(self, state: State, count: int, extents: Mapping[str, Extents]) -> State:
         """Add rows at the end, one table of extents a tensor."""
-        pages, scratch = self._pages, self._scratch
         visible = RowSegments.range(state.physical, state.physical + count)
         born = RowIdRuns.run(count, self.txid, state.physical - self.base_state.physical)
         return State(
             schema=state.schema,
-            roots={
-                id_: await tree.append(root, extents[id_], pages, scratch)
-                for id_, root in state.roots.items()
-            },
-            rows=await tree.append(state.rows, visible, pages, scratch),
-            row_ids=await tree.append(state.row_ids, born, pages, scratch),
+            roots={id_: self._tree(root, extents[id_]) for id_, root in state.roots.items()},
+            rows=self._tree(state.rows, visible),
+            row_ids=self._tree(state.row_ids, born),
             physical=state.physical + count,
         )
+
+    def _tree(self, root: Root[T], table: T) -> Root[T]:
+        grown = tree.grown(root, table)
+        if len(grown.tail) <= WORKING_TAIL_ENTRIES:
+            return grown
+        return runtime.run(tree.settled(grown, self._pages, self._scratch))
 
     def changes(self) -> Changes:
         """What a commit would record as changed, by physical rows of the base."""
@@ -291,10 +298,28 @@ class Transaction:
         """The working state over pages that are published: what is new goes to the stage."""
         staged = self._staged
         if self._scratch.is_empty and not self.stage.renames:
-            return staged.working  # no page of its own, and packs have the names it cites
+            return await self._settled(staged.working)  # packs have the names that it cites
         net = await net_of(staged, self._pages, self.stage)
         return await applied(
             net, staged.base_state, txid=self.txid, pages=self._pages, sink=self.stage
+        )
+
+    async def _settled(self, state: State) -> State:
+        """Bring the tails that grew to the size that a log entry has room for."""
+        before, is_rebased = self.base_state, self._staged.is_rebased
+
+        async def settled(root: Root[T], was: Root[T] | None) -> Root[T]:
+            if root is was:
+                return root
+            return await tree.settled(root, self._pages, self.stage, is_rebased=is_rebased)
+
+        return replace(
+            state,
+            roots={
+                id_: await settled(root, before.roots.get(id_)) for id_, root in state.roots.items()
+            },
+            rows=await settled(state.rows, before.rows),
+            row_ids=await settled(state.row_ids, before.row_ids),
         )
 
     def rebase(

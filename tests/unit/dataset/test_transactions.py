@@ -47,6 +47,24 @@ def test_a_transaction_commits_on_success_and_discards_on_an_exception(dataset):
     assert not dataset.has_changes
 
 
+def test_rows_staged_one_by_one_and_read_between_are_settled_when_they_are_published():
+    """format.md 48: what a transaction keeps in its tails is not what an entry has room for."""
+    dataset = create_on(MemoryStore(), SCHEMA)
+    for row in given(*range(80)):
+        dataset.append(row)
+        assert dataset["x"][-1] == row["x"]  # a read makes chunks of what waits
+
+    dataset.commit()
+
+    roots = dataset.session.head.roots.values()
+    assert max(len(root.tail) for root in roots) <= 64
+    assert [root.rows for root in roots] == [80, 80, 80]
+    assert dataset["x"][:].tolist() == list(range(80))
+    dataset.append(given(80)[0])
+    dataset.commit()
+    assert dataset["x"][:].tolist() == list(range(81))
+
+
 def test_a_transaction_refuses_a_handle_with_staged_changes(dataset):
     dataset["x"][0] = 10
 

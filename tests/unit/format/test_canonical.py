@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.errors import CorruptionError, InvalidInputError
-from tensorlake.format import canonical_bytes, parse_json, seal, sealed_digest, unseal
+from tensorlake.format import (
+    canonical_bytes,
+    parse_json,
+    seal,
+    sealed_digest,
+    trusted_bytes,
+    unseal,
+)
 
 values = st.recursive(
     st.none()
@@ -34,6 +41,16 @@ def test_canonical_bytes_do_not_depend_on_the_order_of_keys(value):
     turned = dict(reversed(value.items()))
 
     assert canonical_bytes(turned) == canonical_bytes(value)
+
+
+@given(values)
+def test_what_is_trusted_is_written_as_the_same_value(value):
+    assert json.loads(trusted_bytes(value)) == value
+
+
+@given(st.recursive(st.none() | st.integers() | st.text("aé€"), st.lists, max_leaves=10))
+def test_what_is_trusted_is_written_canonically_but_for_floats(value):
+    assert trusted_bytes({"b": value, "a": value}) == canonical_bytes({"a": value, "b": value})
 
 
 def test_the_digest_is_that_of_the_object_without_it():
