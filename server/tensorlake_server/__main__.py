@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import socket
 import sys
+import threading
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -58,18 +62,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
     )
-    sys.stdout.write(f"Viewer at {settings.link(only)} (Ctrl-C stops)\n")
+    link = _with_place(settings.link(only), given.place)
+    sys.stdout.write(f"Viewer at {link} (Ctrl-C stops)\n")
     if settings.is_loopback and "SSH_CONNECTION" in os.environ:
         port = settings.port
         sys.stdout.write(
             f"From your own machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}\n"
         )
     sys.stdout.flush()
+    if given.open:
+        webbrowser.open(link)  # who comes before the server answers waits: it listens already
+    if given.child:
+        threading.Thread(target=_stop_with_parent, args=[server], daemon=True).start()
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn has stopped in order, and passes the signal on
         return INTERRUPTED
     return 0
+
+
+def _stop_with_parent(server: uvicorn.Server) -> None:
+    """Stop when the process that started this one is gone, or closes the pipe that it holds."""
+    while sys.stdin.readline():
+        pass
+    server.should_exit = True
+
+
+def _with_place(link: str, place: str) -> str:
+    """Say in a link where on the page to begin: what viewer/src/app/url.ts reads."""
+    return urlsplit(link)._replace(query=place).geturl() if place else link
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -97,6 +118,8 @@ def _listen(settings: Settings) -> socket.socket:
 
 def _settings(given: argparse.Namespace) -> Settings:
     options = dict(pair.split("=", 1) for pair in given.storage_option)
+    if given.child:
+        options |= json.loads(sys.stdin.readline() or "{}")
     if given.endpoint_url:
         options["endpoint_url"] = given.endpoint_url
     if given.oidc is not None:
@@ -106,7 +129,9 @@ def _settings(given: argparse.Namespace) -> Settings:
         )
     flags = {name: getattr(given, name) for name in OPTIONS}
     chosen = resolve_options(flags, os.environ, given.config)
-    settings = Settings(url=given.url, storage_options=options or None, **chosen)
+    settings = Settings(
+        url=given.url, storage_options=options or None, is_framed=given.child, **chosen
+    )
     key = os.environ.get(KEY_VARIABLE)
     return settings if key is None else replace(settings, signing_key=key.encode())
 
@@ -129,6 +154,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--print-config", action="store_true", help="and stop; secrets are hidden")
     parser.add_argument("--endpoint-url", help="of the object store")
     parser.add_argument("--storage-option", metavar="K=V", action="append", default=[])
+    parser.add_argument("--open", action="store_true", help="open the viewer in a browser")
+    parser.add_argument("--place", default="", help=argparse.SUPPRESS)  # of `tensorlake show`
+    parser.add_argument(  # of `ds.show()`: storage options come by stdin, and its end is ours
+        "--child", action="store_true", help=argparse.SUPPRESS
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log each request")
     return parser
 

@@ -6,7 +6,6 @@ lets it load from its own host alone.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
@@ -49,9 +48,10 @@ __all__ = ["create_app"]
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self'"
+    "img-src 'self' blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
 )  # inline styles: the editor brings its rules in a <style> of its own
+NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
 
 
 PROBLEM: dict[str, Any] = {
@@ -97,7 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
     app.add_api_route("/metrics", read_metrics, include_in_schema=False)
-    _add_viewer(app, settings.static)
+    _add_viewer(app, settings)
     return app
 
 
@@ -134,15 +134,17 @@ def read_metrics(request: Request) -> Response:
     return Response(metrics.text(), headers={"Content-Type": METRICS_TYPE})
 
 
-def _add_viewer(app: FastAPI, static: Path) -> None:
+def _add_viewer(app: FastAPI, settings: Settings) -> None:
+    static = settings.static
     page = static / "index.html"
+    policy = PAGE_POLICY + (NOTEBOOKS if settings.is_framed else "")
 
     def viewer_page() -> Response:
         if not page.is_file():
             raise Problem(
                 503, "viewer-not-built", "this server was installed without its viewer\nmake viewer"
             )
-        headers = {"Cache-Control": "no-cache", "Content-Security-Policy": PAGE_POLICY}
+        headers = {"Cache-Control": "no-cache", "Content-Security-Policy": policy}
         return FileResponse(page, headers=headers)
 
     if (static / "assets").is_dir():

@@ -41,6 +41,7 @@ class Settings:
         signing_key: Signs the ids of views; replicas of one lake share it.
         storage_options: Credentials and such, as ``tl.open`` takes them.
         static: Folder of the built viewer.
+        is_framed: Whether notebooks of this machine may show the page in a frame.
         max_body_nbytes: Longest request body that asks for something.
         max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
         max_page_rows: Most rows in one page.
@@ -62,6 +63,7 @@ class Settings:
     )
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     static: Path = STATIC
+    is_framed: bool = False
     max_body_nbytes: int = 1 << 20
     max_write_nbytes: int = 256 << 20
     max_page_rows: int = 1000

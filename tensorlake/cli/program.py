@@ -28,6 +28,7 @@ from tensorlake.cli.query import query
 from tensorlake.cli.restore import restore
 from tensorlake.cli.rm import rm
 from tensorlake.cli.serve import serve
+from tensorlake.cli.show import show
 from tensorlake.cli.tag import tag
 from tensorlake.cli.terms import with_terms
 from tensorlake.cli.token import token
@@ -51,7 +52,7 @@ def _register(panel: str, *commands: Callable[..., None]) -> None:
 
 
 # In the order in which a newcomer meets them: --help lists them so.
-_register("Look", info, ls, head, query, du, bench)
+_register("Look", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
 _register("Fill, copy, remove", ingest, export, copy, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))

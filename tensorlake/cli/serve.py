@@ -4,7 +4,6 @@ The server is a program of its own, ``python -m tensorlake_server``: this comman
 start and then becomes it, so that signals and the exit code are the server's.
 """
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.options import EndpointUrl, StorageOptions, Url, parse_storage_options
-from tensorlake.errors import missing_extra
+from tensorlake.dataset import check_server_is_installed
 
 __all__ = ["check_server_is_installed", "serve"]
-
-NEEDED = ("fastapi", "uvicorn", "pyarrow", "prometheus_client")
 
 
 def serve(
@@ -48,6 +45,9 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let those write whose scopes allow it.")
     ] = False,
+    is_opened: Annotated[
+        bool, typer.Option("--open", help="Open the viewer in a browser.")
+    ] = False,
     audit_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Note who did what, when.")
     ] = None,
@@ -62,6 +62,8 @@ def serve(
         command.append("--public-read")
     if write:
         command.append("--write")
+    if is_opened:
+        command.append("--open")
     if print_config:
         command.append("--print-config")
     valued = {
@@ -80,13 +82,3 @@ def serve(
         command += ["--storage-option", f"{key}={value}"]
     sys.stdout.flush()
     os.execv(sys.executable, command)  # noqa: S606 the same interpreter, no shell in between
-
-
-def check_server_is_installed(what: str) -> None:
-    """Check that the server can start.
-
-    Raises:
-        MissingExtraError: Something that it needs is not installed.
-    """
-    if any(importlib.util.find_spec(name) is None for name in NEEDED):
-        raise missing_extra(what, "server")

@@ -13,6 +13,7 @@ from tensorlake.dataset.query_warnings import QueryWarning, SkippedRowsWarning, 
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.schema_inference import infer_schema
 from tensorlake.dataset.session import UncommittedChangesWarning
+from tensorlake.dataset.showing import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
 from tensorlake.dataset.view import View
@@ -36,7 +37,9 @@ __all__ = [
     "View",
     "Work",
     "begin_work",
+    "check_server_is_installed",
     "check_url",
+    "check_viewer_is_built",
     "complete_inside",
     "copy",
     "create",

@@ -93,7 +93,7 @@ WORDS = {
     "copy": "another store gets it by tl.copy(ds.url, url)",
     "push_to_hub": "another store gets it by tl.copy(ds.url, url); files are ds.to_parquet(path)",
     "train_test_split": "parts are ds.split({'train': 0.9, 'val': 0.1})",
-    "visualize": "a browser shows it: tensorlake serve URL",
+    "visualize": "a browser shows it: ds.show()",
     **dict.fromkeys(
         (
             "create_index",
@@ -101,7 +101,6 @@ WORDS = {
             "indexes",
             "pack",
             "search",
-            "show",
             "tensorflow",
             "windows",
         ),

@@ -315,6 +315,32 @@ class Readable(Exported):
 
         return stream(self, self.repin(), framework, arguments)
 
+    def show(self, *, write: bool = False, open: bool = True) -> str:  # noqa: A002 - as webbrowser
+        """Look at the rows in a browser, and return the address of the page.
+
+        A private server starts beside this process and ends with it. In a notebook the page is
+        shown in the cell. A dataset on a branch shows the newest version of the branch.
+
+        Args:
+            write: Let the page save views.
+            open: False only returns the address.
+
+        Raises:
+            MissingExtraError: The extra ``server`` is not installed.
+            UnsupportedFeatureError: The viewer was not built.
+            InvalidStateError: A view whose rows no query tells: ``view.save(name).show()``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-show", {"x": "int64"})
+            >>> ds.show(open=False)  # doctest: +IGNORE_EXCEPTION_DETAIL
+            Traceback (most recent call last):
+            InvalidInputError: 'memory://doc-show' lives in this process, …
+        """
+        from tensorlake.dataset.showing import show
+
+        return show(self, write=write, is_opened=open)
+
     def repin(self) -> Callable[[str], tuple[Selection, Reader]] | None:
         """How a loader reaches the version that its state recorded; None where only this one is."""
         return None

@@ -34,6 +34,8 @@ def make_lake(root: Path) -> None:
     numbers = tl.create(str(root / "numbers"), {"x": "int32"}, durability="none")
     numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
     numbers.commit("four million")
+    _make_named(str(root / "named"))
+    _make_extremes(root)
 
 
 def _make_pets(url: str) -> None:
@@ -150,6 +152,54 @@ def _make_edits(url: str) -> None:
     edits.delete([3])
     edits.append({"image": GREY, "boxes": boxes[:1], "labels": ["dog"]})
     edits.commit("corrected")
+
+
+def _make_named(url: str) -> None:
+    """Two versions, and two saved views of the first."""
+    named = tl.create(url, {"x": "int64"}, durability="none")
+    named.extend({"x": range(6)})
+    named.commit("six")
+    named.query("WHERE x > 3 ORDER BY x DESC").save("large")
+    named[[5, 0]].save("picked")
+    named.extend({"x": [9]})
+    named.commit("seven")
+
+
+def _make_extremes(root: Path) -> None:
+    """Nothing, NULLs, a hundred megapixels, a thousand classes, fifty tensors."""
+    tl.create(str(root / "empty"), {"image": tl.Image("jpeg"), "label": "int64"}, durability="none")
+    types = {
+        "image": tl.Image("jpeg", nullable=True),
+        "boxes": tl.BBox("xyxy", of="image", nullable=True),
+        "caption": tl.Text(nullable=True),
+    }
+    nulls = tl.create(str(root / "nulls"), types, durability="none")
+    nulls.append(dict.fromkeys(types))
+    nulls.append({"image": GREY, "boxes": [[20, 20, 80, 80]], "caption": "a whole row"})
+    nulls.commit("nothing, and something")
+    huge = tl.create(str(root / "huge"), {"image": tl.Image("jpeg")}, durability="none")
+    huge.append({"image": _hundred_megapixels()})
+    huge.commit("from a satellite")
+    names = [f"class {code:04}" for code in range(1000)]
+    classes = tl.create(
+        str(root / "classes"), {"label": tl.ClassLabel(names)}, durability="none"
+    )
+    classes.extend({"label": [*range(1000), *([0] * 1000)]})
+    classes.commit("a thousand classes")
+    wide = tl.create(
+        str(root / "wide"), {f"t{i:02}": "float32" for i in range(50)}, durability="none"
+    )
+    wide.extend({f"t{i:02}": np.full(3, i, dtype=np.float32) for i in range(50)})
+    wide.commit("fifty tensors")
+
+
+def _hundred_megapixels() -> bytes:
+    """Grey, and red in the middle: a tenth of each side."""
+    side, tenth = 10_000, 1_000
+    pixels = np.full((side, side, 3), 90, dtype=np.uint8)
+    middle = slice((side - tenth) // 2, (side + tenth) // 2)
+    pixels[middle, middle] = (230, 30, 30)
+    return simplejpeg.encode_jpeg(pixels, quality=60, fastdct=True)
 
 
 def _turned_picture() -> bytes:

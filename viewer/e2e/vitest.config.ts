@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.spec.ts"],
     environment: "node",
-    testTimeout: 120_000,
+    testTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },
     hookTimeout: 120_000,
     fileParallelism: false,

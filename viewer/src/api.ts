@@ -111,6 +111,22 @@ export interface QueryResult {
   page: RowsPage;
 }
 
+/** Rows of a version under a name, for everyone. */
+export interface SavedView {
+  name: string;
+  version: string;
+  rows: number;
+  /** What led to the rows; null where they were picked. */
+  tql: string | null;
+  message: string;
+  author: string | null;
+}
+
+export interface SavedViews {
+  views: SavedView[];
+  may_save: boolean;
+}
+
 export interface Offer {
   text: string;
   kind: "tensor" | "class" | "function" | "keyword";
@@ -161,9 +177,21 @@ export interface Source {
 
 const DIFF_ROWS = 10_000; // the most that the server lists
 
-/** Calls to one server; `base` is the URL of its `/v1/`. */
+/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is told whether it answers. */
 export class Api {
-  constructor(readonly base: URL) {}
+  constructor(
+    readonly base: URL,
+    readonly onReach: (isReached: boolean) => void = () => {},
+  ) {}
+
+  /** Whether the server answers, whoever asks. */
+  async isAlive(): Promise<boolean> {
+    try {
+      return (await fetch(new URL("../healthz", this.base), { cache: "no-store" })).ok;
+    } catch {
+      return false; // fetch has one error for all that can be wrong with a network
+    }
+  }
 
   async session(token: string): Promise<void> {
     await this.#request("session", { method: "POST", body: JSON.stringify({ token }) });
@@ -210,6 +238,19 @@ export class Api {
   query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
     const body = JSON.stringify({ tql, version, limit: 0 });
     return this.#json(`${path(name)}/query`, {}, { method: "POST", body, signal });
+  }
+
+  savedViews(name: string): Promise<SavedViews> {
+    return this.#json(`${path(name)}/views`);
+  }
+
+  /** A saved view, opened: a result like a query's. */
+  savedView(name: string, saved: string, signal?: AbortSignal): Promise<QueryResult> {
+    return this.#json(`${path(name)}/views/${encodeName(saved)}`, { limit: 0 }, { signal });
+  }
+
+  async saveView(name: string, body: { name: string; view: string; message: string }): Promise<void> {
+    await this.#request(`${path(name)}/views`, { method: "POST", body: JSON.stringify(body) });
   }
 
   /** How a query would run; one that is wrong is an error with its place. */
@@ -274,7 +315,11 @@ export class Api {
       credentials: "same-origin",
       ...(body === undefined ? {} : { body, headers: { "Content-Type": "application/json" } }),
       ...(signal === undefined ? {} : { signal }),
+    }).catch((error: unknown) => {
+      if (signal?.aborted !== true) this.onReach(false);
+      throw error;
     });
+    this.onReach(true);
     if (!answer.ok) throw new ApiError(await readProblem(answer));
     return answer;
   }

@@ -6,6 +6,7 @@ const place: Place = {
   dataset: "vision/pets",
   at: "main@12",
   tql: "WHERE label = 'cat' AND x > 1",
+  saved: null,
   row: 160,
   hidden: ["masks", "clip"],
   off: [3],
@@ -24,7 +25,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+  const plain = { ...place, at: null, tql: "", saved: null, row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
 });
@@ -39,7 +40,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
 });
 
 test("the token leaves the address", () => {

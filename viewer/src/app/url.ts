@@ -11,6 +11,8 @@ export interface Place {
   /** A version, tag or branch; null is the head of main. */
   at: string | null;
   tql: string;
+  /** A saved view, whose rows are shown; the query is then none. */
+  saved: string | null;
   /** Position of the selected row in what is shown. */
   row: number | null;
   hidden: string[];
@@ -50,6 +52,7 @@ export function readPlace(url: URL, root: URL): Place {
     dataset: inside === "" ? null : decodeURIComponent(inside).replaceAll("~", "/"),
     at: url.searchParams.get("at"),
     tql: url.searchParams.get("q") ?? "",
+    saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
@@ -78,6 +81,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("only", place.only ?? "");
   set("change", place.change === 0 ? "" : String(place.change));
   set("q", place.tql);
+  set("view", place.saved ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));
   set("off", place.off.join(","));

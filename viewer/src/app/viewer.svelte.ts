@@ -12,6 +12,8 @@ import {
   type Diff,
   type Problem,
   type QueryResult,
+  type SavedView,
+  type SavedViews,
   type Source,
   type Statistics,
   type TensorInfo,
@@ -23,6 +25,7 @@ import { ClassPalette } from "../schema/colors";
 import type { Shown } from "../sample/address";
 import { listChanges, type Change, type ChangeKind } from "../versions/changes";
 import { compare, type Comparison } from "../versions/comparison";
+import { Connection } from "./connection.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -32,7 +35,9 @@ const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as con
 
 export class Viewer {
   readonly root = findRoot(new URL(location.href));
-  readonly api = new Api(new URL("v1/", this.root));
+  readonly api = new Api(new URL("v1/", this.root), (isReached) => this.connection.note(isReached));
+  /** Whether the server answers; when it does again, what is missing is asked for once more. */
+  readonly connection = new Connection(() => this.api.isAlive(), () => void this.revive());
 
   place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
   phase = $state<Phase>("loading");
@@ -43,6 +48,10 @@ export class Viewer {
   result = $state.raw<QueryResult | null>(null);
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
+  /** What could not be read beside the rows: counts, the log, names of views. */
+  trouble = $state.raw<Problem | null>(null);
+  /** Grows when the server answers again: what failed is asked for once more. */
+  revived = $state(0);
   comparison = $state.raw<Comparison | null>(null);
   /** What differs from the version that is compared with, and that version. */
   difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
@@ -58,6 +67,7 @@ export class Viewer {
   log = $state.raw<Commit[]>([]);
   branches = $state.raw<{ name: string; version: string }[]>([]);
   tags = $state.raw<{ name: string; version: string }[]>([]);
+  savedViews = $state.raw<SavedViews>({ views: [], may_save: false });
   statistics = $state.raw<Statistics | null>(null);
   histogram = $state.raw<Statistics | null>(null);
   palette = $state.raw(new ClassPalette([]));
@@ -103,6 +113,11 @@ export class Viewer {
     return this.result?.rows ?? this.info?.rows ?? 0;
   }
 
+  /** The query of what is shown; of a saved view what led to it, "" where rows were picked. */
+  get text(): string {
+    return this.place.saved === null ? this.place.tql : (this.result?.tql ?? "");
+  }
+
   get source(): Source {
     return { version: this.info?.version ?? "", view: this.result?.view ?? null };
   }
@@ -127,22 +142,42 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", row: null, hidden: [], off: [], look: false, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, hidden: [], off: [], look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
-    return this.#go({ ...this.place, at, row: null, look: false }, "push");
+    return this.#go({ ...this.place, at, saved: null, row: null, look: false }, "push");
   }
 
   /** Runs a query; an empty one shows all rows again. */
   async runQuery(tql: string): Promise<void> {
-    this.#put({ ...this.place, tql: tql.trim(), row: null, look: false }, "push");
-    await this.#query();
+    this.#put({ ...this.place, tql: tql.trim(), saved: null, row: null, look: false }, "push");
+    await this.#attempt(() => this.#query());
+  }
+
+  openSaved({ name, version }: SavedView): Promise<void> {
+    const place = { ...this.place, at: version, saved: name, tql: "", row: null, look: false };
+    return this.#go(place, "push");
+  }
+
+  /** Gives the rows that are shown a name; what is wrong with it is the caller's to show. */
+  async saveView(name: string): Promise<void> {
+    const { dataset } = this.place;
+    if (dataset === null || this.result === null) return;
+    await this.api.saveView(dataset, { name, view: this.result.view, message: "" });
+    this.savedViews = await this.api.savedViews(dataset);
+  }
+
+  /** Asks again for what is not here, after the server was gone. */
+  async revive(): Promise<void> {
+    if (this.phase === "failed" || this.info === null) return this.start();
+    await this.#attempt(() => this.#query()); // a restarted server does not know the results of the one before
+    this.revived += 1;
   }
 
   compareWith(compare: string | null): void {
     this.#put({ ...this.place, ...WITHOUT_DIFF, compare }, "push");
-    void this.#attempt(() => this.#compare());
+    void this.#beside(() => this.#compare());
   }
 
   /** Looks at what differs, or at the rows again. */
@@ -212,25 +247,27 @@ export class Viewer {
     else this.place = place;
     if (place.dataset !== before.dataset || place.at !== before.at) {
       await this.#attempt(() => this.#load());
-    } else if (place.tql !== before.tql) {
-      await this.#query();
+    } else if (place.tql !== before.tql || place.saved !== before.saved) {
+      await this.#attempt(() => this.#query());
     }
-    if (place.compare !== before.compare) await this.#attempt(() => this.#compare());
+    if (place.compare !== before.compare) await this.#beside(() => this.#compare());
   }
 
   async #load(): Promise<void> {
-    const { dataset, at } = this.place;
+    const { dataset, at, saved } = this.place;
     this.result = null;
     this.queryProblem = null;
+    this.trouble = null;
     this.info = null;
     this.statistics = null;
     this.histogram = null;
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
-    const info = await this.api.dataset(dataset, at);
+    const opened = saved === null ? null : await this.api.savedView(dataset, saved);
+    const info = await this.api.dataset(dataset, opened?.version ?? at);
     if (this.place.dataset !== dataset || this.place.at !== at) return;
-    void this.#attempt(() => this.#loadRefs(dataset, info.version));
-    void this.#attempt(() => this.#loadPalette(dataset, info));
+    void this.#beside(() => this.#loadRefs(dataset, info.version));
+    void this.#beside(() => this.#loadPalette(dataset, info));
     await this.#query(info);
     await this.#compare();
   }
@@ -238,10 +275,11 @@ export class Viewer {
   /** The log is the branch's, not only what lies before the shown version: one can go forward too. */
   async #loadRefs(dataset: string, version: string): Promise<void> {
     const branch = version.slice(0, version.lastIndexOf("@"));
-    [this.log, this.branches, this.tags] = await Promise.all([
+    [this.log, this.branches, this.tags, this.savedViews] = await Promise.all([
       this.api.versions(dataset, branch, LOG_LENGTH),
       this.api.refs(dataset, "branches"),
       this.api.refs(dataset, "tags"),
+      this.api.savedViews(dataset),
     ]);
   }
 
@@ -273,7 +311,7 @@ export class Viewer {
 
   /** Runs the query of `place`; a version and its rows appear together, never one before the other. */
   async #query(info = this.info): Promise<void> {
-    const { dataset, tql } = this.place;
+    const { dataset, tql, saved } = this.place;
     this.queryProblem = null;
     this.#running?.abort();
     if (dataset === null || info === null) return;
@@ -281,7 +319,7 @@ export class Viewer {
     this.#running = running;
     this.isRunning = true;
     try {
-      const result = tql === "" ? null : await this.api.query(dataset, tql, info.version, running.signal);
+      const result = await this.#ask(dataset, { tql, saved, version: info.version }, running.signal);
       if (running.signal.aborted) return;
       this.result = result;
     } catch (error) {
@@ -295,7 +333,16 @@ export class Viewer {
         this.isRunning = false;
       }
     }
-    void this.#attempt(() => this.#loadStatistics(running.signal));
+    void this.#beside(() => this.#loadStatistics(running.signal));
+  }
+
+  async #ask(
+    dataset: string,
+    { tql, saved, version }: { tql: string; saved: string | null; version: string },
+    signal: AbortSignal,
+  ): Promise<QueryResult | null> {
+    if (saved !== null) return this.api.savedView(dataset, saved, signal);
+    return tql === "" ? null : this.api.query(dataset, tql, version, signal);
   }
 
   /** Counts of what is shown; rows that a query computed have none. */
@@ -320,11 +367,26 @@ export class Viewer {
       await work();
       if (this.phase === "loading") this.phase = "ready";
     } catch (error) {
-      if (error instanceof DOMException && error.name === "AbortError") return;
+      if (isAbort(error)) return;
+      if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, and says that the server is gone
       this.failure = error instanceof ApiError ? error.problem : unreachable(error);
       this.phase = "failed";
     }
   }
+
+  /** Does what the page can live without; what goes wrong is said beside the rows. */
+  async #beside(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof ApiError) this.trouble = error.problem;
+      else if (!isAbort(error) && !this.connection.isGone) throw error; // a fault of this page, for the console
+    }
+  }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
 }
 
 function unreachable(error: unknown): Problem {

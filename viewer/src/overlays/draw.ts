@@ -13,7 +13,7 @@ const STROKE = 2;
 const DASH = [6, 4];
 const FILL = 0.25; // of the opacity: boxes lie over each other
 const JOINT = 3;
-const LABEL_FONT = "600 11px system-ui, sans-serif";
+const LABEL_FONT = "600 11px 'Inter Variable', system-ui, sans-serif";
 const LABEL_INK = "#06101f"; // dark on every class colour: contrast 4.5 at least
 
 export function drawShapes(

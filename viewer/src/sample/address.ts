@@ -1,6 +1,8 @@
 /** Where the samples of a row are fetched from. */
-import type { Row, TensorInfo } from "../api";
+import { isSummary, type Row, type TensorInfo } from "../api";
+import type { Extent } from "../lenses";
 import type { Viewer } from "../app/viewer.svelte";
+import { isLarge, PREVIEW_SIDE } from "./detail";
 
 export interface Shown {
   row: Row;
@@ -8,8 +10,18 @@ export interface Shown {
   position: number;
 }
 
+/** The picture to show first: of a large one a smaller one that the server makes. */
 export function pictureAddress(viewer: Viewer, picture: TensorInfo, shown: Shown): string {
-  return sampleAddress(viewer, picture, shown);
+  const extent = storedExtent(shown.row, picture);
+  const isSmaller = extent !== null && isLarge(extent);
+  return sampleAddress(viewer, picture, shown, isSmaller ? { size: PREVIEW_SIDE } : {});
+}
+
+/** The size of a picture as its row tells it, before any of it is decoded; null where it does not. */
+export function storedExtent(row: Row, picture: TensorInfo): Extent | null {
+  const value = row[picture.name];
+  const [height, width] = isSummary(value) ? (value.shape ?? []) : [];
+  return height === undefined || width === undefined ? null : { width, height };
 }
 
 /** Stored samples by their row of the version: one address in every query. Computed ones by position. */

@@ -5,16 +5,19 @@ export interface Shown {
   name: string;
   version: string;
   tql: string;
+  /** A saved view, by its name. */
+  saved: string | null;
   position: number;
   /** Its number in the version; null for rows that a query computed. */
   row: number | null;
 }
 
-export function loadSnippet({ url, name, version, tql, position }: Shown): string {
+export function loadSnippet({ url, name, version, tql, saved, position }: Shown): string {
   const lines = [
     `ds = tl.open(${quote(url ?? name)},`,
     `             version=${quote(version)})`,
   ];
+  if (saved !== null) return [...lines, `view = ds.views[${quote(saved)}]`, `row = view[${position}]`].join("\n");
   const query = tql.trim();
   if (query === "") return [...lines, `row = ds[${position}]`].join("\n");
   const text = query.includes("\n") ? `"""\n${query}\n"""` : quote(query);
@@ -24,6 +27,11 @@ export function loadSnippet({ url, name, version, tql, position }: Shown): strin
 /** The query that answers this row alone; of a computed row the query that made it. */
 export function rowQuery({ tql, row }: Shown): string {
   return row === null ? tql.trim() : `SELECT * WHERE ROW_NUMBER() = ${row}`;
+}
+
+/** How the rows that are shown are given a name from Python, where the server only reads. */
+export function saveSnippet(url: string, version: string, tql: string): string {
+  return [`ds = tl.open(${quote(url)}, ${quote(version)})`, `ds.query(${quote(tql)}).save("a-name")`].join("\n");
 }
 
 /** A Python string literal; JSON's escapes are valid Python. */

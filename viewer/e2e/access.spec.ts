@@ -1,0 +1,119 @@
+/** For everyone: axe finds nothing serious on any page, and the keyboard reaches everything. */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { count, open } from "./browser";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+interface Finding {
+  id: string;
+  impact: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+/** What axe calls serious or critical, in a line each. */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(AXE); // not a script of the page: its policy allows only the page's own
+  const found = (await page.evaluate("axe.run().then((result) => result.violations)")) as Finding[];
+  return found
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`));
+}
+
+const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
+  ["the list of datasets", "", (page) => page.getByRole("button", { name: "pets" }).waitFor()],
+  ["rows of pictures", "pets?row=1", (page) => page.locator("[data-testid=row-panel] canvas").waitFor()],
+  ["rows of values", "values?row=0", (page) => page.locator("[data-testid=row-panel] td").first().waitFor()],
+  ["a close look", "shapes?row=5&look=1", (page) => page.getByTestId("matches").waitFor()],
+  ["a query's error", "pets?q=WHERE scoer > 1", (page) => page.getByTestId("query-problem").waitFor()],
+  ["no rows", "empty", (page) => page.getByTestId("empty").waitFor()],
+  ["what differs", "edits?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-picture").waitFor()],
+  ["an error", "nothing", (page) => page.getByText("dataset-not-found").waitFor()],
+];
+
+async function findingsOfAll(theme: "dark" | "light"): Promise<string[]> {
+  const all: string[] = [];
+  for (const [name, path, ready] of PAGES) {
+    const page = await open(path, { theme, expected: ["status of 400", "status of 404"] });
+    await ready(page);
+    all.push(...(await findings(page)).map((finding) => `${name}: ${finding}`));
+    await page.context().close();
+  }
+  return all;
+}
+
+test("axe finds nothing serious on any page in the dark", async () => {
+  expect((await findingsOfAll("dark")).join("\n")).toBe("");
+});
+
+test("axe finds nothing serious on any page in the light", async () => {
+  expect((await findingsOfAll("light")).join("\n")).toBe("");
+});
+
+test("axe finds nothing serious in what opens over a page", async () => {
+  const page = await open("named?q=WHERE x > 3");
+  await expect.poll(() => count(page)).toBe("3 of 7 rows");
+
+  for (const menu of ["Saved views", "Version main@2", "Compare with another version", /^Dataset lake \/ named/]) {
+    await page.getByRole("button", { name: menu }).click();
+    await page.getByRole("menuitem").first().waitFor();
+    expect((await findings(page)).join("\n"), String(menu)).toBe("");
+    await page.keyboard.press("Escape");
+  }
+  await page.keyboard.press("?");
+  await page.getByRole("dialog").waitFor();
+  expect((await findings(page)).join("\n"), "keys").toBe("");
+});
+
+test("all that can be pressed is reached by Tab, in the order that it is seen", async () => {
+  const page = await open("edits?compare=main@1&row=0");
+  await expect.poll(() => page.getByTestId("comparison").count()).toBe(1);
+  const isFocusable = "button:not([tabindex='-1']):not(:disabled), a[href], input, [tabindex='0'], [contenteditable=true]";
+  const expected = await page.locator(isFocusable).evaluateAll((all) => all.filter((one) => one.checkVisibility()).length);
+  const seen = new Set<string>();
+  const mark = "document.activeElement === document.body ? '' : (document.activeElement.dataset.seen ??= String(Math.random()))";
+
+  for (let i = 0; i < expected + 5; i += 1) {
+    await page.keyboard.press("Tab");
+    seen.add((await page.evaluate(mark)) as string);
+  }
+
+  seen.delete("");
+  expect(seen.size).toBe(expected);
+});
+
+test("a row is found, looked at, and left with the keyboard alone", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE score >= 0.5");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.getByTestId("closeup").waitFor();
+  await page.keyboard.press("+");
+  await page.keyboard.press("j");
+  await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("1");
+  await page.keyboard.press("Escape");
+
+  await expect.poll(() => page.getByTestId("closeup").count()).toBe(0);
+});
+
+test("a menu is walked by arrows and left by Esc, back to its button", async () => {
+  const page = await open("named");
+  const button = page.getByRole("button", { name: "Saved views" });
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("menuitem").first().waitFor();
+
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(() => page.evaluate("document.activeElement.getAttribute('role')")).toBe("menuitem");
+  await page.keyboard.press("Escape");
+
+  expect(await button.evaluate((element) => element === document.activeElement)).toBe(true);
+});

@@ -1,0 +1,117 @@
+/** What is not the usual: nothing at all, far too much, a server that is gone. */
+import { expect, test } from "vitest";
+import { count, open, pixel, query } from "./browser";
+
+test("a dataset without rows says how to fill it", async () => {
+  const page = await open("empty");
+
+  await expect.poll(() => count(page)).toBe("0 rows");
+  expect(await page.getByTestId("empty").innerText()).toContain("This version has no rows");
+  expect(await page.getByRole("option").count()).toBe(0);
+});
+
+test("a row whose picture is NULL says so in its place", async () => {
+  const page = await open("nulls?row=0");
+
+  await expect.poll(() => page.locator("#row-0 .missing").innerText()).toBe("NULL");
+  await expect.poll(() => page.locator("[data-testid=row-panel] td.null").allInnerTexts()).toEqual(Array(3).fill("NULL"));
+  expect(await page.locator("[data-testid=row-panel] img").count()).toBe(0);
+});
+
+test("a picture of a hundred megapixels is seen whole at once, and each of its pixels", async () => {
+  const page = await open("huge?row=0");
+  const panel = page.locator("[data-testid=row-panel] img");
+  const isThere = (image: Element) => (image as HTMLImageElement).naturalWidth > 0;
+  await expect.poll(() => panel.evaluate(isThere).catch(() => false)).toBe(true);
+  expect(await panel.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeLessThanOrEqual(1024);
+
+  await page.keyboard.press("Enter");
+  const canvas = "[data-testid=closeup] canvas";
+  const isRed = async (x: number, y: number) => {
+    const [red = 0, green = 255] = (await pixel(page, canvas, x, y)) ?? [];
+    return red > 200 && green < 90;
+  };
+  const area = await page.locator(canvas).evaluate((element) => [element.clientWidth, element.clientHeight]);
+  const [width = 0, height = 0] = area;
+  await expect.poll(() => isRed(width / 2, height / 2)).toBe(true); // the middle is red, a tenth of each side
+  await page.locator(canvas).hover({ position: { x: width / 2, y: height / 2 } });
+  for (let i = 0; i < 4; i += 1) await page.mouse.wheel(0, -600);
+
+  await page.getByText(/^\d{3,}%$/).waitFor(); // one pixel of the sample is one of the screen, or more
+  await expect.poll(() => isRed(width / 2, height / 2)).toBe(true);
+});
+
+test("a thousand classes are listed by how often they occur, and any is found by its name", async () => {
+  const page = await open("classes");
+  await expect.poll(() => count(page)).toBe("2,000 rows");
+  await page.getByRole("button", { name: /^class 0000/ }).waitFor();
+  const listed = await page.getByRole("switch", { name: /^Overlays of|^Show/ }).count();
+  expect(listed).toBeLessThan(200);
+
+  await page.getByLabel("Filter classes").fill("0987");
+  await page.getByRole("button", { name: /^class 0987/ }).click();
+
+  await expect.poll(() => new URL(page.url()).searchParams.get("q")).toContain("'class 0987'");
+  await expect.poll(() => count(page)).toBe("1 of 2,000 rows");
+});
+
+test("fifty tensors are all listed, and all values of a row", async () => {
+  const page = await open("wide?row=0");
+
+  await expect.poll(() => page.getByRole("switch", { name: /^t\d\d / }).count()).toBe(50);
+  await expect.poll(() => page.locator("[data-testid=row-panel] tbody tr").count()).toBeGreaterThanOrEqual(50);
+  const last = page.getByRole("switch", { name: /^t49/ });
+  await last.scrollIntoViewIfNeeded();
+  expect(await last.isVisible()).toBe(true);
+});
+
+test("text that runs from right to left does so in the grid too", async () => {
+  const page = await open("values");
+
+  const value = page.locator("#row-0 .value", { hasText: "\u05e9" }).first();
+  await expect.poll(() => value.evaluate((element) => getComputedStyle(element).direction).catch(() => "")).toBe("rtl");
+});
+
+test("when the server is gone the rows stay, and what is missing comes when it is back", async () => {
+  const page = await open("pets", { expected: ["ERR_INTERNET_DISCONNECTED"] });
+  await expect.poll(() => pixel(page, "#row-0 canvas", 100, 20)).not.toBeNull();
+
+  await page.context().setOffline(true);
+  await query(page, "WHERE score >= 0.5");
+  await page.getByTestId("offline").waitFor();
+  expect(await count(page)).toBe("40 rows");
+  expect(await page.locator("#row-0").count()).toBe(1);
+
+  await page.context().setOffline(false);
+  await page.getByTestId("offline").getByRole("button", { name: "Try now" }).click();
+
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  await expect.poll(() => page.getByTestId("offline").count()).toBe(0);
+});
+
+test("a page that is opened while the server is gone opens when it is back", async () => {
+  const page = await open("pets", { expected: ["ERR_FAILED"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await page.route("**/v1/**", (route) => route.abort());
+  await page.route("**/healthz", (route) => route.abort());
+  await page.reload();
+  await page.getByText("The server cannot be reached").waitFor();
+
+  await page.unrouteAll();
+  await page.getByRole("button", { name: "Try again" }).click();
+
+  await expect.poll(() => count(page)).toBe("40 rows");
+});
+
+test("what cannot be read beside the rows is said, and the rows stay", async () => {
+  const page = await open("pets", { expected: ["status of 500", "status of 404"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.route("**/statistics/**", (route) => route.fulfill({ status: 500, body: "{}", contentType: "application/json" }));
+  await query(page, "WHERE score >= 0.5");
+
+  await page.getByTestId("trouble").waitFor();
+  expect(await count(page)).toBe("20 of 40 rows");
+  await page.getByTestId("trouble").getByRole("button", { name: "Dismiss" }).click();
+  await expect.poll(() => page.getByTestId("trouble").count()).toBe(0);
+});
