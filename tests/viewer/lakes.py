@@ -181,9 +181,7 @@ def _make_extremes(root: Path) -> None:
     huge.append({"image": _hundred_megapixels()})
     huge.commit("from a satellite")
     names = [f"class {code:04}" for code in range(1000)]
-    classes = tl.create(
-        str(root / "classes"), {"label": tl.ClassLabel(names)}, durability="none"
-    )
+    classes = tl.create(str(root / "classes"), {"label": tl.ClassLabel(names)}, durability="none")
     classes.extend({"label": [*range(1000), *([0] * 1000)]})
     classes.commit("a thousand classes")
     wide = tl.create(
