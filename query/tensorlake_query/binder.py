@@ -215,6 +215,9 @@ class Binder:
         key = self._names.qualified.get((expr.table or "", expr.name))
         if key is not None and key in self.schema:
             return ColumnRef(key, self.schema[key], expr)
+        member = f"{expr.table}/{expr.name}"  # of a group of tensors, which need not be quoted
+        if expr.table not in tables and member in self.schema:
+            return ColumnRef(member, self.schema[member], expr)
         if expr.table in tables:
             known = [name for table, name in self._names.qualified if table == expr.table]
             message = f"{expr.table!r} has no column {expr.name!r}"

@@ -5,6 +5,7 @@ from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.confined import complete_inside, explain_inside, query_inside
 from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.group import Group
 from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
@@ -23,6 +24,7 @@ __all__ = [
     "Commit",
     "Dataset",
     "Diff",
+    "Group",
     "Log",
     "MergeConflict",
     "MergeReport",

@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from tensorlake.dataset import schema_changes, staging, versioning
 from tensorlake.dataset.describe import Summary, dataset_repr, summarize
+from tensorlake.dataset.group import Group, assign_fields
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.steps import ColumnsStep
+from tensorlake.dataset.struct_values import expand_names
 from tensorlake.dataset.upserting import Upserted, upsert
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
@@ -140,9 +142,12 @@ class Dataset(Readable, Versioned, Maintained):
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             rows, values = [rows], [values]
         with self.session.lock:
-            if isinstance(rows, Readable):
+            if isinstance(rows, Readable) and name in self.selection().columns:
                 return staging.assign_by_view(self.session, name, rows, self.selection(), values)
-            positions = self._column(name).positions(rows)
+            column = self._column(name)
+            if isinstance(column, Group):
+                return assign_fields(self, column, rows, values)
+            positions = column.positions(rows)
             return staging.assign(self.session, name, positions, values)
 
     def upsert(self, rows: Any, on: str | Sequence[str]) -> Upserted:
@@ -223,17 +228,19 @@ class Dataset(Readable, Versioned, Maintained):
     ) -> None:
         """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
 
+        A ``Struct`` adds a tensor for each of its fields.
+
         Raises:
             SchemaError: The name is taken, or there is neither fill nor default nor NULL.
         """
         schema_changes.add_tensor(self.session, name, sample_type, fill)
 
     def drop_tensor(self, name: str) -> None:
-        """Stage that a tensor is gone; older versions keep it."""
+        """Stage that a tensor is gone, or a group of them; older versions keep it."""
         schema_changes.drop_tensor(self.session, name)
 
     def rename_tensor(self, old: str, new: str) -> None:
-        """Stage another name for a tensor; its data and identity stay."""
+        """Stage another name for a tensor, or a group of them; data and identity stay."""
         schema_changes.rename_tensor(self.session, old, new)
 
     def alter_tensor(
@@ -420,8 +427,8 @@ class Dataset(Readable, Versioned, Maintained):
         return View(self.session, self.selection().with_rows(positions))
 
     def _with_columns(self, names: Sequence[str]) -> View:
-        for name in names:
+        chosen = expand_names(names, self.selection().columns)
+        for name in chosen:
             self._column(name)
-        chosen = tuple(names)
         steps = (ColumnsStep(chosen),)
         return View(self.session, self.selection().with_columns(chosen), steps=steps)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.dataset.stored import StoredColumn
+from tensorlake.dataset.struct_values import flattened, members_of
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
@@ -105,6 +106,12 @@ def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
             found = _is_column(value, schema[name].type)
             if found is not None:
                 return found
+        elif members_of(name, schema.names):
+            if not isinstance(value, Mapping):
+                return value is not None  # dicts for rows; a row has one dict
+            inner = {f"{name}/{field}": one for field, one in value.items()}
+            if holds_columns(inner, schema):
+                return True
     return False
 
 
@@ -187,6 +194,7 @@ def convert_batch(
     Raises:
         TensorlakeError: The first thing that does not fit; nothing is staged.
     """
+    batch = flattened(batch, schema.names, call=call)
     lacking = [s for s in schema.tensors if s.name not in batch and not s.type.has_default]
     if lacking and not batch:
         raise missing_tensor(lacking[0], batch, call=call)
@@ -201,6 +209,7 @@ def convert_columns(
     schema: Schema, batch: Batch, *, row_start: int, call: str
 ) -> tuple[dict[str, Column], int]:
     """As ``convert_batch``, but of the tensors that the batch names only."""
+    batch = flattened(batch, schema.names, call=call)
     rows = _common_length(schema, batch, call=call)
     return {
         spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)

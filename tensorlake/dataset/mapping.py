@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.mapping_calls import Call, Piece, results
 from tensorlake.dataset.query_warnings import SkippedRowsWarning
+from tensorlake.dataset.struct_values import expand_names, flattened
 from tensorlake.dataset.words import plural
 from tensorlake.errors import (
     InvalidInputError,
@@ -29,7 +30,7 @@ from tensorlake.errors import (
     SchemaError,
     ShapeMismatchError,
 )
-from tensorlake.types import SampleType, as_type
+from tensorlake.types import SampleType, as_type, expand_structs
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -94,6 +95,7 @@ def map_rows(
 
 def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
     known = (*view.selection().columns, *view.computed)
+    columns = None if columns is None else expand_names(columns, (*known, "_row"))
     for name in columns or ():
         if name not in known and name != "_row":
             raise unknown_column(name, (*known, "_row"))
@@ -187,7 +189,7 @@ class _Skipped:
 def _types(schema: Mapping[str, Any]) -> dict[str, SampleType]:
     if not schema:
         raise SchemaError("map() makes no tensor\nname what the function returns: schema={…: type}")
-    return {name: as_type(one) for name, one in schema.items()}
+    return {name: as_type(one) for name, one in expand_structs(schema).items()}
 
 
 def _add_tensors(dataset: Dataset, types: Mapping[str, SampleType]) -> None:
@@ -215,8 +217,10 @@ def _groups(
     for piece in pieces:
         if not len(piece.positions):
             continue
-        outputs = piece.outputs[0] if call.batch_size is not None else _transposed(piece, names)
-        _check_names(outputs, names)
+        if call.batch_size is None:
+            outputs = _transposed(piece, names)
+        else:
+            outputs = _named(piece.outputs[0], names, is_batch=True)
         for name in names:
             values = outputs[name]
             if len(values) != len(piece.positions):
@@ -241,12 +245,12 @@ def _groups(
 
 
 def _transposed(piece: Piece, names: Sequence[str]) -> dict[str, list[Any]]:
-    for output in piece.outputs:
-        _check_names(output, names)
-    return {name: [output[name] for output in piece.outputs] for name in names}
+    rows = [_named(output, names, is_batch=False) for output in piece.outputs]
+    return {name: [row[name] for row in rows] for name in names}
 
 
-def _check_names(output: Any, names: Sequence[str]) -> None:
+def _named(output: Any, names: Sequence[str], *, is_batch: bool) -> Mapping[str, Any]:
+    """Return an output by tensor, checked; what was returned for a struct is its fields'."""
     if not isinstance(output, Mapping):
         raise InvalidInputError(
             f"the function of map() returned {type(output).__name__}, not a dict"
@@ -254,6 +258,11 @@ def _check_names(output: Any, names: Sequence[str]) -> None:
             actual=type(output).__name__,
         )
     given = cast("Mapping[str, Any]", output)
+    if is_batch:
+        given = flattened(given, names, call="map()")
+    elif not given.keys() <= set(names):
+        columns = flattened({key: [one] for key, one in given.items()}, names, call="map()")
+        given = {key: column[0] for key, column in columns.items()}
     if set(given) != set(names):
         raise MissingTensorError(
             f"the function of map() returned {sorted(given)}, and schema= names {sorted(names)}"
@@ -261,6 +270,7 @@ def _check_names(output: Any, names: Sequence[str]) -> None:
             expected=sorted(names),
             actual=sorted(given),
         )
+    return given
 
 
 def _rows_of(output: Any, names: Sequence[str], *, is_batch: bool) -> Any:
@@ -269,11 +279,9 @@ def _rows_of(output: Any, names: Sequence[str], *, is_batch: bool) -> Any:
         return None
     if isinstance(output, list | tuple):
         many: list[Any] = [*output]
-        for row in many:
-            _check_names(row, names)
-        return many
-    _check_names(output, names)
-    return dict(output) if is_batch else [output]
+        return [_named(row, names, is_batch=False) for row in many]
+    named = dict(_named(output, names, is_batch=is_batch))
+    return named if is_batch else [named]
 
 
 def _nbytes(value: Any) -> int:

@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.exported import Exported
+from tensorlake.dataset.group import Group
 from tensorlake.dataset.neighbours import hint_for
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
 from tensorlake.dataset.stored import StoredColumn
+from tensorlake.dataset.struct_values import members_of
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.errors import InvalidInputError, ReadOnlyError
 from tensorlake.reading import Reader, Selection
@@ -95,8 +97,8 @@ class Readable(Exported):
     def __getitem__(self, key: Any) -> Any:
         """Read by what the key is.
 
-        An int gives a ``Row``; a name a ``Tensor``; several names, a slice, a list of ints, a
-        mask, a Predicate or a View give a ``View``.
+        An int gives a ``Row``; a name a ``Tensor``, or a ``Group`` of them; several names, a slice,
+        a list of ints, a mask, a Predicate or a View give a ``View``.
         """
         if isinstance(key, str):
             return self._column(key)
@@ -137,11 +139,13 @@ class Readable(Exported):
 
         return positions_by_row_id(view.selection(), self.selection())
 
-    def _column(self, name: str) -> Tensor:
+    def _column(self, name: str) -> Tensor | Group:
         selection = self.selection()
-        if name not in selection.columns:
-            raise unknown_column(name, selection.columns)
-        return Tensor(self, name)
+        if name in selection.columns:
+            return Tensor(self, name)
+        if members_of(name, selection.columns):
+            return Group(self, name)
+        raise unknown_column(name, selection.columns)
 
     def _row(self, position: int) -> Row:
         selection = self.selection()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.struct_values import members_of, nested
 from tensorlake.dataset.words import describe_value, human_nbytes
 from tensorlake.reading import Snapshot
 from tensorlake.types import EncodedColumn
@@ -21,8 +22,8 @@ __all__ = ["Row"]
 class Row(Mapping[str, Any]):
     """A row of one version.
 
-    ``row["image"]`` decodes the picture the first time; ``dict(row)`` decodes everything. Computed
-    columns of a query are values already.
+    ``row["image"]`` decodes the picture the first time; ``dict(row)`` decodes everything. A group
+    of tensors is a dict. Computed columns of a query are values already.
     """
 
     def __init__(
@@ -47,7 +48,10 @@ class Row(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
             if name not in self._columns:
-                raise unknown_column(name, self._columns)
+                members = members_of(name, self._columns)
+                if not members:
+                    raise unknown_column(name, self._columns)
+                return nested(name, members, self.__getitem__)
             sample_type = self.snapshot.spec(name).type
             column = self._reader.read(name, self._physical)
             self._values[name] = sample_type.present_one(column, 0)

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.dataset.schema_checks import count_rows_of_classes, find_null
 from tensorlake.dataset.session import Session
+from tensorlake.dataset.struct_values import expand_names, flattened, members_of
 from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.format import TensorSpec, canonical_bytes
 from tensorlake.reading import Reader
-from tensorlake.types import NO_DEFAULT, ClassLabel, as_type, unknown_class, widened
+from tensorlake.types import (
+    NO_DEFAULT,
+    ClassLabel,
+    Struct,
+    as_type,
+    expand_structs,
+    unknown_class,
+    widened,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -38,7 +47,10 @@ METADATA_NBYTES_MAX = 16_384
 
 
 def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None:
-    """Stage a new tensor, every row of which has the fill."""
+    """Stage a new tensor, every row of which has the fill; of a Struct, a tensor a field."""
+    if isinstance(sample_type, Struct):
+        _add_struct(session, name, sample_type, fill)
+        return
     declared = as_type(sample_type)
     if fill is NO_DEFAULT:
         fill = declared.fill_value
@@ -53,17 +65,45 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
 
 
-def drop_tensor(session: Session, name: str) -> None:
-    """Stage that a tensor is gone."""
+def _add_struct(session: Session, name: str, struct: Struct, fill: Any) -> None:
+    types = expand_structs({name: struct})
+    fills: Mapping[str, Any] = {}
+    if fill is not NO_DEFAULT:
+        given = flattened({name: [fill]}, tuple(types), call="add_tensor(fill=)")
+        fills = {member: values[0] for member, values in given.items()}
     with session.lock:
         transaction = session.staging()
-        transaction.drop_tensor(transaction.schema[name])
+        savepoint = transaction.savepoint()
+        try:
+            for member, declared in types.items():
+                add_tensor(session, member, declared, fills.get(member, NO_DEFAULT))
+        except BaseException:
+            transaction.roll_back(savepoint)
+            raise
+
+
+def drop_tensor(session: Session, name: str) -> None:
+    """Stage that a tensor is gone, or all of a group."""
+    with session.lock:
+        transaction = session.staging()
+        for one in expand_names([name], transaction.schema.names):
+            transaction.drop_tensor(transaction.schema[one])
 
 
 def rename_tensor(session: Session, old: str, new: str) -> None:
-    """Stage another name for a tensor."""
+    """Stage another name for a tensor, or for a group."""
     with session.lock:
         transaction = session.staging()
+        names = transaction.schema.names
+        if old not in names and (members := members_of(old, names)):
+            savepoint = transaction.savepoint()
+            try:
+                for member in members:
+                    rename_tensor(session, member, new + member[len(old) :])
+            except BaseException:
+                transaction.roll_back(savepoint)
+                raise
+            return
         renamed = transaction.schema.rename(old, new)[new]
         transaction.change_spec(renamed, what="rename")
         for spec in transaction.schema.tensors:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.steps import steps_to_json
+from tensorlake.dataset.struct_values import expand_names
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import Framework, Loader, SelectedRows, VirtualValues, make_loader
 from tensorlake.reading import Reader, Selection
@@ -49,6 +50,9 @@ def stream(
             "\nread its values: view['name'], or view.to_pandas()"
         )
     selection = readable.selection()
+    if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
+        columns = expand_names(arguments["columns"], (*selection.columns, *readable.computed))
+        arguments = {**arguments, "columns": columns}
     reader = readable.session.reader(selection.snapshot)
     virtual = {name: ComputedColumn(computed) for name, computed in readable.computed.items()}
     rows = SelectedRows(selection, reader, virtual, repin, _source(readable, framework))

@@ -18,6 +18,7 @@ from tensorlake.dataset.describe import view_repr
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.steps import ColumnsStep, Steps
+from tensorlake.dataset.struct_values import expand_names
 from tensorlake.reading import Selection
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class View(Readable):
 
     def _with_columns(self, names: Sequence[str]) -> View:
         known = (*self._selection.columns, *self._computed)
+        names = expand_names(names, known)
         for name in names:
             if name not in known:
                 raise unknown_column(name, known)

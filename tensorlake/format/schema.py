@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import SchemaError, TensorNotFoundError
 from tensorlake.format.chunk import ChunkLayout
-from tensorlake.types import ClassLabel, Column, SampleType, as_type, from_json
+from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -305,7 +305,8 @@ class Schema:
     @classmethod
     def new(cls, tensors: Mapping[str, Any]) -> Self:
         """Make a schema from names and types, or their short forms, as users write it."""
-        return cls(tuple(TensorSpec.new(name, one) for name, one in tensors.items()))
+        expanded = expand_structs(tensors).items()
+        return cls(tuple(TensorSpec.new(name, one) for name, one in expanded))
 
     @property
     def names(self) -> tuple[str, ...]:

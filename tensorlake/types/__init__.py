@@ -54,6 +54,7 @@ from tensorlake.types.run_lengths import decode_run_lengths, encode_run_lengths
 from tensorlake.types.scalar import Bool, Scalar
 from tensorlake.types.segment_mask import SegmentMask
 from tensorlake.types.sequence import Sequence
+from tensorlake.types.struct import Struct, expand_structs
 from tensorlake.types.tags import Tags
 from tensorlake.types.text import Text
 from tensorlake.types.timestamp import Timestamp
@@ -95,6 +96,7 @@ __all__ = [
     "Scalar",
     "SegmentMask",
     "Sequence",
+    "Struct",
     "Tags",
     "Text",
     "Timestamp",
@@ -107,6 +109,7 @@ __all__ = [
     "concat",
     "decode_run_lengths",
     "encode_run_lengths",
+    "expand_structs",
     "fill_polygons",
     "from_json",
     "holds_floats",

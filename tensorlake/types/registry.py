@@ -31,6 +31,7 @@ from tensorlake.types.polygon import Polygon
 from tensorlake.types.scalar import Bool, Scalar
 from tensorlake.types.segment_mask import SegmentMask
 from tensorlake.types.sequence import Sequence
+from tensorlake.types.struct import Struct
 from tensorlake.types.tags import Tags
 from tensorlake.types.text import Text
 from tensorlake.types.timestamp import Timestamp
@@ -126,6 +127,12 @@ def as_type(value: Any) -> SampleType:
     """
     if isinstance(value, SampleType):
         return value
+    if isinstance(value, Struct):
+        raise SchemaError(
+            f"{value.describe()} is a group of tensors, and stands in a schema or a Struct alone"
+            '\nfor lists of structs give each field its list: Struct({"x": Sequence("float32")})',
+            actual=value,
+        )
     if isinstance(value, type) and issubclass(value, SampleType):
         try:
             return value()

@@ -23,6 +23,7 @@ from tensorlake.dataset.export.arrow_columns import (
     computed_field,
 )
 from tensorlake.dataset.identity import row_id_texts
+from tensorlake.dataset.struct_values import expand_names
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import widened_dtype
 
@@ -102,6 +103,7 @@ def check_columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise InvalidInputError(f"columns={columns!r}: give a list of names: columns=[{columns!r}]")
     virtual = VIRTUAL_COLUMNS if view.has_rows else ()
+    columns = expand_names(columns, (*known, *virtual))
     for name in columns:
         if name not in known and name not in virtual:
             raise unknown_column(name, (*known, *virtual))

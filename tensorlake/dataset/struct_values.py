@@ -1,0 +1,112 @@
+"""Values of groups of tensors: dicts on the outside, one tensor a field inside.
+
+{"pose": [{"x": 1, "y": 2}, None]}     rows of dicts; None is NULL in every field
+{"pose": {"x": [1, 3], "y": [2, 4]}}   a dict of columns         both become
+{"pose/x": [1, 3], "pose/y": [2, 4]}   what the tensors are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, MissingTensorError
+
+__all__ = ["expand_names", "flattened", "members_of", "nested"]
+
+
+def members_of(group: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the tensors in a group, those of groups within it among them.
+
+    >>> members_of("a", ["a/x", "ab", "a/b/y", "a"])
+    ('a/x', 'a/b/y')
+    """
+    return tuple(name for name in names if name.startswith(f"{group}/"))
+
+
+def expand_names(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Put in the place of each group its tensors; other names stay, whatever they are."""
+    every = set(known)
+    expanded: list[str] = []
+    for name in names:
+        expanded += [name] if name in every else members_of(name, known) or [name]
+    return tuple(expanded)
+
+
+def nested(group: str, members: Sequence[str], value_of: Callable[[str], Any]) -> dict[str, Any]:
+    """Return a group's values as a dict of fields, groups within it as dicts of theirs.
+
+    >>> nested("a", ["a/x", "a/b/y"], len)
+    {'x': 3, 'b': {'y': 5}}
+    """
+    made: dict[str, Any] = {}
+    for name in members:
+        *path, last = name.removeprefix(f"{group}/").split("/")
+        inner = made
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value_of(name)
+    return made
+
+
+def flattened(batch: Mapping[str, Any], names: Sequence[str], *, call: str) -> Mapping[str, Any]:
+    """Return columns by tensor, where some were given by group.
+
+    Args:
+        batch: Samples by the name of a tensor or of a group.
+        names: Of all tensors.
+        call: The call that the user made, for errors.
+
+    Raises:
+        InvalidInputError: What is given for a group is no dicts.
+        MissingTensorError: The dicts of two rows have different fields.
+    """
+    known = set(names)
+    if batch.keys() <= known:
+        return batch
+    flat: dict[str, Any] = {}
+    for name, values in batch.items():
+        members = () if name in known else members_of(name, names)
+        if not members:
+            flat[name] = values
+            continue
+        columns = _columns(name, members, values, call=call)
+        inner = {f"{name}/{field}": column for field, column in columns.items()}
+        flat |= flattened(inner, names, call=call)
+    return flat
+
+
+def _columns(group: str, members: Sequence[str], values: Any, *, call: str) -> Mapping[str, Any]:
+    if isinstance(values, Mapping):
+        return {str(field): column for field, column in values.items()}
+    if isinstance(values, np.ndarray):
+        if values.dtype.names:
+            return {field: values[field] for field in values.dtype.names}
+        values = values.tolist()
+    elif hasattr(values, "to_pylist"):  # of Arrow, whose items are its own scalars
+        values = values.to_pylist()
+    fields = tuple(dict.fromkeys(name[len(group) + 1 :].split("/")[0] for name in members))
+    is_listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    rows: list[Any] = [*values] if is_listed else [values]
+    for row, one in enumerate(rows):
+        if one is not None and not isinstance(one, Mapping):
+            raise InvalidInputError(
+                f"row {row} of {call}: {group!r} is a group of {', '.join(map(repr, fields))},"
+                f" got {type(one).__name__}\ngive a dict of these for each row, or one of columns",
+                tensor=group,
+                row=row,
+            )
+    first = next((one for one in rows if one is not None), None)
+    if first is None:
+        return {field: [None] * len(rows) for field in fields}
+    for row, one in enumerate(rows):
+        if one is not None and one.keys() != first.keys():
+            raise MissingTensorError(
+                f"row {row} of {call}: {group!r} has the fields {sorted(one)}, where another row"
+                f" has {sorted(first)}\ngive every row the same fields (None for NULL)",
+                tensor=group,
+                row=row,
+            )
+    return {field: [None if one is None else one[field] for one in rows] for field in first}
