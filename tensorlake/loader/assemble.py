@@ -10,7 +10,7 @@ Small batches of uniform columns alone are gathered late, by the consumer: nothi
 memory that its own thread has just given back, and the copy costs less than handing it over.
 
 Stages hand over by the last thread that finishes one; no thread waits for another. Whatever
-raises ends the group: its future tells the consumer.
+raises ends the group: its outcome tells the consumer.
 """
 
 from __future__ import annotations
@@ -115,17 +115,15 @@ class Assembly:
 
     def guard(self, stage: Callable[[], None]) -> None:
         """Run a stage; what it raises is the group's outcome."""
-        if self.group.batches.done():
+        if self.group.batches.is_settled:
             return
         try:
             stage()
-        except BaseException as error:  # noqa: BLE001 - raised to the consumer by the future
-            with self.lock:
-                if not self.group.batches.done():
-                    self.group.batches.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer by the outcome
+            self.group.batches.fail(error)
 
     def finish(self) -> None:
-        """Go on when everything is loaded; the group's future is set in the end."""
+        """Go on when everything is loaded; the group's outcome is set in the end."""
         self.guard(self.gather)
 
     def expect(self, tensor: str) -> None:
@@ -356,9 +354,7 @@ class Assembly:
             with self.how.counters.timed("gather_s"):
                 makers = [partial(_itself, make()) for make in makers]
             self.how.release(self.group)
-        with self.lock:
-            if not self.group.batches.done():
-                self.group.batches.set_result(makers)
+        self.group.batches.settle(makers)
 
     def _last_batch(self, make: MakeBatch) -> dict[str, Any]:
         batch = make()

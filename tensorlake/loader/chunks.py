@@ -100,7 +100,7 @@ class ChunkCache:
         self.refetched_nbytes = 0  # of chunks that had been in memory, and were dropped
         self._spare: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._spare_nbytes = 0
-        self._lock = threading.RLock()  # a collected iterator may close in any thread
+        self._lock = threading.Lock()
 
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
         """Translate a reader's chunk indices to this cache's ordinals."""

@@ -8,6 +8,9 @@ A chunk asked for twice is loaded once. Ranges of that size are past the break-e
 store, and sixteen of them in flight hide latency and add up the bandwidth of connections. Of
 smaller ones more are in flight: how many is found by measuring (``concurrency.py``). A request that
 fails is retried by the store; what it answers is verified here.
+
+Every chunk asked for is told of to every countdown that asked, once: as arrived by ``_publish``, as
+failed by ``_fail``, whatever raised and wherever. Only ``close`` ends this: the pass is over then.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.errors import CorruptionError
+from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.mix import MixReader
@@ -33,6 +36,7 @@ from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.counters import Counters
+    from tensorlake.loader.outcome import Countdown
     from tensorlake.loader.source import Packs, Reader
     from tensorlake.loader.threads import WorkerThreads
     from tensorlake.types import Buffer, Column
@@ -44,14 +48,15 @@ RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
 GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Load:
-    """One chunk on its way."""
+    """One chunk on its way, and who waits for it."""
 
     tensor: str
     number: int
     key: Any  # the reader's own key class
-    done: Future[None]
+    is_urgent: bool = False  # never held back
+    asked_by: list[Countdown] = field(default_factory=list["Countdown"])
 
 
 class ChunkFetcher:
@@ -73,58 +78,78 @@ class ChunkFetcher:
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
         self._limit = limit
-        self._lock = threading.RLock()  # a collected iterator may close in any thread
+        self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
         self._requests: set[Future[list[Buffer]]] = set()
+        self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._most_nbytes = in_flight_nbytes
+        self._later_nbytes = in_flight_nbytes  # of what is not urgent
+        self._may_hold_back = True
         self._is_closed = False
 
-    def load(self, chunks: Iterable[tuple[str, int]]) -> list[Future[None]]:
-        """Bring chunks that are needed together into the cache; a future each tells when."""
-        loads = [self._begin(tensor, number) for tensor, number in chunks]
-        remote = [load for load, is_remote in loads if is_remote]
+    def load(
+        self, chunks: Iterable[tuple[str, int]], needed: Countdown, *, is_urgent: bool = False
+    ) -> None:
+        """Bring chunks that are needed together into the cache.
+
+        Args:
+            chunks: Tensors, and ordinals of the cache.
+            needed: Told of each of them once, as arrived or as failed.
+            is_urgent: Ask for them also while others are held back.
+        """
+        loads = [
+            self._begin(tensor, number, needed, is_urgent=is_urgent) for tensor, number in chunks
+        ]
+        remote = [load for load in loads if load is not None]
         remote.sort(key=lambda load: (str(load.key.pack), load.key.offset))
         with self._lock:
             self._waiting.extend(remote)
         self._start_requests()
-        return [load.done for load, _ in loads]
 
-    def _begin(self, tensor: str, number: int) -> tuple[Load, bool]:
-        """Start loading a chunk that is at hand; tell of others that a request is needed."""
+    def _begin(
+        self, tensor: str, number: int, needed: Countdown, *, is_urgent: bool
+    ) -> Load | None:
+        """Start loading a chunk that is at hand; return others, which need a request."""
         with self._lock:
-            under_way = self._loads.get((tensor, number))
-            if under_way is not None:
-                return under_way, False
-            load = Load(tensor, number, self._cache.tensors[tensor].keys[number], Future())
-            if self._cache.is_loaded(tensor, number):  # it arrived since the caller looked
-                load.done.set_result(None)
-                return load, False
-            self._loads[tensor, number] = load
+            load = self._loads.get((tensor, number))
+            if load is not None:
+                load.asked_by.append(needed)
+                return None
+            is_loaded = self._cache.is_loaded(tensor, number)  # since the caller looked
+            if not is_loaded:
+                key = self._cache.tensors[tensor].keys[number]
+                load = Load(tensor, number, key, is_urgent, [needed])
+                self._loads[tensor, number] = load
+        if load is None:
+            needed.arrived()
+            return None
         # of a remote dataset only what is staged is at hand, and asking costs nothing
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
             self._workers.submit(partial(self._guard, load, partial(self._map, load)))
-            return load, False
-        return load, True
+            return None
+        return load
 
     def hold_back(self, nbytes: int) -> None:
-        """Start no more than so many bytes for now: something else is awaited."""
+        """Start no more than so many bytes of what is not urgent, until ``go_on``."""
         with self._lock:
-            self._most_nbytes = nbytes
+            if self._may_hold_back:
+                self._later_nbytes = nbytes
 
     def go_on(self) -> None:
-        """End ``hold_back``."""
+        """Hold nothing back from now on."""
         with self._lock:
-            self._most_nbytes = self._max_nbytes
+            self._may_hold_back = False
+            self._later_nbytes = self._max_nbytes
         self._start_requests()
 
     def close(self) -> None:
-        """Cancel what is in flight; nothing is started any more."""
+        """Cancel what is in flight; nothing is started any more, and nobody told."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
+            self._loads.clear()
             requests = list(self._requests)
         for request in requests:
             request.cancel()
@@ -137,7 +162,10 @@ class ChunkFetcher:
         blob = self._reader.map_chunk(load.key)
         if blob is None:  # this store cannot map after all
             with self._lock:
-                self._waiting.append(load)
+                if load.is_urgent:
+                    self._waiting.appendleft(load)  # nothing held back may stand before it
+                else:
+                    self._waiting.append(load)
             self._start_requests()
             return
         self._counters.add(mapped_chunks=1)
@@ -145,48 +173,79 @@ class ChunkFetcher:
         self._publish(load, loaded_chunk(column, blob))
 
     def _start_requests(self) -> None:
-        while True:
+        while (begun := self._next_request()) is not None:
+            run, start, stop = begun
+            read = read_parts(self._reader.snapshot.packs, run[0].key.pack, start, stop)
+            try:
+                request = runtime.submit(read)
+            except Exception as error:  # noqa: BLE001 - raised to whoever asked for the batch
+                read.close()
+                self._ended(stop - start)
+                self._fail(run, error)
+                continue
             with self._lock:
-                if self._is_closed or not self._waiting or not self._most_nbytes:
-                    return
-                run = next_run(self._waiting)
-                start, stop = run_span(run)
-                is_full = (
-                    len(self._requests) >= self._limit.value
-                    or self._nbytes + stop - start > self._most_nbytes
-                )
-                if is_full and self._requests:
-                    return
-                for _ in run:
-                    self._waiting.popleft()
-                self._nbytes += stop - start
-                self._counters.fetch_started()
-                packs = self._reader.snapshot.packs
-                request = runtime.submit(read_parts(packs, run[0].key.pack, start, stop))
                 self._requests.add(request)
+                is_closed = self._is_closed
             # outside the lock: a request that is done already calls back at once, in this thread
-            request.add_done_callback(partial(self._answered, run, stop - start))
+            request.add_done_callback(partial(self._answered, run, start, stop))
+            if is_closed:
+                request.cancel()
 
-    def _answered(self, run: list[Load], nbytes: int, request: Future[list[Buffer]]) -> None:
+    def _next_request(self) -> tuple[list[Load], int, int] | None:
+        """Take from what waits what the next request reads; None where nothing may be read."""
         with self._lock:
-            in_flight = len(self._requests)
-            self._requests.discard(request)
-            self._nbytes -= nbytes
-        if not request.cancelled() and request.exception() is None:
-            self._limit.answered(nbytes, in_flight=in_flight, now=time.monotonic())
-        self._counters.fetch_ended(nbytes, requests=part_count(nbytes))
-        self._start_requests()
-        if not request.cancelled():
+            if self._is_closed or not self._waiting:
+                return None
+            most_nbytes = self._max_nbytes if self._waiting[0].is_urgent else self._later_nbytes
+            run = next_run(self._waiting)
+            start, stop = run_span(run)
+            is_full = (
+                self._in_flight >= self._limit.value or self._nbytes + stop - start > most_nbytes
+            )
+            if not most_nbytes or (is_full and self._in_flight):
+                return None
+            for _ in run:
+                self._waiting.popleft()
+            self._in_flight += 1
+            self._nbytes += stop - start
+            self._counters.fetch_started()
+            return run, start, stop
+
+    def _answered(
+        self, run: list[Load], start: int, stop: int, request: Future[list[Buffer]]
+    ) -> None:
+        """Pass an answer on. What a callback raises is only logged: whoever waits is told here."""
+        try:
+            with self._lock:
+                self._requests.discard(request)
+            in_flight = self._ended(stop - start)
+            error = _cancelled(run) if request.cancelled() else request.exception()
+            if error is None:
+                self._limit.answered(stop - start, in_flight=in_flight, now=time.monotonic())
+            self._start_requests()  # also after an error: what comes before it is still wanted
+            if error is not None:
+                self._fail(run, error)
+                return
             for load in run:
-                receive = partial(self._receive_timed, load, run[0].key.offset, request)
+                receive = partial(self._receive_timed, load, start, request.result())
                 self._workers.submit(partial(self._guard, load, receive))
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            self._fail(run, error)
 
-    def _receive_timed(self, load: Load, start: int, request: Future[list[Buffer]]) -> None:
+    def _ended(self, nbytes: int) -> int:
+        """Count a request as ended; return how many were in flight with it."""
+        with self._lock:
+            in_flight = self._in_flight
+            self._in_flight -= 1
+            self._nbytes -= nbytes
+        self._counters.fetch_ended(nbytes, requests=part_count(nbytes))
+        return in_flight
+
+    def _receive_timed(self, load: Load, start: int, parts: list[Buffer]) -> None:
         with self._counters.timed("unpack_s"):
-            self._receive(load, start, request)
+            self._receive(load, start, parts)
 
-    def _receive(self, load: Load, start: int, request: Future[list[Buffer]]) -> None:
-        parts = request.result()
+    def _receive(self, load: Load, start: int, parts: list[Buffer]) -> None:
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
         offset = load.key.offset - start
         blob = memoryview(whole)[offset : offset + load.key.nbytes]
@@ -203,17 +262,35 @@ class ChunkFetcher:
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:
         self._cache.add(load.tensor, load.number, chunk)
+        for countdown in self._told(load):
+            countdown.arrived()
+
+    def _fail(self, run: Iterable[Load], error: BaseException) -> None:
+        if self._is_closed:  # the error is then most likely of being cancelled by close()
+            return
+        for load in run:
+            for countdown in self._told(load):
+                countdown.failed(error)
+
+    def _told(self, load: Load) -> list[Countdown]:
+        """Return who is to be told of a load, which nobody else will be."""
         with self._lock:
             self._loads.pop((load.tensor, load.number), None)
-        load.done.set_result(None)
+            asked_by, load.asked_by = load.asked_by, []
+        return asked_by
 
     def _guard(self, load: Load, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - raised to whoever asked for the batch
-            with self._lock:
-                self._loads.pop((load.tensor, load.number), None)
-            load.done.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            self._fail([load], error)
+
+
+def _cancelled(run: list[Load]) -> InvalidStateError:
+    return InvalidStateError(
+        f"storage was stopped while {run[0].key} of {run[0].tensor!r} was on its way"
+        "\nstart the pass again, and stop storage when it has ended"
+    )
 
 
 def _fill_of(reader: Reader, load: Load) -> Column:

@@ -9,7 +9,6 @@ no step of Python is paid per row or even per batch. All the mapping is done her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.chunks import ChunkCache, TensorChunks, loaded_chunk
+from tensorlake.loader.outcome import Outcome
 
 if TYPE_CHECKING:
     from tensorlake.loader.ordered_rows import Plan
@@ -73,7 +73,7 @@ class Group:
     by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     nbytes: int = 0  # what it counts against the prefetch
-    batches: Future[list[MakeBatch]] = field(default_factory=Future[list[MakeBatch]])
+    batches: Outcome[list[MakeBatch]] = field(default_factory=Outcome[list[MakeBatch]])
 
     @property
     def borders(self) -> list[int]:

@@ -1,4 +1,10 @@
-"""One pass over the rest of an epoch, from a pipeline to the user's loop."""
+"""One pass over the rest of an epoch, from a pipeline to the user's loop.
+
+No thread of the pass holds its iterator, and nothing that the iterator holds leads back to it. So
+leaving the loop, in whatever way, drops the last reference there and then, and ``__del__`` tells
+the pass to end. It only tells: where a reference circle of the user's keeps the iterator, it is
+collected in any thread, under any lock, and waiting there for others might be waiting for oneself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ __all__ = ["BatchIterator"]
 
 
 class BatchIterator(Iterator[Any]):
-    """Ends its threads when it ends, fails or is forgotten."""
+    """Ends its pass when it ends or fails, and lets it end when it is forgotten."""
 
     def __init__(
         self,
@@ -68,8 +74,8 @@ class BatchIterator(Iterator[Any]):
         self._pipeline.close()
 
     def __del__(self) -> None:
-        if getattr(self, "is_live", False):
-            self.close()
+        if getattr(self, "is_live", False):  # it is not, where the constructor was interrupted
+            self._pipeline.abandon()
 
     def _next_group(self) -> list[tuple[Share, MakeBatch]]:
         group = self._pipeline.next_group()

@@ -120,6 +120,7 @@ class Loader:
         self._skipped = 0
         self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
         self._live: weakref.ref[BatchIterator] | None = None
+        self._last_pass: Pipeline | None = None
         self._order: AnyOrder | None = None
         self._read_from(rows)
 
@@ -128,19 +129,22 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch, or continue where a loaded state stands; so does an endless mix."""
         self._refuse_while_live("a second iterator")
+        self._await_last_pass()
         if not self._is_fresh and not self._rows.is_endless:
             self._start_epoch(self._epoch + 1)
         self._agree()
         self._is_fresh = False
         self._pass_start = self._stats_now()
+        pipeline, assembler = self._open_pass()
         iterator = BatchIterator(
-            self._open_pass(),
+            pipeline,
             finish=self._finish_batch,
             handed_out=self._handed_out,
             ended=self._ended,
             counters=self._counters,
         )
-        self._live = weakref.ref(iterator)
+        self._live, self._last_pass = weakref.ref(iterator), pipeline
+        pipeline.start(assembler)  # now there is somebody whose end will end it
         return iterator
 
     def __len__(self) -> int:
@@ -272,6 +276,8 @@ class Loader:
         live = self._live() if self._live is not None else None
         if live is not None:
             live.close()
+        if self._last_pass is not None:
+            self._last_pass.close()
         self._cache.clear()
         self._slabs.clear()
 
@@ -347,7 +353,7 @@ class Loader:
             cache_nbytes=self._arguments.cache_nbytes,
         )
 
-    def _open_pass(self) -> Pipeline:
+    def _open_pass(self) -> tuple[Pipeline, Assembler]:
         arguments, rows = self._arguments, self._rows
         is_padded = not rows.is_endless and self._sharding.needs_padding(
             rows.num_places, self._position
@@ -376,23 +382,34 @@ class Loader:
             timeout_s=arguments.timeout,
         )
         pipeline = Pipeline(setup, self._shares(self._position))
-        pipeline.start(
-            Assembler(
-                columns=self._columns,
-                cache=self._cache,
-                slabs=self._slabs,
-                workers=pipeline.workers,
-                counters=self._counters,
-                seed=self._seed,
-                epoch=self._epoch,
-                on_error=arguments.on_error,
-                transform=arguments.transform,
-                with_valid=is_padded or self._converter.keeps_places,
-                is_late=self._is_late(),
-                release=pipeline.release,
-            )
+        assembler = Assembler(
+            columns=self._columns,
+            cache=self._cache,
+            slabs=self._slabs,
+            workers=pipeline.workers,
+            counters=self._counters,
+            seed=self._seed,
+            epoch=self._epoch,
+            on_error=arguments.on_error,
+            transform=arguments.transform,
+            with_valid=is_padded or self._converter.keeps_places,
+            is_late=self._is_late(),
+            release=pipeline.release,
         )
-        return pipeline
+        return pipeline, assembler
+
+    def _await_last_pass(self) -> None:
+        """Let a pass that was left end its work on the memory tier, which has one user at a time.
+
+        Raises:
+            InvalidStateError: One of its threads does not come back.
+        """
+        if self._last_pass is not None and not self._last_pass.join():
+            raise InvalidStateError(
+                "the pass that was left before has not ended: a transform= or a read of the store"
+                " does not return\nmake another loader, and let that function return"
+            )
+        self._last_pass = None
 
     def _is_late(self) -> bool:
         rows = self._sharding.global_batch_size // self._sharding.world_size

@@ -1,6 +1,7 @@
 """The pipeline of one pass: plan ─► fetch ─► assemble ─► consumer, in order and bounded.
 
-    producer thread   plans segments, pins chunks, asks for those missing, queues the group
+    its own thread    starts the others; plans segments, pins chunks, asks for those missing, queues
+                      the group; then waits for the word to end, and ends everything
     storage loop      the requests
     worker threads    decode chunks, gather, decode pictures, transform
     reader threads    rows read by themselves: sparse tensors of remote datasets, and the large
@@ -9,17 +10,27 @@
     consumer          takes groups from the queue in plan order and waits for their batches
 
 ``prefetch_nbytes`` bounds all that waits between fetch and user; two groups are always allowed,
-so that one is made while one is used. ``close`` ends every thread, whatever state they are in.
+so that one is made while one is used.
+
+Every group's outcome is settled, by the first of these:
+
+    Assembly               its batches, or what a stage raised        worker
+    Countdown of its needs what reading a row or a chunk raised       reader, worker, storage loop
+    fail                   what nobody expected to raise              any thread of the pass
+    _end                   the pass was closed                        the pass's own thread
+
+and the queue ends with None or an error, so the consumer waits for nothing that will not come.
+``abandon`` is for an iterator that is being collected, whatever thread and locks that interrupts:
+it takes no lock and waits for nobody. ``close`` waits until the pass's own thread has ended all.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import CancelledError, Future
-from concurrent.futures import InvalidStateError as FinishedError
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -36,6 +47,7 @@ from tensorlake.loader.group import (
     plan_groups,
     shares_by_segment,
 )
+from tensorlake.loader.outcome import Countdown, Outcome
 from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
 
@@ -58,7 +70,8 @@ MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
 EARLY_PIECE_ROWS = 8  # of a first group at least, decoded as soon as they are there
 EARLY_NBYTES = 4 << 20  # in flight for later groups while the first one's rows are read
-JOIN_TIMEOUT_S = 30.0
+JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
+EXIT_TIMEOUT_S = 5.0  # the same, where the program is ending anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,120 +99,152 @@ class Pipeline:
     def __init__(self, setup: PipelineSetup, shares: Iterable[Share]) -> None:
         self._setup = setup
         self._shares = shares
-        self.workers = WorkerThreads(setup.workers, name="tensorlake-loader", on_crash=self.fail)
         self._is_local = setup.reader.store.is_local
+        self.workers = WorkerThreads(setup.workers, name="tensorlake-loader")
         self._readers = WorkerThreads(
-            0 if self._is_local else READ_THREADS,
-            name="tensorlake-loader-read",
-            on_crash=self.fail,
+            0 if self._is_local else READ_THREADS, name="tensorlake-loader-read"
         )
         self._fetcher = ChunkFetcher(
             setup.reader, setup.cache, self.workers, setup.counters, limit=setup.limit
         )
-        self._queue: SimpleQueue[Group | BaseException | None] = SimpleQueue()
-        self._admission = threading.Condition()
+        # to the consumer: groups in plan order, then an end or an error that is of no group
+        self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
+        self._taken: SimpleQueue[Group | None] = SimpleQueue()  # from the consumer; None: end
+        self._is_closed = False
+        self._lock = threading.Lock()
         self._waiting_nbytes = 0
         self._waiting_groups: set[Group] = set()
-        self._is_closed = False
-        self._producer: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
 
     def start(self, assembler: Assembler) -> None:
         """Start planning and fetching."""
-        self._producer = threading.Thread(
-            target=self._produce, args=(assembler,), name="tensorlake-loader-plan", daemon=True
+        self._thread = threading.Thread(
+            target=self._run, args=(assembler,), name="tensorlake-loader-plan", daemon=True
         )
-        self._producer.start()
+        self._thread.start()
 
     def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
         """Wait for the next group's batches; None at the end of the pass.
 
         Raises:
             StorageTimeoutError: Nothing came within the loader's timeout.
+            InvalidStateError: The pass was closed meanwhile.
         """
         deadline = time.monotonic() + self._setup.timeout_s
         try:
-            group = self._queue.get(timeout=self._setup.timeout_s)
-            if group is None:
-                return None
-            if isinstance(group, BaseException):
-                raise group
-            batches = group.batches.result(max(0.0, deadline - time.monotonic()))
-        except (Empty, TimeoutError) as error:
-            if isinstance(error, StorageTimeoutError):
-                raise
-            raise StorageTimeoutError(
-                f"no batch of {self._setup.selection.snapshot.url!r} came within"
-                f" {self._setup.timeout_s:g} s\nraise timeout=, or see loader.stats() for the"
-                " stage that stands still",
-                timeout_s=self._setup.timeout_s,
-            ) from error
-        except CancelledError as error:
-            raise InvalidStateError(
-                "the loader was closed while a batch was awaited\nmake a new iterator"
-            ) from error
-        with self._admission:
-            self._waiting_groups.discard(group)
-            self._waiting_nbytes -= group.nbytes
-            self._admission.notify()
+            group, outcome = self._arrivals.get(timeout=self._setup.timeout_s)
+        except Empty:
+            raise self._late() from None
+        if not outcome.wait(max(0.0, deadline - time.monotonic())):
+            raise self._late()
+        if self._is_closed:  # from another thread: what came meanwhile, errors above all, is of it
+            raise _closed()
+        batches = outcome.take()
+        if group is None:
+            return None
+        self._taken.put(group)
         return group.shares, batches
 
     def release(self, group: Group) -> None:
         """Give back the chunks of a group that no longer needs them."""
+        if self._is_closed:
+            return  # all pins go at once, and those of a later pass are not this one's to take
         for tensor in self._setup.dense:
             if tensor not in group.by_row:
                 self._setup.cache.unpin(tensor, group.tensors[tensor].used)
 
     def fail(self, error: BaseException) -> None:
         """End the pass with an error that belongs to no group."""
-        self._queue.put(error)
-        with self._admission:
+        self._arrive(None).fail(error)  # first: a group that is not failed below comes after it
+        with self._lock:
             groups = list(self._waiting_groups)
         for group in groups:
-            _set_exception(group.batches, error)
+            group.batches.fail(error)
 
-    def close(self) -> None:
+    def abandon(self) -> None:
+        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        self._is_closed = True
+        self._readers.stop()
+        self.workers.stop()
+        self._taken.put(None)
+
+    def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
         """End all threads and requests; batches handed out stay good."""
-        with self._admission:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._admission.notify_all()
+        self.abandon()
         self._fetcher.close()
-        self._readers.close(JOIN_TIMEOUT_S)
-        self.workers.close(JOIN_TIMEOUT_S)
-        if self._producer is not None and self._producer is not threading.current_thread():
-            self._producer.join(JOIN_TIMEOUT_S)
-        for group in self._waiting_groups:
-            group.batches.cancel()
+        self.join(timeout_s)
+
+    def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
+        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return True
+        is_own = thread is threading.current_thread()
+        if is_own or self.workers.is_current() or self._readers.is_current():
+            return False  # it would wait for itself
+        thread.join(2 * timeout_s)  # which itself waits so long for the other threads
+        return not thread.is_alive()
+
+    def _run(self, assembler: Assembler) -> None:
+        _under_way.add(self)
+        try:
+            self._readers.start(self.fail)
+            self.workers.start(self.fail)
+            self._produce(assembler)
+            self._arrive(None).settle([])
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer
+            self.fail(error)
+        while not self._is_closed:
+            self._await_word()
+        self._end()
+        _under_way.discard(self)
+
+    def _end(self) -> None:
+        self._fetcher.close()
+        deadline = time.monotonic() + JOIN_TIMEOUT_S
+        self._readers.join(JOIN_TIMEOUT_S)
+        self.workers.join(max(0.0, deadline - time.monotonic()))
+        try:
+            while True:
+                self._arrivals.get_nowait()
+        except Empty:
+            pass  # nobody takes groups any more, and their outcomes must not keep batches
+        with self._lock:
+            groups = list(self._waiting_groups)
+            self._waiting_groups.clear()
+        for group in groups:
+            group.batches.discard(_closed())
+        self._arrive(None).fail(_closed())
         self._setup.cache.end_pass()
 
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
         is_first = not self._is_local
-        try:
-            for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
-                with setup.counters.timed("plan_s"):
-                    groups = plan_groups(
-                        segment,
-                        plan=setup.plan,
-                        selection=setup.selection,
-                        reader=setup.reader,
-                        cache=setup.cache,
-                        tensors=setup.dense,
-                        virtual=setup.virtual,
-                    )
-                for group in groups:
-                    if is_first:
-                        group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
-                    missing = self._pin(group)
-                    if not self._admit(group):
-                        return
-                    self._queue.put(group)
-                    self._launch(group, missing, assembler, in_pieces=is_first)
-                    is_first = False
-            self._queue.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            self._queue.put(error)
+        for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
+            with setup.counters.timed("plan_s"):
+                groups = plan_groups(
+                    segment,
+                    plan=setup.plan,
+                    selection=setup.selection,
+                    reader=setup.reader,
+                    cache=setup.cache,
+                    tensors=setup.dense,
+                    virtual=setup.virtual,
+                )
+            for group in groups:
+                if is_first:
+                    group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
+                missing = self._pin(group)
+                if not self._admit(group):
+                    return
+                self._arrive(group)
+                self._launch(group, missing, assembler, in_pieces=is_first)
+                is_first = False
+
+    def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
+        outcome = Outcome[list[MakeBatch]]() if group is None else group.batches
+        self._arrivals.put((group, outcome))
+        return outcome
 
     def _pin(self, group: Group) -> list[tuple[str, int]]:
         cache = self._setup.cache
@@ -216,20 +261,24 @@ class Pipeline:
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""
         most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
-
-        def may_start() -> bool:
-            groups = len(self._waiting_groups)
+        while not self._is_closed:
+            count = len(self._waiting_groups)
             fits = self._waiting_nbytes + group.nbytes <= self._setup.prefetch_nbytes
-            return self._is_closed or groups < MIN_GROUPS or (fits and groups < most_groups)
+            if count < MIN_GROUPS or (fits and count < most_groups):
+                with self._lock:
+                    self._waiting_groups.add(group)
+                self._waiting_nbytes += group.nbytes
+                return True
+            self._await_word()
+        return False
 
-        with self._admission:
-            # the consumer may take as long as it likes; close() wakes this up
-            self._admission.wait_for(may_start)
-            if self._is_closed:
-                return False
-            self._waiting_groups.add(group)
-            self._waiting_nbytes += group.nbytes
-            return True
+    def _await_word(self) -> None:
+        """Wait for the consumer, who may take as long as it likes, to take a group or to end."""
+        group = self._taken.get()
+        if group is not None:
+            self._waiting_nbytes -= group.nbytes
+            with self._lock:
+                self._waiting_groups.discard(group)
 
     def _launch(
         self,
@@ -249,31 +298,28 @@ class Pipeline:
             for tensor in alone
             for start, stop in expect_own(group, tensor, piece_rows)
         ]
-        needs = [Future[None]() for _ in pieces]
+        finish = partial(self.workers.submit, assembly.finish)
+        # one more than it needs: that all of it was asked for
+        needed = Countdown(len(pieces) + len(missing) + 1, finish, group.batches.fail)
         # While rows of the first group are on their way, what comes later gets little of the
-        # line, and while the last of them are decoded nothing of the processors.
-        early = Countdown(len(pieces), partial(self._rows_arrived, group))
+        # line, and while the last of them are decoded nothing of the processors. What the first
+        # group itself needs is urgent: the rows may all be here before its chunks are asked for.
+        early = Countdown(len(pieces), partial(self._rows_arrived, group), group.batches.fail)
         if group.by_row:
             self._fetcher.hold_back(EARLY_NBYTES)
-            group.batches.add_done_callback(lambda _: self._fetcher.go_on())
+            group.batches.then(self._fetcher.go_on)
         if in_pieces:
             for tensor in dict.fromkeys(tensor for tensor, _, _ in pieces):
                 assembly.expect(tensor)
-        for (tensor, start, stop), need in zip(pieces, needs, strict=True):
-            arrived = partial(self._piece_arrived, assembly, early, tensor, start, stop, need)
-            read = partial(self._read_rows, group, tensor, start, stop, need, arrived)
+        for tensor, start, stop in pieces:
+            arrived = partial(self._piece_arrived, assembly, early, needed, tensor, start, stop)
+            read = partial(self._read_rows, group, tensor, start, stop, needed, arrived)
             self._readers.submit(read)
-        needs += self._fetcher.load(missing)
-        finish = partial(self.workers.submit, assembly.finish)
-        if not needs:
-            finish()
-            return
-        countdown = Countdown(len(needs), finish)
-        for need in needs:
-            need.add_done_callback(partial(_needed, group, countdown))
+        self._fetcher.load(missing, needed, is_urgent=in_pieces)
+        needed.arrived()
 
     def _rows_arrived(self, group: Group) -> None:
-        if group.by_row and not group.batches.done():  # done: it failed, and the pass is ending
+        if group.by_row:
             self._fetcher.hold_back(0)
 
     def _read_rows(
@@ -282,7 +328,7 @@ class Pipeline:
         tensor: str,
         start: int,
         stop: int,
-        need: Future[None],
+        needed: Countdown,
         arrived: Callable[[], None],
     ) -> None:
         counters = self._setup.counters
@@ -292,8 +338,8 @@ class Pipeline:
             column = self._setup.reader.read(tensor, group.physical[start:stop], decode=False)
             add_own(group, tensor, start, column)
             nbytes = column_nbytes(column)
-        except Exception as error:  # noqa: BLE001 - raised to the consumer
-            need.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer
+            needed.failed(error)
             return
         finally:
             counters.fetch_ended(nbytes, requests=stop - start)
@@ -304,44 +350,40 @@ class Pipeline:
         self,
         assembly: Assembly,
         early: Countdown,
+        needed: Countdown,
         tensor: str,
         start: int,
         stop: int,
-        need: Future[None],
     ) -> None:
         """Let a worker decode what came; the group goes on when all of it is decoded."""
 
         def decode() -> None:
             assembly.guard(partial(assembly.arrive, tensor, start, stop))
-            need.set_result(None)
+            needed.arrived()
 
-        early()
+        early.arrived()
         self.workers.submit(decode)
 
-
-class Countdown:
-    """Calls a function when it was told so many times."""
-
-    def __init__(self, count: int, then: partial[None]) -> None:
-        self._count = count
-        self._then = then
-        self._lock = threading.Lock()
-
-    def __call__(self) -> None:
-        with self._lock:
-            self._count -= 1
-            is_last = self._count == 0
-        if is_last:
-            self._then()
+    def _late(self) -> StorageTimeoutError:
+        return StorageTimeoutError(
+            f"no batch of {self._setup.selection.snapshot.url!r} came within"
+            f" {self._setup.timeout_s:g} s\nraise timeout=, or see loader.stats() for the"
+            " stage that stands still",
+            timeout_s=self._setup.timeout_s,
+        )
 
 
-def _needed(group: Group, countdown: Countdown, need: Future[None]) -> None:
-    error = need.exception()
-    if error is not None:
-        _set_exception(group.batches, error)
-    countdown()
+def _closed() -> InvalidStateError:
+    return InvalidStateError("the loader was closed while a batch was awaited\nmake a new iterator")
 
 
-def _set_exception(batches: Future[list[MakeBatch]], error: BaseException) -> None:
-    with suppress(FinishedError):  # it has an outcome already, and the first one counts
-        batches.set_exception(error)
+def _end_all() -> None:
+    """Let threads end before the interpreter does: later they would be torn out of their work."""
+    for pipeline in list(_under_way):
+        pipeline.close(EXIT_TIMEOUT_S)
+
+
+_under_way: set[Pipeline] = set()
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_under_way.clear)  # their threads are the parent's

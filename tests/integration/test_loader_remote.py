@@ -357,3 +357,32 @@ def test_pictures_of_the_first_batch_are_decoded_while_others_are_on_their_way(s
     assert waited == [True]
     assert batch["_row"].tolist() == whole["_row"][:32].tolist()
     assert np.array_equal(batch["image"][0], dataset["image"][int(batch["_row"][0])])
+
+
+def test_chunks_of_the_first_batch_are_asked_for_though_its_pictures_came_first(store):
+    dataset = open_on(store)
+    decoding = threading.Event()
+
+    class PicturesFirst:
+        """A reader whose chunks are asked about only when pictures of the first batch are here."""
+
+        def __getattr__(self, name):
+            return getattr(dataset.reader(), name)
+
+        def map_chunk(self, key):
+            assert decoding.wait(60)
+            return dataset.reader().map_chunk(key)
+
+    loader = make_loader(
+        SelectedRows(dataset.selection(), PicturesFirst()),
+        framework="numpy",
+        batch_size=8,
+        shuffle=True,
+        columns=["image", "label", "_row"],
+        decode={"image": Announced(decoding)},
+        timeout=60,
+    )
+
+    batch = next(iter(loader))
+
+    assert np.array_equal(batch["label"], batch["_row"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -21,7 +22,17 @@ def rows_of(loader):
 
 
 def loader_threads():
+    """Threads of loaders that run now."""
     return [one for one in threading.enumerate() if one.name.startswith("tensorlake-loader")]
+
+
+def threads_left():
+    """Name the threads of loaders that do not end; those told to end may take their time."""
+    threads = loader_threads()
+    deadline = time.monotonic() + 60
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [thread.name for thread in threads if thread.is_alive()]
 
 
 def picture(row):

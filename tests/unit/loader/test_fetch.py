@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pytest
@@ -28,7 +27,7 @@ class Key:
 
 
 def waiting(*keys):
-    return deque(Load("x", number, Key(*key), Future()) for number, key in enumerate(keys))
+    return deque(Load("x", number, Key(*key)) for number, key in enumerate(keys))
 
 
 def test_neighbours_are_one_request():

@@ -19,7 +19,7 @@ from tests.unit.loader.conftest import (
     ROWS,
     boxes,
     fill_pets,
-    loader_threads,
+    threads_left,
 )
 
 # ---- what comes
@@ -257,7 +257,7 @@ def test_an_error_of_a_transform_reaches_the_loop_and_ends_the_threads(pets):
     with pytest.raises(KeyError, match="mine"):
         list(pets.loader(batch_size=4, transform=transform, columns=["_row"]))
 
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_a_batch_transform_sees_whole_batches(pets):

@@ -22,6 +22,7 @@ from tests.unit.loader.conftest import (
     loader_threads,
     picture,
     rows_of,
+    threads_left,
 )
 
 # ---- failures
@@ -43,7 +44,7 @@ def test_a_damaged_picture_raises_with_row_and_tensor(damaged):
     with pytest.raises(CorruptSampleError, match="row 5 of 'image'"):
         list(damaged.loader(batch_size=4, decode=RESIZE))
 
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_skipping_leaves_its_place_empty_and_counts_it(damaged, caplog):
@@ -93,7 +94,7 @@ def test_leaving_the_loop_ends_every_thread(pets):
         break
     gc.collect()
 
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_forgetting_a_live_iterator_ends_every_thread(pets):
@@ -104,7 +105,7 @@ def test_forgetting_a_live_iterator_ends_every_thread(pets):
     del iterator
     gc.collect()
 
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_an_interrupt_in_the_loop_ends_every_thread(pets):
@@ -114,7 +115,7 @@ def test_an_interrupt_in_the_loop_ends_every_thread(pets):
     with pytest.raises(KeyboardInterrupt):
         list(pets.loader(batch_size=4, batch_transform=interrupt, columns=PLAIN))
 
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_closing_a_loader_ends_its_iterator(pets):
@@ -123,7 +124,7 @@ def test_closing_a_loader_ends_its_iterator(pets):
         next(iterator)
 
     assert list(iterator) == []
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_a_tiny_prefetch_still_delivers_everything(pets):

@@ -18,7 +18,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.loader import NewerVersionWarning
-from tests.unit.loader.conftest import loader_threads, picture
+from tests.unit.loader.conftest import picture, threads_left
 
 NAMES = itertools.count()
 
@@ -121,7 +121,7 @@ def test_an_endless_mix_goes_on_and_has_no_length(web, code):
     flat = np.concatenate(seen)
     assert len(np.unique(flat[:400])) == 400  # one epoch of each
     assert len(np.unique(flat[400:800])) == 400  # and the next
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_leaving_the_loop_of_an_endless_mix_loses_no_row(web, code):
@@ -315,7 +315,7 @@ def test_a_function_that_gives_no_weight_is_named_with_its_place(web):
 
     with pytest.raises(InvalidInputError, match=r"-1\.0 at place 65536"):
         next(iterator)
-    assert loader_threads() == []
+    assert threads_left() == []
 
 
 def test_an_endless_mix_has_one_epoch(web, code):

@@ -1,0 +1,289 @@
+"""Whatever fails, and wherever a pass is dropped: who waits is told, and nobody is blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import InvalidStateError, StorageTimeoutError
+from tensorlake.loader import SelectedRows, make_loader
+from tensorlake.loader.threads import WorkerThreads
+from tensorlake.storage import MemoryStore, runtime
+from tensorlake.testing import Fault, FaultyStore
+from tests.handles import create_on, open_on, wait_for_hints
+from tests.unit.loader.conftest import loader_threads, threads_left
+
+ROWS, COMMITS = 60, 3
+SCHEMA = {"x": tl.Array("uint8", shape=(6000,)), "n": "int64"}
+LONG_S = 60  # until a test gives up; what works takes milliseconds
+
+
+def fill(dataset):
+    """Rows worth a request each, in a few chunks."""
+    random = np.random.default_rng(0)
+    for start in range(0, ROWS, ROWS // COMMITS):
+        rows = range(start, start + ROWS // COMMITS)
+        dataset.extend({"x": random.integers(0, 255, (len(rows), 6000), np.uint8), "n": rows})
+        dataset.commit("more")
+    return dataset
+
+
+class GatedStore(MemoryStore):
+    """A store whose ranges wait, once it is shut, until it is opened."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_awaited = threading.Event()
+        self._gate = asyncio.Event()
+        self._gate.set()
+
+    def shut(self):
+        self._gate.clear()
+
+    def open(self):
+        asyncio.run_coroutine_threadsafe(self._open(), runtime._loop_thread().loop)
+
+    async def _open(self):
+        self._gate.set()
+
+    async def get_range(self, path, start, stop):
+        if not self._gate.is_set():
+            self.is_awaited.set()
+            await self._gate.wait()
+        return await super().get_range(path, start, stop)
+
+
+@pytest.fixture
+def gated():
+    store = GatedStore()
+    fill(create_on(store, SCHEMA))
+    wait_for_hints()
+    yield store
+    store.open()
+    assert threads_left() == []
+
+
+@pytest.fixture(scope="module", params=["remote", "local"])
+def dataset(request, tmp_path_factory):
+    local = tmp_path_factory.mktemp("hangs") / "d.tl"
+    return fill(
+        tl.create("memory://loader-hangs" if request.param == "remote" else str(local), SCHEMA)
+    )
+
+
+class FailingReader:
+    """A reader of which one method fails from some call on."""
+
+    def __init__(self, reader, method, error, calls):
+        self._reader, self._method, self._error, self._calls = reader, method, error, calls
+
+    def __getattr__(self, name):
+        found = getattr(self._reader, name)
+        return found if name != self._method else self._failing(found)
+
+    def _failing(self, method):
+        def call(*args, **kwargs):
+            self._calls -= 1
+            if self._calls < 0:
+                raise self._error
+            return method(*args, **kwargs)
+
+        return call
+
+
+def failing_loader(dataset, method, error, *, calls=0, **arguments):
+    reader = FailingReader(dataset.reader(), method, error, calls)
+    given = {"batch_size": 4, "shuffle": True, "cache": 0, "timeout": LONG_S} | arguments
+    return make_loader(SelectedRows(dataset.selection(), reader), framework="numpy", **given)
+
+
+# ---- every error arrives
+
+
+@pytest.mark.parametrize(
+    "error", [LookupError("mine"), SystemExit(3), TimeoutError("mine")], ids=repr
+)
+@pytest.mark.parametrize("calls", [0, 2])
+@pytest.mark.parametrize("method", ["locate", "map_chunk", "decode_chunk", "read"])
+@pytest.mark.parametrize("cache", [0, "1GB"])
+def test_what_a_reader_raises_reaches_the_loop(dataset, method, error, calls, cache):
+    if method == "read" and dataset.reader().store.is_local:
+        pytest.skip("a local dataset is read by chunks alone")
+    if method == "read" and cache and calls:
+        pytest.skip("only rows of the first batch are read by themselves, all at once")
+    loader = failing_loader(dataset, method, error, calls=calls, cache=cache)
+
+    with pytest.raises(type(error)) as raised:
+        list(loader)
+
+    assert raised.value is error
+    assert threads_left() == []
+
+
+@pytest.mark.parametrize("skip", range(4))
+@pytest.mark.parametrize("cache", [0, "1GB"])
+def test_what_a_store_raises_reaches_the_loop_as_it_is(skip, cache):
+    store = FaultyStore(MemoryStore())
+    fill(create_on(store, SCHEMA))
+    wait_for_hints()
+    dataset = open_on(store)
+    loader = dataset.loader(batch_size=4, shuffle=True, cache=cache, timeout=LONG_S)
+    store.inject(Fault.TIMED_OUT, call="get_range", path="packs/", skip=skip, times=-1)
+
+    with pytest.raises(StorageTimeoutError) as raised:
+        list(loader)
+
+    assert "no batch of" not in str(raised.value)
+    assert threads_left() == []
+
+
+def test_batches_before_a_failed_chunk_are_still_delivered():
+    store = FaultyStore(MemoryStore())
+    fill(create_on(store, SCHEMA))
+    wait_for_hints()
+    loader = open_on(store).loader(batch_size=4, columns=["n"], timeout=LONG_S)
+    store.inject(Fault.TIMED_OUT, call="get_range", path="packs/", skip=1, times=-1)
+    seen = []
+
+    with pytest.raises(StorageTimeoutError):
+        seen.extend(batch["n"] for batch in loader)
+
+    rows = np.concatenate(seen).tolist()
+    assert rows == list(range(len(rows)))
+    assert len(rows) < ROWS
+
+
+def test_what_nobody_expects_of_a_thread_ends_the_pass(gated):
+    gated.shut()
+    iterator = iter(open_on(gated).loader(batch_size=4, columns=["n"], timeout=LONG_S))
+
+    def crash():
+        raise MemoryError("mine")
+
+    iterator._pipeline.workers.submit(crash)
+
+    with pytest.raises(MemoryError, match="mine"):
+        next(iterator)
+
+
+# ---- requests that others end
+
+
+def test_requests_that_others_cancel_are_an_error(gated):
+    iterator = iter(open_on(gated).loader(batch_size=4, columns=["n"], timeout=LONG_S))
+    gated.shut()
+    assert gated.is_awaited.wait(LONG_S)
+
+    async def cancel_all():
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    runtime.run(cancel_all())
+
+    with pytest.raises(InvalidStateError, match="storage was stopped"):
+        next(iterator)
+
+
+# ---- ends that somebody else brings about
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_closing_from_another_thread_ends_the_wait(gated, is_planned):
+    loader = open_on(gated).loader(batch_size=4, columns=["n"], timeout=LONG_S)
+    gated.shut()
+    iterator = iter(loader)
+    if is_planned:
+        assert gated.is_awaited.wait(LONG_S)
+    threading.Thread(target=iterator.close).start()
+
+    with pytest.raises((InvalidStateError, StopIteration)) as raised:
+        next(iterator)
+
+    assert raised.type is StopIteration or "was closed" in str(raised.value)
+
+
+def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(gated, monkeypatch):
+    """As it happens: a circle holds the iterator, and whoever allocates next collects it."""
+    monkeypatch.setattr("tensorlake.loader.pipeline.JOIN_TIMEOUT_S", 10 * LONG_S)
+    dataset = open_on(gated)
+    loader = dataset.loader(batch_size=4, shuffle=True, cache=0, timeout=LONG_S)
+    for tensor in SCHEMA:
+        dataset.reader().locate(tensor, np.arange(ROWS))  # the plan is no longer at the gate
+    gated.shut()
+    circle = [iter(loader)]
+    circle.append(circle)
+    assert gated.is_awaited.wait(LONG_S)
+
+    async def collect():
+        gc.collect()
+
+    gc.disable()
+    try:
+        del circle
+        runtime.run(collect(), timeout_s=LONG_S)
+    finally:
+        gc.enable()
+
+    assert loader_threads()  # what they read waits at the gate: nobody can have waited for them
+    gated.open()
+    assert threads_left() == []
+
+
+def test_an_iterator_is_dropped_under_any_lock_of_its_own(gated):
+    iterator = iter(open_on(gated).loader(batch_size=4, timeout=LONG_S))
+    next(iterator)
+    pipeline = iterator._pipeline
+    fetcher, setup = pipeline._fetcher, pipeline._setup
+
+    with (
+        pipeline._lock,
+        fetcher._lock,
+        setup.cache._lock,
+        setup.counters._lock,
+        setup.limit._lock,
+    ):
+        del iterator
+
+    assert threads_left() == []
+
+
+def test_a_pass_that_is_left_ends_before_the_next_begins(gated):
+    loader = open_on(gated).loader(batch_size=4, columns=["n"], shuffle=True, timeout=LONG_S)
+    for _ in loader:
+        break
+
+    rest = np.concatenate([batch["n"] for batch in loader])
+
+    assert sorted(rest.tolist()) == list(range(ROWS))
+    assert threads_left() == []
+
+
+def test_a_transform_that_closes_its_loader_does_not_wait_for_itself(dataset):
+    loader = failing_loader(
+        dataset, "nothing", None, transform=lambda row: (loader.close(), row)[1]
+    )
+
+    with pytest.raises(InvalidStateError, match="was closed"):
+        list(loader)
+
+    assert threads_left() == []
+
+
+def test_threads_that_come_back_late_end_all_the_same():
+    workers = WorkerThreads(2, name="tensorlake-loader-late")
+    has_begun, go_on = threading.Event(), threading.Event()
+    workers.start(on_crash=lambda error: None)
+    workers.submit(lambda: (has_begun.set(), go_on.wait(LONG_S)))
+    assert has_begun.wait(LONG_S)
+
+    workers.stop()
+    workers.join(0.0)
+    assert len(loader_threads()) >= 1
+    go_on.set()
+
+    assert threads_left() == []
