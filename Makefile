@@ -68,7 +68,7 @@ check: setup ## formatting, lint, types, import directions, viewer
 	else echo "viewer: not checked, npm is not here"; fi
 
 test: setup ## every test but the minutes-long ones, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
 	else echo "viewer: not tested, npm is not here"; fi
 
@@ -76,7 +76,8 @@ test-extras: setup ## the tests that need a heavy extra
 	$(BIN)/python -m pytest -m extras $(ARGS)
 
 soak: setup ## the tests that take minutes: kill -9 in a loop, long random histories
-	$(BIN)/python -m pytest -m soak $(ARGS)
+	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak $(ARGS)
+	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -2,33 +2,42 @@
 
 Hypothesis runs without deadlines (a shared machine may pause at any moment) and derives its
 examples from the test itself, so that a failure on one machine is a failure on all. Those of
-`make soak` are new ones at every run; what it prints on a failure finds the example again.
+`make soak` are new ones at every run, and many; what is printed of a failure finds it again.
 
 Every test may take as long as pyproject.toml says, a soak test longer, and Ctrl-C interrupts, also
 where the run was started in the background of a shell, which turns that off for all it starts.
 """
 
+import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+ROOT = Path(__file__).resolve().parents[1]
 SOAK_S = 3600
 
 settings.register_profile(
     "tensorlake",
+    max_examples=50,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("soak", settings.get_profile("tensorlake"), derandomize=False)
+settings.register_profile(
+    "soak", settings.get_profile("tensorlake"), derandomize=False, max_examples=1000
+)
 settings.load_profile("tensorlake")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("markexpr") == "soak":
-        settings.load_profile("soak")
+def pytest_configure() -> None:
+    # children run this checkout too, whatever else is installed, and compile it once
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

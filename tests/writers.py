@@ -6,9 +6,13 @@ import multiprocessing
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 
+import numcodecs
 import numpy as np
 
 import tensorlake as tl
+
+LOADED = (tl.Dataset, tl.open, numcodecs.Blosc, np.ma)
+"""Names whose modules load when they are first used: here, once for all that is forked."""
 
 ROWS_A_BATCH = 16
 SCHEMA = {"writer": "int64", "n": "int64", "text": "str", "pixels": tl.Array("uint8", (16, 16))}
@@ -17,7 +21,7 @@ SCHEMA = {"writer": "int64", "n": "int64", "text": "str", "pixels": tl.Array("ui
 def fork_server() -> ForkServerContext:
     """A way to start processes in milliseconds: they are forked from one that has all imports."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.writers", "tests.ingesters"])
+    context.set_forkserver_preload(["tests.writers", "tests.ingesters", "tests.commands"])
     return context
 
 
@@ -38,11 +42,13 @@ def ingest(
     batches: int,
     acknowledged: Connection,
     options: dict[str, str] | None = None,
+    *,
+    first: int = 0,
 ) -> None:
     """Commit batches under keys, telling of each commit that returned; repeatable."""
     dataset = tl.open(url, storage_options=options)
     acknowledged.send(-1)
-    for number in range(batches):
+    for number in range(first, batches):
         dataset.extend(batch(writer, number))
         dataset.commit(f"batch {number}", key=f"{writer}/{number}")
         acknowledged.send(number)

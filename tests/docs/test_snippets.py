@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import tensorlake
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "examples" / "data"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -86,16 +88,8 @@ def run_console(snippet: Snippet, folder: Path) -> None:
         if words[1] == "serve":
             check_that_it_serves(words, folder)
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        printed = done.stdout + done.stderr
-        assert done.returncode == 0, f"$ {command}\n{printed}"
+        status, printed = tensorlake(words[1:], folder=folder)
+        assert status == 0, f"$ {command}\n{printed}"
         for line in expected.splitlines():
             wanted = line.split("…")[0].split()
             assert " ".join(wanted) in " ".join(printed.split()), f"$ {command}\n{printed}"

@@ -21,10 +21,11 @@ from tensorlake.testing import FaultyStore, SimulatedCrash
 from tests.handles import create_on, open_on, rows_of, wait_for_hints
 from tests.writers import ROWS_A_BATCH, SCHEMA, fork_server, ingest
 
-KILLS = 50
+KILLS = 20
 WRITERS = 2
-BATCHES = 150
-LONGEST_LIFE_S = 0.2
+REPEATED = 2  # batches that each start commits once more, under the keys they have
+ENDLESS = 1_000_000
+LONGEST_COMMIT_S = 0.02
 
 Rows = list[dict[str, Any]]
 
@@ -200,50 +201,55 @@ def check_rows(url: Path, acknowledged: dict[int, int]) -> dict[int, int]:
     return found
 
 
-def test_fifty_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
-    """Test 29: SIGKILL at random moments; the last commit is readable, and running on completes."""
+def test_twenty_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
+    """Test 29: SIGKILL some commits on, wherever the next is; running on completes.
+
+    How far a writer came is heard, not timed, so that any machine kills as often.
+    """
     url = tmp_path / "lake"
     tl.create(str(url), SCHEMA).close()
     context = fork_server()
     rng = random.Random(29)
     acknowledged = dict.fromkeys(range(WRITERS), -1)
-    last = dict.fromkeys(range(WRITERS), 0)
-    kills = 0
 
-    def start(writer: int):
+    def start(writer: int, batches: int):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=ingest, args=(str(url), writer, BATCHES, sender))
+        first = max(0, acknowledged[writer] - REPEATED)
+        process = context.Process(
+            target=ingest, args=(str(url), writer, batches, sender), kwargs={"first": first}
+        )
         process.start()
         sender.close()
         return process, receiver
 
     def hear(writer: int, receiver) -> None:
+        acknowledged[writer] = max(acknowledged[writer], receiver.recv())
+
+    def hear_the_last(writer: int, receiver) -> None:
         with suppress(EOFError):
             while True:
-                acknowledged[writer] = max(acknowledged[writer], receiver.recv())
+                hear(writer, receiver)
         receiver.close()
 
-    while kills < KILLS:
-        running = {writer: start(writer) for writer in range(WRITERS)}
-        for process, receiver in running.values():
-            assert receiver.poll(60)  # it runs
-            process.join(rng.uniform(0, LONGEST_LIFE_S / WRITERS))
+    for _ in range(KILLS // WRITERS):
+        running = {writer: start(writer, ENDLESS) for writer in range(WRITERS)}
+        for writer, (process, receiver) in running.items():
+            for _ in range(rng.randint(1, REPEATED + 5)):
+                assert receiver.poll(60)
+                hear(writer, receiver)
+            process.join(rng.uniform(0, LONGEST_COMMIT_S))
             process.kill()
         for writer, (process, receiver) in running.items():
             process.join(60)
-            kills += process.exitcode == -9
-            hear(writer, receiver)
-        found = check_rows(url, acknowledged)
-        assert all(found[writer] >= last[writer] for writer in found)
-        last = found
-        if all(found[writer] == BATCHES for writer in found):
-            break
+            assert process.exitcode == -9
+            hear_the_last(writer, receiver)
+        check_rows(url, acknowledged)
 
+    end = max(acknowledged.values()) + 3
     for writer in range(WRITERS):
-        process, receiver = start(writer)
-        hear(writer, receiver)
+        process, receiver = start(writer, end)
+        hear_the_last(writer, receiver)
         process.join(60)
         assert process.exitcode == 0
 
-    assert check_rows(url, acknowledged) == dict.fromkeys(range(WRITERS), BATCHES)
-    assert kills >= KILLS
+    assert check_rows(url, acknowledged) == dict.fromkeys(range(WRITERS), end)

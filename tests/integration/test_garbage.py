@@ -76,7 +76,7 @@ def is_clean(store: Store) -> bool:
     return pack_paths(store) == needed_paths(store)
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_collector_that_dies_before_any_request_harms_nothing_and_another_completes(step):
     """format.md 16 and 39."""
     clock = Clock()
@@ -106,7 +106,7 @@ def _die() -> None:
     raise SimulatedCrash
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_collector_asleep_before_any_request_while_another_runs_harms_nothing(step):
     """format.md 39: two at once; the clock goes on, and commits come, while one sleeps."""
     origin_clock = Clock()

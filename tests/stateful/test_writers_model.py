@@ -414,7 +414,7 @@ class WritersModel(RuleBasedStateMachine):
 
 
 WritersModel.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=25,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

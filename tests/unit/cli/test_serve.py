@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import tensorlake as tl
+from tests.commands import tensorlake
 
 
 def test_serve_says_where_the_viewer_is_and_ends_with_a_signal(tmp_path):
@@ -22,21 +23,18 @@ def test_serve_says_where_the_viewer_is_and_ends_with_a_signal(tmp_path):
 
 
 def test_serve_refuses_what_is_no_lake(tmp_path):
-    command = [sys.executable, "-m", "tensorlake", "serve", "nonsense://x", "--port", "0"]
+    status, printed = tensorlake(["serve", "nonsense://x", "--port", "0"], folder=tmp_path)
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.returncode == 2
-    assert "nonsense" in done.stderr
+    assert status == 2
+    assert "nonsense" in printed
 
 
 def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "tensorlake", "token", *arguments]
         auth = ["--auth", str(tmp_path / "tokens.json")]
-        return subprocess.run(
-            [*command, *auth], capture_output=True, text=True, timeout=60, check=True
-        ).stdout.strip()
+        status, printed = tensorlake(["token", *arguments, *auth], folder=tmp_path)
+        assert status == 0, printed
+        return printed.strip()
 
     token = run("create", "--name", "ci", "--scope", "read:pets")
     run("revoke", token.split("_")[1])
@@ -46,9 +44,7 @@ def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
 
 
 def test_serve_refuses_identity_providers_by_name(tmp_path):
-    command = [sys.executable, "-m", "tensorlake", "serve", str(tmp_path), "--oidc", "https://id"]
+    status, printed = tensorlake(["serve", ".", "--oidc", "https://id"], folder=tmp_path)
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.returncode == 1
-    assert "not supported yet" in done.stderr
+    assert status == 1
+    assert "not supported yet" in printed
