@@ -100,9 +100,9 @@ def ingest(
         if dry_run:
             _show(ds, places[-1], as_json=as_json)
         elif as_json:
-            print_json({"url": places[-1], "version": ds.version, **asdict(report)})
+            print_json(asdict(report))
         elif not terms.quiet:
-            print(f"{report} → {places[-1]} {ds.version}")
+            print(report)
 
 
 def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:

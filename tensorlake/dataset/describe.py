@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 TENSORS_SHOWN = 12
+FORMAT = "format 1"
+OLD_SHARE = 10
+"""What old versions take is told from a tenth of what is shown."""
 QUERY_CHARACTERS_SHOWN = 200
 
 
@@ -145,6 +148,9 @@ class Summary:
     branches: tuple[str, ...]
     tags: tuple[str, ...]
     tensors: tuple[TensorSummary, ...]
+    views: tuple[str, ...] = ()
+    old_nbytes: int = 0
+    """Of packs, beside what this version shows: older versions, and the index."""
     advice: str = ""
     """What ``optimize`` would help with, if it would."""
 
@@ -153,6 +159,12 @@ class Summary:
         refs = [f"{plural(len(self.branches), 'branch')} ({', '.join(self.branches)})"]
         if self.tags:
             refs.append(f"{plural(len(self.tags), 'tag')} ({', '.join(self.tags)})")
+        if self.views:
+            refs.append(f"{plural(len(self.views), 'view')} ({', '.join(self.views)})")
+        old = ""
+        if self.old_nbytes * OLD_SHARE >= self.stored_nbytes:
+            old = f" ({human_nbytes(self.old_nbytes)} in old versions and the index)"
+        message = self.message if self.message.isprintable() else repr(self.message)[1:-1]
         rows = [("tensor", "type", "shape", "stored", "codec", "nulls", "values")]
         rows += [
             (
@@ -168,11 +180,11 @@ class Summary:
         ]
         return "\n".join(
             [
-                f"{self.url}   {self.version} {self.message!r}   {self.author}, {when}",
+                f'{self.url}   {self.version} "{message}"   {self.author}, {when}   {FORMAT}',
                 " · ".join(
                     [
                         plural(self.num_rows, "row"),
-                        f"{human_nbytes(self.stored_nbytes)} stored",
+                        f"{human_nbytes(self.stored_nbytes)} stored{old}",
                         plural(self.pack_count, "pack"),
                         *refs,
                     ]
@@ -203,7 +215,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def summarize(dataset: Dataset, *, full: bool) -> Summary:
-    """Read the index of every tensor; with ``full`` also columns of numbers and labels."""
+    """Read the index of every tensor; with ``full`` also labels, and lengths of what varies."""
     snapshot = dataset.selection().snapshot
     head = dataset.session.head
     tensors = tuple(
@@ -220,6 +232,8 @@ def summarize(dataset: Dataset, *, full: bool) -> Summary:
         pack_count=head.packs.count,
         branches=tuple(dataset.branches),
         tags=tuple(dataset.tags),
+        views=tuple(dataset.views),
+        old_nbytes=max(0, head.packs.nbytes - sum(tensor.stored_nbytes for tensor in tensors)),
         tensors=tensors,
         advice=_advice(snapshot, head),
     )
@@ -251,17 +265,23 @@ def _summary_of(
     is_label = isinstance(spec.type, ClassLabel)
     known = extents.statistics
     whole = known.table if known.table is not None and bool(known.known.all()) else None
+    nulls = 0 if known.table is None else int(known.table.null_count.sum())
+    stored = int(stored_chunks(extents).nbytes.sum())
     if full and is_label:
         values = _class_counts(dataset, spec)
+    elif spec.type.is_media:
+        values = _mean_nbytes(stored, int(extents.rows.sum()) - nulls)
+    elif full and spec.type.layout == "ragged":
+        values = _lengths(dataset, spec)
     else:
         values = "" if whole is None or is_label else _value_range(whole)
     return TensorSummary(
         name=spec.name,
         type=spec.type.describe(),
         shape=_shape_range(spec, extents),
-        stored_nbytes=int(stored_chunks(extents).nbytes.sum()),
+        stored_nbytes=stored,
         codec=_codec(spec),
-        nulls=0 if known.table is None else int(known.table.null_count.sum()),
+        nulls=nulls,
         values=values,
     )
 
@@ -317,6 +337,18 @@ def _codec(spec: TensorSpec) -> str:
     own = getattr(spec.type, "codec", None)
     names = [str(codec["name"]) for codec in spec.layout.codecs if codec["name"] != "bytes"]
     return str(own) if own is not None else ", ".join(names) or "none"
+
+
+def _mean_nbytes(stored: int, rows: int) -> str:
+    return f"mean {human_nbytes(stored // rows)}" if rows > 0 else ""
+
+
+def _lengths(dataset: Dataset, spec: TensorSpec) -> str:
+    """How long samples of varying length are, and how many have none."""
+    lengths = dataset[spec.name].shapes()[:, 0]
+    empty = int(np.count_nonzero(lengths == 0))
+    told = f"mean {lengths.mean():.3g} a row" if len(lengths) else ""
+    return told + (f"; {plural(empty, 'row')} empty" if empty else "")
 
 
 def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:

@@ -299,7 +299,7 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
             around = runtime.run(_list(_open_store(parent, options), depth=1))
     near = difflib.get_close_matches(name, around, n=1)
     shown = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
-    under = f"(beside it: {shown}) " if around else ""
+    under = f"(beside it: {shown}); " if around else ""
     hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
     return DatasetNotFoundError(
         f"no tensorlake dataset at {store.url!r}\n"

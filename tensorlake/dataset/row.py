@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.struct_values import members_of, nested
-from tensorlake.dataset.words import describe_value, human_nbytes
+from tensorlake.dataset.words import describe_sample, describe_value, human_nbytes
 from tensorlake.reading import Snapshot
 from tensorlake.types import EncodedColumn
 
@@ -80,7 +80,7 @@ class Row(Mapping[str, Any]):
             return describe_value(self._computed[name])
         sample_type = self.snapshot.spec(name).type
         if not sample_type.is_media or name in self._values:
-            return describe_value(self[name], names=getattr(sample_type, "names", None))
+            return describe_sample(sample_type, self[name])
         stored = self._reader.read(name, self._physical, decode=False)
         if stored.valid is not None and not stored.valid[0]:
             return "NULL"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["describe_value", "human_nbytes", "human_time", "plural"]
+from tensorlake.types import Embedding, SampleType
+
+__all__ = ["describe_sample", "describe_value", "human_nbytes", "human_time", "plural"]
 
 KILO = 1000
 SHOWN_CHARACTERS = 60
 SHOWN_ELEMENTS = 8
+FIRST_ELEMENTS = 3
 DAY_S = 86_400
 
 
@@ -63,11 +66,35 @@ def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
     if names is not None:
         return f"{[names[code] for code in np.asarray(value).tolist()[:SHOWN_ELEMENTS]]}"
     if isinstance(value, np.ndarray) and value.ndim:
-        shown = ""
-        if value.size <= SHOWN_ELEMENTS:
-            shown = " " + np.array2string(value, separator=", ", precision=4).replace("\n", "")
-        return f"{value.dtype} {value.shape}{shown}"
+        return f"{value.dtype} {value.shape}{_elements(value)}"
     if isinstance(value, dt.datetime | uuid.UUID):
         return str(value)
     text = repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def describe_sample(sample_type: SampleType, value: Any) -> str:
+    """Write one sample of a tensor on one line: a class by its name, an embedding with its norm.
+
+    >>> describe_sample(Embedding(2), np.array([0.6, 0.8], np.float32))
+    'float32 (2,) [0.6, 0.8] norm 1.000'
+    """
+    told = describe_value(value, names=getattr(sample_type, "names", None))
+    if isinstance(sample_type, Embedding) and value is not None:
+        told += f" norm {float(np.linalg.norm(value)):.3f}"
+    return told
+
+
+def _elements(array: np.ndarray) -> str:
+    """Few elements all, of a long vector the first; a large array is told by its shape."""
+    if array.size <= SHOWN_ELEMENTS:
+        return f" {_nested(array.tolist())}"
+    if array.ndim > 1:
+        return ""
+    return f" {_nested(array[:FIRST_ELEMENTS].tolist())[:-1]}, …]"
+
+
+def _nested(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_nested, cast('list[Any]', value)))}]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

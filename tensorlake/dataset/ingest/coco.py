@@ -118,6 +118,7 @@ def coco(
         sizes=[picture.nbytes for picture in pictures],
         name=lambda picture: picture.path.name,
         load=load,
+        place=file.name,
     )
     return run_ingest(source, dst, **options)
 

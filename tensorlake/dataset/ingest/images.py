@@ -106,6 +106,7 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
             (*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2])
         ),
         load=load,
+        place=folder.name,
     )
 
 

@@ -27,6 +27,8 @@ class IngestReport:
         already_there: Rows that an earlier run had committed.
         skipped: Items left out, with ``on_error="skip"`` or ``"quarantine"``.
         quarantine: The dataset that those were put into, if any were.
+        url: The dataset that was made.
+        version: Its version then.
     """
 
     rows: int = 0
@@ -35,6 +37,8 @@ class IngestReport:
     seconds: float = 0.0
     skipped: list[SkippedItem] = field(default_factory=list[SkippedItem])
     quarantine: str | None = None
+    url: str = ""
+    version: str = ""
 
     def __str__(self) -> str:
         rate = human_nbytes(int(self.nbytes / max(self.seconds, 1e-9)))
@@ -42,6 +46,8 @@ class IngestReport:
             f"ingested {plural(self.rows, 'row')} ({human_nbytes(self.nbytes)})"
             f" in {self.seconds:.1f} s, {rate}/s"
         )
+        if self.url:
+            text += f" → {self.url} {self.version}"
         if self.already_there:
             text += f"; {plural(self.already_there, 'row')} were there already"
         if self.skipped:

@@ -67,6 +67,7 @@ class Source(Generic[Item]):
         name: What errors and the report call an item; part of the keys.
         load: Read items into columns; called with a few hundred at once, in a thread.
         row_name: What a row of loaded items is called, where an item has several rows.
+        place: Where it comes from, as progress says it; the kind where it is in memory.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class Source(Generic[Item]):
     name: Callable[[Item], str]
     load: Callable[[Sequence[Item]], Mapping[str, Any]]
     row_name: Callable[[Sequence[Item], int], str] | None = None
+    place: str = ""
 
     def row_called(self, items: Sequence[Item], row: int) -> str:
         """What a row of loaded items is called."""
@@ -128,7 +130,9 @@ def run_ingest(
     started = time.monotonic()
     everything = range(len(source.items))
     total = sum(source.sizes)
-    with Progress(f"ingest {source.kind} → {url}", total=total, shown=progress) as bar:
+    what = f"ingest {source.place or source.kind} → {url}"
+    rows_known = len(everything) if source.row_name is None else None
+    with Progress(what, total=total, rows=rows_known, shown=progress) as bar:
         for batch in _cut(source, everything, size):
             key, nbytes = _key(source, batch), _nbytes(source, batch)
             if key in known:
@@ -142,14 +146,17 @@ def run_ingest(
                 report.skipped += [item for item, _ in refused]
                 if quarantine is not None:
                     quarantine.stage(refused)
-                bar.advance(_nbytes(source, piece), _num_rows(columns))
+                taken = _num_rows(columns) - len(refused)
+                bar.advance(_nbytes(source, piece), taken, skipped=len(refused))
             rows = len(dataset) - before
             if quarantine is not None:
                 report.quarantine = quarantine.commit(key)  # first: what is committed is not read
             dataset.commit(f"ingest {source.kind}: {plural(rows, 'row')}", key=key)
             report.rows += rows
             report.nbytes += nbytes
-    report.seconds = time.monotonic() - started
+        report.seconds = time.monotonic() - started
+        report.url, report.version = str(url), dataset.version
+        bar.finish(str(report))
     dataset.ingest_report = report
     return dataset
 

@@ -152,6 +152,7 @@ def ingest_pieces(
         sizes=[max(1, piece.nbytes) for piece in pieces],
         name=lambda piece: piece.name,
         load=load,
+        place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
         row_name=lambda items, row: f"row {row} of {items[0].name}",
     )
     return run_ingest(source, dst, **options)

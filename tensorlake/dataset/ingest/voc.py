@@ -102,6 +102,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
         sizes=[picture.nbytes for picture in pictures],
         name=lambda picture: picture.path.name,
         load=load,
+        place=root.name,
     )
     return run_ingest(source, dst, **options)
 

@@ -119,6 +119,7 @@ def yolo(
         sizes=[picture.nbytes for picture in pictures],
         name=lambda picture: f"{picture.split}/{picture.path.name}",
         load=load,
+        place=Path(src).name,
     )
     return run_ingest(source, dst, **options)
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tensorlake.dataset.describe import TENSORS_SHOWN, dataset_head, tensor_cells, view_repr
 from tensorlake.dataset.notebook.page import FAINT, Page, escaped, picture, safely, table
 from tensorlake.dataset.notebook.thumbnails import corners, thumbnail
-from tensorlake.dataset.words import describe_value, human_nbytes
+from tensorlake.dataset.words import describe_sample, describe_value, human_nbytes
 from tensorlake.errors import TensorlakeError
 from tensorlake.types import BBox, EncodedColumn, Image, RaggedColumn, SampleType
 
@@ -174,8 +174,7 @@ class _Cells:
                 _picture(kind, column, at, side, None if boxes is None else boxes[at])
                 for at in range(len(column))
             ]
-        names = getattr(kind, "names", None)
-        return [_value(kind, column, at, names) for at in range(len(column))]
+        return [_value(kind, column, at) for at in range(len(column))]
 
     def _cost(self, name: str, physical: Int64Array) -> int:
         return sum(key.nbytes for key in self._reader.locate(name, physical).chunks)
@@ -221,8 +220,8 @@ def _picture(
     return escaped(f"{told}, too large to be shown") if data is None else picture(data, told=told)
 
 
-def _value(kind: SampleType, column: Any, at: int, names: Sequence[str] | None) -> str:
+def _value(kind: SampleType, column: Any, at: int) -> str:
     if kind.is_media:
         is_null = column.valid is not None and not column.valid[at]
         return escaped("NULL" if is_null else human_nbytes(len(column.samples[at])))
-    return escaped(describe_value(kind.present_one(column, at), names=names))
+    return escaped(describe_sample(kind, kind.present_one(column, at)))

@@ -49,7 +49,7 @@ def told(kind: type[Exception], call) -> str:
 def test_a_dataset_that_is_not_there_names_the_one_beside_it(ds):
     assert told(tl.DatasetNotFoundError, lambda: tl.open("memory://messages/pet")) == (
         "no tensorlake dataset at 'memory://messages/pet'\n"
-        "(beside it: 'pets') did you mean 'memory://messages/pets'?"
+        "(beside it: 'pets'); did you mean 'memory://messages/pets'?"
         " to make a new one: tl.create(url, schema)"
     )
 

@@ -111,3 +111,42 @@ def test_a_summary_offers_only_what_there_is(ds):
     assert offered.startswith("next: ")
     for call in offered.removeprefix("next: ").split(" · "):
         assert hasattr(ds, call.removeprefix("ds.").partition("(")[0])
+
+
+def test_a_summary_says_what_takes_the_room_and_which_names_there_are(ds):
+    ds.query("WHERE label = 'cat'").save("cats")
+    ds.tag("v1")
+    ds["image"][0] = np.ones((8, 6, 3), np.uint8)
+    ds.commit('white, "as snow"')
+
+    first, second, *table = str(ds.summary()).splitlines()
+
+    assert first == f'{URL}   main@2 "white, "as snow""   unknown, just now   format 1'
+    assert second.startswith("2 rows · ")
+    assert "in old versions and the index)" in second
+    assert second.endswith(" · 1 branch (main) · 1 tag (v1) · 1 view (cats)")
+    assert table[2].split()[-4:-2] == ["0", "mean"]
+
+
+def test_a_full_summary_counts_classes_and_lengths():
+    ds = tl.create("memory://printing/full", {"boxes": tl.BBox(), "y": tl.ClassLabel(["a", "b"])})
+    ds.extend({"boxes": [[], [[0, 0, 1, 1]] * 3, []], "y": ["b", "b", "a"]})
+    ds.commit("three")
+
+    _, _, _, _, boxes, labels, _ = str(ds.summary(full=True)).splitlines()
+
+    assert boxes.endswith("mean 1 a row; 2 rows empty")
+    assert labels.endswith("b 2  a 1")
+
+
+def test_a_long_vector_shows_its_first_elements_and_an_embedding_its_norm():
+    schema = {"v": tl.Embedding(100), "box": tl.BBox(), "t": tl.Array("int64", (None,))}
+    ds = tl.create("memory://printing/long", schema)
+    ds.extend({"v": [np.full(100, 0.1)], "box": [[[48, 240.5, 195, 371]]], "t": [range(50)]})
+
+    assert repr(ds[0]).splitlines()[1:] == [
+        "  v    float32 (100,) [0.1, 0.1, 0.1, …] norm 1.000",
+        "  box  float32 (1, 4) [[48, 240.5, 195, 371]]",
+        "  t    int64 (50,) [0, 1, 2, …]",
+    ]
+    ds.discard()
