@@ -41,7 +41,7 @@ Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
 
 def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
     """Turn a column, media as stored, into one cell a row."""
-    limit = SHAPES_SHOWN if sample_type.kind in DRAWN_KINDS else ARRAY_SHOWN
+    limit = SHAPES_SHOWN if sample_type.drawn_as in DRAWN_KINDS else ARRAY_SHOWN
     match column:
         case UniformColumn() if isinstance(sample_type, Timestamp):
             cells = _time_cells(sample_type, column)

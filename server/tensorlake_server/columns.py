@@ -20,10 +20,8 @@ from tensorlake.types import (
     Bytes,
     ClassLabel,
     Json,
-    Keypoints,
     RaggedColumn,
     Scalar,
-    SegmentMask,
     Text,
     UniformColumn,
     widened_column,
@@ -54,6 +52,8 @@ __all__ = [
     "read_column",
     "read_rows",
 ]
+
+NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,22 +191,22 @@ def identify_samples(
 def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
     of = getattr(one, "of", None)
-    has_names = isinstance(one, (ClassLabel, SegmentMask, Keypoints))
-    is_picture = one.kind == "image" or is_drawable(dtype, one.shape)
+    kind = one.drawn_as
+    is_picture = kind == "image" or is_drawable(dtype, one.shape)
     return TensorInfo(
         name=name,
-        kind=one.kind,
+        kind=kind,
         type=one.describe(),
         dtype=None if dtype is None else dtype.name,
         shape=None if dtype is None else list(one.shape),
         nullable=one.nullable,
         media_type=one.media_type,
-        picture=is_picture and one.kind not in MASK_KINDS,
-        names=list(one.names) if has_names else None,
+        picture=is_picture and kind not in MASK_KINDS,
+        names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
         of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
         per=getattr(one, "per", None),
         format=getattr(one, "format", None),
-        skeleton=list(one.skeleton) if isinstance(one, Keypoints) else None,
+        skeleton=list(getattr(one, "skeleton", ())) if kind == "keypoints" else None,
     )
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from tensorlake.errors import CorruptSampleError
-from tensorlake.types import SampleType, SegmentMask
+from tensorlake.types import SampleType
 from tensorlake_server.pictures import MAX_PIXELS, Picture
 
 __all__ = ["IGNORED", "MASK_KINDS", "mask_codes", "render_mask"]
@@ -32,10 +32,11 @@ STACK_NDIM = 3
 
 def mask_codes(sample_type: SampleType, sample: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     """Return one code a pixel: (height, width)."""
-    if isinstance(sample_type, SegmentMask):
+    if sample_type.drawn_as == "segment_mask":
         codes = sample.astype(np.uint16)
-        if sample_type.ignore is not None:
-            codes[sample == sample_type.ignore] = IGNORED
+        ignore = getattr(sample_type, "ignore", None)
+        if ignore is not None:
+            codes[sample == ignore] = IGNORED
         return codes
     if sample.ndim != STACK_NDIM:
         return sample.astype(np.uint16)

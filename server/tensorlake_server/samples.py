@@ -1,15 +1,15 @@
 """One sample, and thumbnails of many.
 
-Only types that are nothing but pictures or text are served as themselves; everything else leaves as
-an ``application/octet-stream`` attachment. Samples are other people's bytes: whatever the type,
-``nosniff`` and a sandboxing policy keep a browser from running any of it.
+Only types that are nothing but pictures, sound, film or text are served as themselves; everything
+else leaves as an ``application/octet-stream`` attachment. Samples are other people's bytes:
+whatever the type, ``nosniff`` and a sandboxing policy keep a browser from running any of it.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -61,6 +61,7 @@ SAMPLE_HEADERS = {
 }
 ATTACHMENT = {"Content-Disposition": 'attachment; filename="sample.bin"'}
 OCTETS = "application/octet-stream"
+PASSIVE_FAMILIES = ("audio/", "video/", "model/")
 
 
 @router.get("/{name}/tensors/{tensor}/{row}", response_class=Response)
@@ -152,11 +153,11 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
 
 
 def _draw(read: TypedColumn, i: int, size: int) -> Picture:
-    if read.type.kind in MASK_KINDS:
-        return render_mask(read.type, np.asarray(read.type.present_one(read.column, i)), size=size)
-    if isinstance(read.column, EncodedColumn):
+    if read.type.drawn_as in MASK_KINDS:
+        return render_mask(read.type, _decoded(read, i), size=size)
+    if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, i):
         return render_sample(read.column.samples[i], size=size)
-    array = np.asarray(read.type.present_one(read.column, i))
+    array = _decoded(read, i)
     if not is_drawable(array.dtype, array.shape):
         raise CorruptSampleError(
             f"an array {array.dtype} {array.shape} is no picture (uint8 or uint16, h × w [× c])",
@@ -168,11 +169,10 @@ def _draw(read: TypedColumn, i: int, size: int) -> Picture:
 def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[bytes, str]:
     """Choose what a sample is sent as: (bytes, media type)."""
     kind = read.type.query_kind
-    if read.type.kind in MASK_KINDS and not is_raw:
-        mask = np.asarray(read.type.present_one(read.column, 0))
-        picture = render_mask(read.type, mask, size=size)
+    if read.type.drawn_as in MASK_KINDS and not is_raw:
+        picture = render_mask(read.type, _decoded(read, 0), size=size)
         return picture.data, picture.media_type
-    if isinstance(read.column, EncodedColumn):
+    if isinstance(read.column, EncodedColumn) and (is_raw or not _is_drawn_by_type(read, 0)):
         sample = bytes(read.column.samples[0])
         if is_raw:
             return sample, OCTETS
@@ -187,14 +187,33 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[by
         if actual is not None:
             picture = render_sample(sample, size=size)
             return picture.data, picture.media_type
-        return sample, OCTETS
-    array = np.asarray(read.type.present_one(read.column, 0))
+        declared = read.type.media_type
+        return sample, declared if _is_passive(declared) else OCTETS
+    array = _decoded(read, 0)
     if not is_raw and is_drawable(array.dtype, array.shape):
         picture = render_array(array, size=size)
         return picture.data, picture.media_type
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return out.getvalue(), OCTETS
+
+
+def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
+    """Whether a sample is a picture in a form that only its type, a plug-in's, can decode."""
+    assert isinstance(read.column, EncodedColumn)
+    is_picture = read.type.is_media and read.type.drawn_as == "image"
+    return is_picture and sniff(read.column.samples[i]) is None
+
+
+def _decoded(read: TypedColumn, i: int) -> np.ndarray:
+    if isinstance(read.column, EncodedColumn):
+        return np.asarray(read.type.decode_sample(read.column.samples[i]))
+    return np.asarray(read.type.present_one(read.column, i))
+
+
+def _is_passive(media_type: str | None) -> TypeGuard[str]:
+    """Whether a declared type is one of which no browser runs anything, whatever the bytes are."""
+    return media_type is not None and media_type.startswith(PASSIVE_FAMILIES)
 
 
 def _ranged(request: Request, body: bytes, headers: dict[str, str], media_type: str) -> Response:

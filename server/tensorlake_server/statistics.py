@@ -74,10 +74,10 @@ def count_values(readable: Readable, tensor: str) -> Statistics:
     if isinstance(kind, SegmentMask):
         counted = min(rows, MAX_MASKS)
         return _count_classes(readable, kind, blank.model_copy(update={"counted": counted}))
-    if kind.kind == "image":
+    if kind.drawn_as == "image":
         widths = _picture_widths(readable, tensor, counted)
         return _measure(widths, f"width of {tensor}", blank)
-    if kind.kind == "scalar":
+    if kind.drawn_as == "scalar":
         numbers = [_valid_numbers(column) for column in _columns(readable, tensor, counted)]
         return _measure(np.concatenate(numbers) if numbers else np.empty(0), tensor, blank)
     return blank

@@ -164,8 +164,11 @@ class Assembly:
             case "encoded":
                 assert column.type is not None
                 samples = pick_encoded(self._chunks(name), self.group.tensors[name])
-                present = column.type.present_sample
-                self.values[name] = [None if one is None else present(one) for one in samples]
+                present = partial(column.type.decode_sample, tensor=name)
+                self.values[name] = [
+                    None if one is None else present(one, row=row)
+                    for one, row in zip(samples, self.group.rows.tolist(), strict=True)
+                ]
             case "picture":
                 if name not in self.arrived:
                     self._make_room(column)

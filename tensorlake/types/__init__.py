@@ -1,14 +1,18 @@
 """Sample types and columns: what a tensor's samples are, in Python and in memory.
 
+What a plug-in needs to bring a type of its own is here, too: the class, the columns, the casts and
+the errors (docs/how-to/add-a-type.md).
+
 A `SampleType` turns Python values into a `Column` and a column into what users read. Types declare;
 they decode only their own media, import their codecs when first used, and know nothing of storage.
 """
 
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.bbox import BBox
 from tensorlake.types.bbox3d import BBox3D
 from tensorlake.types.binary import Bytes
 from tensorlake.types.binary_mask import BinaryMask
+from tensorlake.types.casting import ragged_column, to_array, uniform_values
 from tensorlake.types.class_label import ClassLabel
 from tensorlake.types.class_names import NamesConflict, UnitedNames, unite_class_names
 from tensorlake.types.column import (
@@ -36,7 +40,7 @@ from tensorlake.types.dtypes import (
     widened_floats,
 )
 from tensorlake.types.embedding import Embedding
-from tensorlake.types.file import File, OwnedBlock
+from tensorlake.types.file import File, OwnedBlock, given_bytes
 from tensorlake.types.image import Image, ImageCodec
 from tensorlake.types.image_codecs import codec_of
 from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
@@ -50,6 +54,13 @@ from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.polygon import Polygon
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.registry import as_type, from_json, register
+from tensorlake.types.rejection import (
+    Place,
+    describe_value,
+    dtype_mismatch,
+    shape_mismatch,
+    unreadable,
+)
 from tensorlake.types.run_lengths import decode_run_lengths, encode_run_lengths
 from tensorlake.types.scalar import Bool, Scalar
 from tensorlake.types.segment_mask import SegmentMask
@@ -88,6 +99,7 @@ __all__ = [
     "Layout",
     "NamesConflict",
     "OwnedBlock",
+    "Place",
     "Polygon",
     "QueryKind",
     "Ragged",
@@ -105,13 +117,17 @@ __all__ = [
     "Uuid",
     "as_ragged",
     "as_type",
+    "check_default",
     "codec_of",
     "concat",
     "decode_run_lengths",
+    "describe_value",
+    "dtype_mismatch",
     "encode_run_lengths",
     "expand_structs",
     "fill_polygons",
     "from_json",
+    "given_bytes",
     "holds_floats",
     "in_same_terms",
     "is_narrow_float",
@@ -121,11 +137,16 @@ __all__ = [
     "parse_dtype",
     "parse_jpeg_header",
     "parse_png_header",
+    "ragged_column",
     "register",
+    "shape_mismatch",
     "slice_rows",
     "take",
+    "to_array",
+    "uniform_values",
     "unite_class_names",
     "unknown_class",
+    "unreadable",
     "widened",
     "widened_column",
     "widened_dtype",

@@ -106,6 +106,15 @@ class SampleType(ABC):
         return None
 
     @property
+    def drawn_as(self) -> str:
+        """The kind as which the viewer draws samples; a plug-in's type names a built-in kind.
+
+        What a kind is drawn with goes with it: an "image" decodes to uint8 or uint16 (height,
+        width[, channels]), a "bbox" has `format` and `of`, a "segment_mask" `names` and `of`.
+        """
+        return self.kind
+
+    @property
     def codec_default(self) -> Literal["raw"] | None:
         """'raw' where compression never pays; None lets dtype and size decide."""
         return "raw" if self.is_media else None
@@ -340,6 +349,15 @@ class SampleType(ABC):
     def present_sample(self, sample: bytes) -> Any:
         """Return what a user sees of one stored sample of an encoded column."""
         return sample
+
+    def decode_sample(self, sample: Buffer, *, tensor: str = "", row: int = 0) -> Any:
+        """Return what a user sees of one stored sample of an encoded column, decoded.
+
+        Raises:
+            CorruptSampleError: It cannot be decoded.
+        """
+        column = self.decode(EncodedColumn([sample]), tensor=tensor, rows=[row])
+        return self.present_one(column, 0)
 
     def query_sample(self, sample: bytes) -> Any:
         """Return what a query sees of one stored sample of an encoded column."""

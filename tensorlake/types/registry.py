@@ -2,7 +2,7 @@
 
 Built-in types are here from the start. A plug-in is a distribution with an entry point in the
 group ``tensorlake.types``: its name is the kind, its object a `SampleType` class. It is loaded
-when a schema first names a kind that is not known.
+when a schema first names a kind that is not known (docs/how-to/add-a-type.md).
 """
 
 from __future__ import annotations
@@ -161,4 +161,22 @@ def as_type(value: Any) -> SampleType:
 
 def _load_plug_in(kind: str) -> None:
     for entry_point in entry_points(group=_ENTRY_POINTS, name=kind):
-        register(entry_point.load())
+        where = f"the plug-in {entry_point.value!r}, which brings the type {kind!r},"
+        try:
+            loaded: object = entry_point.load()
+        except (ImportError, AttributeError) as error:
+            raise UnsupportedFeatureError(
+                f"{where} cannot be loaded: {error}\ninstall it anew, with what it needs",
+                actual=kind,
+            ) from error
+        if not (isinstance(loaded, type) and issubclass(loaded, SampleType)):
+            raise UnsupportedFeatureError(
+                f"{where} is no SampleType but {loaded!r}\nits author can say more", actual=kind
+            )
+        if getattr(loaded, "kind", None) != kind:
+            raise UnsupportedFeatureError(
+                f"{where} calls itself {getattr(loaded, 'kind', None)!r}"
+                "\nan entry point is named as the type's kind",
+                actual=kind,
+            )
+        register(loaded)
