@@ -12,7 +12,7 @@ import threading
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -24,6 +24,7 @@ from tensorlake_server.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 __all__ = ["main"]
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         requests = logging.getLogger("tensorlake.server.requests")
         requests.addHandler(logging.StreamHandler())  # a line of JSON each, on stderr
         requests.setLevel(logging.INFO)
-    server = uvicorn.Server(
+    server = DrainingServer(
         uvicorn.Config(
             app,
             log_level="info" if given.verbose else "warning",
@@ -81,10 +82,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _stop_with_parent(server: uvicorn.Server) -> None:
+class DrainingServer(uvicorn.Server):
+    """Ends streams in order before it stops."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Let the streams end, then stop as uvicorn does."""
+        self.drain()
+        super().handle_exit(sig, frame)
+
+    def drain(self) -> None:
+        """Let the streams end; no others begin."""
+        app: Any = self.config.app
+        app.state.streams.drain()
+        app.state.batch_streams.drain()
+
+
+def _stop_with_parent(server: DrainingServer) -> None:
     """Stop when the process that started this one is gone, or closes the pipe that it holds."""
     while sys.stdin.readline():
         pass
+    server.drain()
     server.should_exit = True
 
 
@@ -149,6 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
     parser.add_argument("--max-requests-per-s", type=float, help="of each token")
     parser.add_argument("--max-streams", type=int, help="of events, open at once")
+    parser.add_argument("--max-batch-streams", type=int, help="of decoded batches, open at once")
+    parser.add_argument("--max-batch-streams-each", type=int, help="of them, for each token")
+    parser.add_argument("--stream-patience-s", type=float, help="with who takes nothing")
     parser.add_argument("--max-write-nbytes", type=int, help="of a body that brings rows")
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML, by the flags' names")
     parser.add_argument("--print-config", action="store_true", help="and stop; secrets are hidden")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset import Dataset, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
+    from tensorlake_server.asked_rows import AskedRows
     from tensorlake_server.lake import Lake, Readable
     from tensorlake_server.principal import Principal
     from tensorlake_server.view_token import ViewQuery
@@ -80,6 +81,11 @@ class AllowedLake:
         """Open what a request reads: a view when it names one, else a version."""
         self.check_readable(name)
         return self._lake.readable(name, version=version, view=view, digest=digest)
+
+    def rows(self, name: str, asked: AskedRows) -> Readable:
+        """Open the rows that a request names; see `Lake.rows`."""
+        self.check_readable(name)
+        return self._lake.rows(name, asked)
 
     def begin(
         self, name: str, branch: str, *, base: str | None = None, key: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
@@ -23,6 +24,7 @@ from tensorlake_server import (
     rows,
     samples,
     statistics,
+    stream,
     views,
     writing,
 )
@@ -65,7 +67,8 @@ def create_app(settings: Settings) -> FastAPI:
     access = Access(settings)
     audit = None if settings.audit_log is None else AuditLog(settings.audit_log)
     streams = Streams(settings.max_streams)
-    metrics = Metrics(streams=lambda: streams.count)
+    batch_streams = Streams(settings.max_batch_streams, most_each=settings.max_batch_streams_each)
+    metrics = Metrics(streams=lambda: streams.count + batch_streams.count)
     app = FastAPI(
         title="tensorlake",
         description="Datasets of one lake: docs/reference/rest.md says more.",
@@ -82,6 +85,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.access = access
     app.state.lake = Lake(settings)
     app.state.streams = streams
+    app.state.batch_streams = batch_streams
+    app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
     app.state.metrics = metrics
     app.state.object_rules = FormatRules()
     app.state.thumbnails = Kept[tuple[str, int], Frame](
@@ -89,7 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
-    asking = (datasets, rows, query, views, samples, statistics)
+    asking = (datasets, rows, query, views, samples, statistics, stream)
     for module in (*asking, writing, refs, objects, events):
         app.include_router(module.router)
     add_components(app, [TransactionRequest])

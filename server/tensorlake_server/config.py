@@ -36,6 +36,9 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "audit_log": Path,
     "max_requests_per_s": float,
     "max_streams": int,
+    "max_batch_streams": int,
+    "max_batch_streams_each": int,
+    "stream_patience_s": float,
     "max_write_nbytes": int,
 }
 """What can be set, and how its text is read."""

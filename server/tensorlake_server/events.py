@@ -23,15 +23,16 @@ from starlette.responses import StreamingResponse
 from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.datasets import describe_commit
-from tensorlake_server.problems import Problem, describe_error
-from tensorlake_server.request import DatasetPath, lake_of, settings_of, streams_of
+from tensorlake_server.problems import describe_error
+from tensorlake_server.request import DatasetPath, lake_of, streams_of, take_place
+from tensorlake_server.streams import BoundedStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from tensorlake.dataset import Commit
     from tensorlake_server.allowed import AllowedLake
-    from tensorlake_server.streams import Streams
+    from tensorlake_server.streams import Place
 
 __all__ = ["router"]
 
@@ -57,7 +58,7 @@ async def stream_events(
     last_event_id: Annotated[str | None, Header()] = None,
     *,
     wait: Annotated[bool, Query(description="false: those that are there, and no more")] = True,
-) -> StreamingResponse:
+) -> BoundedStream:
     """Say when a branch gets a new commit."""
     lake, streams = lake_of(request), streams_of(request)
     start = last_event_id or after
@@ -66,27 +67,22 @@ async def stream_events(
             f"{start!r} is no commit of {branch!r}\ngive one like '{branch}@12'", actual=start
         )
     handle = await run_in_threadpool(lake.open, name, start or branch)
-    if not streams.enter():
-        raise Problem(
-            429,
-            "too-many-streams",
-            f"{settings_of(request).max_streams} streams are open already\ntry again later",
-            {"Retry-After": "5"},
-        )
-    events = _events(lake, name, handle.version, streams, waits=wait)
-    return StreamingResponse(events, 200, {"Cache-Control": "no-store"}, EVENTS_TYPE)
+    place = take_place(request, streams)
+    events = _events(lake, name, handle.version, place, waits=wait)
+    headers = {"Cache-Control": "no-store"}
+    return BoundedStream(events, headers, EVENTS_TYPE, patience_s=QUIET_S)
 
 
 async def _events(
-    lake: AllowedLake, name: str, seen: str, streams: Streams, *, waits: bool
-) -> AsyncIterator[bytes]:
+    lake: AllowedLake, name: str, seen: str, place: Place, *, waits: bool
+) -> AsyncGenerator[bytes]:
     def newer(version: str) -> list[Commit]:
         return list(lake.open(name, version).follow(timeout_s=0))
 
     try:
         ends, said = time.monotonic() + MAX_STREAM_S, time.monotonic()
         yield b"retry: %d\n\n" % RETRY_MS
-        while time.monotonic() < ends:
+        while time.monotonic() < ends and not place.is_draining:
             for commit in await run_in_threadpool(newer, seen):
                 seen, said = commit.version, time.monotonic()
                 data = describe_commit(commit).model_dump_json()
@@ -102,4 +98,4 @@ async def _events(
         data = f'{{"code": "{error.code}", "status": {status}}}'
         yield f"event: error\ndata: {data}\n\n".encode()
     finally:
-        streams.leave()
+        place.leave()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
-from tensorlake.dataset import begin_work, query_inside
+from tensorlake.dataset import begin_work, query_inside, replay_inside
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake.storage import open_store
 from tensorlake_server.caching import is_fixed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset import Dataset, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
+    from tensorlake_server.asked_rows import AskedRows
     from tensorlake_server.settings import Settings
     from tensorlake_server.view_token import ViewQuery
 
@@ -201,6 +202,26 @@ class Lake:
         if view is not None:
             return self.view(name, view)[1]
         return self.open(name, version, digest)
+
+    def rows(self, name: str, asked: AskedRows) -> Readable:
+        """Open the rows that a request names.
+
+        Raises:
+            ViewNotFoundError: There is no such saved view.
+            InvalidInputError: They are named in two ways.
+        """
+        ways = [asked.view is not None, asked.saved is not None, bool(asked.steps)]
+        if sum(ways) > 1 or (asked.view is not None and asked.version is not None):
+            raise InvalidInputError(
+                "rows are named in two ways\ngive a view, or a version with steps or saved"
+            )
+        readable = self.readable(name, version=asked.version, view=asked.view, digest=asked.digest)
+        if asked.saved is not None:
+            assert isinstance(readable, tl.Dataset), "no view was named"
+            return readable.views[asked.saved]
+        if not asked.steps:
+            return readable
+        return replay_inside(readable, asked.steps_json())
 
     def not_found(self, name: str) -> DatasetNotFoundError:
         """Build the error of a dataset that is not there."""

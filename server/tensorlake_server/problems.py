@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
 
-__all__ = ["PROBLEM_TYPE", "Problem", "add_problem_answers", "describe_error", "problem_response"]
+__all__ = [
+    "PROBLEM_TYPE",
+    "Problem",
+    "add_problem_answers",
+    "describe_error",
+    "problem_of",
+    "problem_response",
+]
 
 log = logging.getLogger("tensorlake.server")
 
@@ -86,17 +93,27 @@ def problem_response(
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
     """Build the answer for one problem."""
-    body = {
+    body = _body(status, code, detail, facts or {})
+    return JSONResponse(
+        body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type=PROBLEM_TYPE
+    )
+
+
+def problem_of(error: TensorlakeError) -> dict[str, Any]:
+    """Describe an error where it can have no status of its own: in an answer that has begun."""
+    status, facts = describe_error(error)
+    return _body(status, error.code, str(error), facts)
+
+
+def _body(status: int, code: str, detail: str, facts: dict[str, Any]) -> dict[str, Any]:
+    return {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
         "detail": detail,
-        **(facts or {}),
+        **facts,
     }
-    return JSONResponse(
-        body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type=PROBLEM_TYPE
-    )
 
 
 def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from fastapi import Depends, Path, Request
 
 from tensorlake_server.allowed import AllowedLake
+from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
     from tensorlake_server.frames import Frame
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
     from tensorlake_server.lake import Lake
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
-    from tensorlake_server.streams import Streams
+    from tensorlake_server.streams import Place, Streams
 
 __all__ = [
     "DatasetPath",
     "TensorPath",
+    "batch_streams_of",
     "lake_of",
     "note_change",
     "settings_of",
     "streams_of",
+    "take_place",
     "thumbnails_of",
 ]
 
@@ -42,6 +45,32 @@ def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:
 def streams_of(request: Request) -> Streams:
     """Return the count of open streams."""
     return cast("Streams", request.app.state.streams)
+
+
+def batch_streams_of(request: Request) -> Streams:
+    """Return the count of open streams of batches."""
+    return cast("Streams", request.app.state.batch_streams)
+
+
+def take_place(request: Request, streams: Streams) -> Place:
+    """Take a place for a stream of who asks.
+
+    Raises:
+        Problem: 429, there is none; 503, the server is about to stop.
+    """
+    if streams.is_draining:
+        raise Problem(
+            503, "draining", "this server is about to stop\ntry again", {"Retry-After": "1"}
+        )
+    place = streams.place(cast("Principal", request.state.principal).name)
+    if place is None:
+        raise Problem(
+            429,
+            "too-many-streams",
+            f"{streams.count} streams are open already, by you or by all\ntry again later",
+            {"Retry-After": "5"},
+        )
+    return place
 
 
 def settings_of(request: Request) -> Settings:

@@ -47,6 +47,10 @@ class Settings:
         max_page_rows: Most rows in one page.
         max_requests_per_s: Most requests a second of each token; of all who have none together.
         max_streams: Most streams of events open at once.
+        max_batch_streams: Most streams of batches open at once; each decodes.
+        max_batch_streams_each: Most of them for each token; for all who have none together.
+        max_batch_nbytes: Largest batch that is decoded for a client.
+        stream_patience_s: How long a client of a stream may take nothing.
         thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
 
@@ -69,6 +73,10 @@ class Settings:
     max_page_rows: int = 1000
     max_requests_per_s: float = 1000.0
     max_streams: int = 500
+    max_batch_streams: int = 32
+    max_batch_streams_each: int = 16
+    max_batch_nbytes: int = 256 << 20
+    stream_patience_s: float = 300.0
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:

@@ -1,39 +1,123 @@
-"""How many streams are open: each costs a connection and a little memory, so they are bounded."""
+"""Streams: how many are open, and how they end.
+
+Each costs a connection and memory, so they are bounded, all together and for each who asks. Before
+the server stops they drain: each ends after what it is about to send, and its client comes back, to
+this server or another.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import Counter
+from contextlib import aclosing
+from typing import TYPE_CHECKING
 
-__all__ = ["Streams"]
+import anyio
+from starlette.responses import StreamingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from starlette.types import Send
+
+__all__ = ["BoundedStream", "Place", "Streams"]
+
+log = logging.getLogger("tensorlake.server")
 
 
 class Streams:
     """Counts open streams. Thread-safe.
 
-    >>> streams = Streams(1)
-    >>> streams.enter(), streams.enter(), streams.leave(), streams.enter()
-    (True, False, None, True)
+    >>> streams = Streams(2, most_each=1)
+    >>> streams.enter("ana"), streams.enter("ana"), streams.enter("ben"), streams.enter("eve")
+    (True, False, True, False)
+    >>> streams.leave("ana"), streams.enter("eve"), streams.count
+    (None, True, 2)
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, most_each: int | None = None) -> None:
         self._most = most
-        self._open = 0
+        self._most_each = most if most_each is None else most_each
+        self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self.is_draining = False
 
     @property
     def count(self) -> int:
         """How many are open."""
-        return self._open
+        return self._open.total()
 
-    def enter(self) -> bool:
+    def enter(self, who: str) -> bool:
         """Take a place; False when there is none."""
         with self._lock:
-            if self._open >= self._most:
+            if self._open.total() >= self._most or self._open[who] >= self._most_each:
                 return False
-            self._open += 1
+            self._open[who] += 1
             return True
 
-    def leave(self) -> None:
+    def leave(self, who: str) -> None:
         """Give a place back."""
         with self._lock:
-            self._open -= 1
+            self._open[who] -= 1
+            if not self._open[who]:
+                del self._open[who]
+
+    def place(self, who: str) -> Place | None:
+        """Take a place that gives itself back once; None when there is none."""
+        return Place(self, who) if self.enter(who) else None
+
+    def drain(self) -> None:
+        """Let streams end as soon as they have sent what they are about to send."""
+        self.is_draining = True
+
+
+class Place:
+    """The place of one stream."""
+
+    def __init__(self, streams: Streams, who: str) -> None:
+        self._streams = streams
+        self._who = who
+        self._is_left = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the stream should end soon."""
+        return self._streams.is_draining
+
+    def leave(self) -> None:
+        """Give the place back."""
+        if not self._is_left:
+            self._is_left = True
+            self._streams.leave(self._who)
+
+
+class BoundedStream(StreamingResponse):
+    """An answer that goes on, and is over when its client is gone or takes nothing for too long.
+
+    However it ends, its generator is closed before the answer is over.
+    """
+
+    def __init__(
+        self,
+        body: AsyncGenerator[bytes],
+        headers: Mapping[str, str],
+        media_type: str,
+        *,
+        patience_s: float,
+    ) -> None:
+        super().__init__(body, 200, headers, media_type)
+        self._body = body
+        self._patience_s = patience_s
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the pieces, each within the time that a client is waited for."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with aclosing(self._body) as pieces:
+            async for piece in pieces:
+                with anyio.move_on_after(self._patience_s) as waited:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                if waited.cancelled_caught:  # it reads nothing: the connection is given up
+                    log.info("a stream ended: its client took nothing for %g s", self._patience_s)
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

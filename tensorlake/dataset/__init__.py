@@ -2,7 +2,13 @@
 
 from tensorlake.dataset.checking import check_url
 from tensorlake.dataset.commit_log import Log
-from tensorlake.dataset.confined import complete_inside, explain_inside, query_inside
+from tensorlake.dataset.confined import (
+    complete_inside,
+    explain_inside,
+    query_inside,
+    replay_inside,
+    serve_loader,
+)
 from tensorlake.dataset.copying import copy
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.group import Group
@@ -52,5 +58,7 @@ __all__ = [
     "list_datasets",
     "open_dataset",
     "query_inside",
+    "replay_inside",
+    "serve_loader",
     "udf",
 ]

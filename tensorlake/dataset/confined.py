@@ -1,30 +1,62 @@
-"""Queries of somebody else, as a server runs them: they reach nothing but what they are asked of.
+"""What a server does for somebody else: it reaches nothing but what it is asked of.
 
 FROM reads ``this`` at any version, and no URL; functions of this process do not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import CorruptionError, InvalidInputError
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
+    from tensorlake.dataset.query import QueryLimits
     from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.view import View
+    from tensorlake.loader import Loader
 
-__all__ = ["complete_inside", "explain_inside", "query_inside"]
+__all__ = ["complete_inside", "explain_inside", "query_inside", "replay_inside", "serve_loader"]
 
 
-def query_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> View:
+def query_inside(
+    rows: Readable, text: str, params: Mapping[str, Any], limits: QueryLimits | None = None
+) -> View:
     """Evaluate a query that reaches no other dataset and no function of this process.
 
     Raises:
         QueryError: The text is not TQL, or names what does not exist here.
+        QueryLimitError: It passed a limit.
     """
-    from tensorlake.dataset.query import run_query
+    from tensorlake.dataset.query import QueryLimits, run_query
 
-    return run_query(rows, text, params, reaches_out=False)
+    return run_query(rows, text, params, limits or QueryLimits(), reaches_out=False)
+
+
+def replay_inside(
+    rows: Readable, steps: Sequence[Mapping[str, Any]], limits: QueryLimits | None = None
+) -> View:
+    """Do again what led to a view, as JSON says it; its queries reach nothing else either.
+
+    Raises:
+        InvalidInputError: The steps are none.
+        QueryError: A query does not fit these rows.
+        QueryLimitError: One passed a limit.
+    """
+    from tensorlake.dataset.steps import QueryStep, steps_from_json
+
+    try:
+        parsed = steps_from_json(steps, where="what was asked")
+    except CorruptionError as error:
+        raise InvalidInputError(f"the steps are none: {error}") from error
+    view = rows.frozen()
+    for step in parsed:
+        if isinstance(step, QueryStep):
+            view = query_inside(view, step.tql, step.params, limits)
+        else:
+            view = view[list(step.names)]
+    return view
 
 
 def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
@@ -45,3 +77,29 @@ def complete_inside(rows: Readable, text: str, cursor: int) -> tuple[tql.Complet
     from tensorlake.dataset.query import source_of
 
     return tql.complete(text, cursor, source_of(rows.frozen()).schema)
+
+
+def serve_loader(
+    rows: Readable,
+    arguments: Mapping[str, Any],
+    *,
+    state: Mapping[str, Any] | None,
+    turns: int = 1,
+    keeps_places: bool = False,
+) -> Loader:
+    """Make the loader whose batches a server sends; see ``tensorlake.loader.served``.
+
+    Args:
+        rows: Of which batches are made.
+        arguments: As for ``ds.loader()``; seed and shuffle are the state's, where there is one.
+        state: Where it begins; the beginning of an epoch when it is None.
+        turns: Every how many-th batch is made.
+        keeps_places: Whether batches keep their size when samples are skipped.
+
+    Raises:
+        InvalidInputError: An argument or the state is impossible.
+        StateMismatchError: The state is of other rows.
+    """
+    from tensorlake.dataset.streaming import loader_for_client
+
+    return loader_for_client(rows, arguments, state=state, turns=turns, keeps_places=keeps_places)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.types import parse_dtype
 
 __all__ = ["ColumnsStep", "QueryStep", "Steps", "steps_from_json", "steps_to_json"]
 
@@ -73,7 +74,7 @@ def steps_from_json(values: Sequence[Mapping[str, Any]], *, where: str) -> Steps
             )
             for value in values
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # SchemaError among them
         raise CorruptionError(
             f"{where} has steps that are none ({error!r})\nsave the view again", object=where
         ) from error
@@ -105,7 +106,7 @@ def _from_json(value: Any) -> Any:
         written: dict[str, Any] = value
         if isinstance(written["values"], str):
             return float(written["values"])
-        return np.array(written["values"], dtype=np.dtype(str(written["dtype"])))
+        return np.array(written["values"], dtype=parse_dtype(str(written["dtype"])))
     if isinstance(value, list):
         items: list[Any] = value
         return [_from_json(item) for item in items]

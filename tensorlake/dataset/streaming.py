@@ -8,7 +8,7 @@ dataset or view with it and is made again there, of the same rank.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.served import served_rows
 from tensorlake.dataset.steps import steps_to_json
 from tensorlake.dataset.struct_values import expand_names
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader import Framework, Loader, SelectedRows, VirtualValues, make_loader
+from tensorlake.loader import (
+    Framework,
+    Loader,
+    LoaderState,
+    SelectedRows,
+    VirtualValues,
+    WireConverter,
+    make_loader,
+    served_loader,
+)
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.view import View
 
-__all__ = ["rows_at", "stream"]
+__all__ = ["loader_for_client", "rows_at", "stream"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -45,19 +55,58 @@ def stream(
         InvalidInputError: It has no rows of a dataset: it is an aggregate.
     """
     if not readable.has_rows:
-        raise InvalidInputError(
-            "an aggregate has no rows of the dataset to stream"
-            "\nread its values: view['name'], or view.to_pandas()"
-        )
-    selection = readable.selection()
+        raise _no_rows()
     if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
-        columns = expand_names(arguments["columns"], (*selection.columns, *readable.computed))
-        arguments = {**arguments, "columns": columns}
-    reader = readable.session.reader(selection.snapshot)
-    virtual = {name: ComputedColumn(computed) for name, computed in readable.computed.items()}
-    rows = SelectedRows(selection, reader, virtual, repin, _source(readable, framework))
+        known = (*readable.selection().columns, *readable.computed)
+        arguments = {**arguments, "columns": expand_names(arguments["columns"], known)}
+    rows = _selected(readable, repin, framework)
     remake = partial(made_again, readable, framework, arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
+
+
+def loader_for_client(
+    readable: Readable,
+    arguments: Mapping[str, Any],
+    *,
+    state: Mapping[str, Any] | None,
+    turns: int = 1,
+    keeps_places: bool = False,
+) -> Loader:
+    """Make the loader whose batches a server sends; see `serve_loader`."""
+    if not readable.has_rows:
+        raise _no_rows()
+    rows = _selected(readable, None, "numpy")
+    converter = WireConverter(turns, keeps_places)
+    if state is None:
+        return served_loader(rows, converter, arguments)
+    recorded = LoaderState.from_json(state)
+    own = {"seed": recorded.seed, "shuffle": getattr(recorded.order, "kind", "") != "none"}
+    loader = served_loader(rows, converter, {**arguments, **own})
+    loader.load_state_dict(dict(state))
+    return loader
+
+
+def _selected(
+    readable: Readable,
+    repin: Callable[[str], tuple[Selection, Reader]] | None,
+    framework: Framework,
+) -> SelectedRows:
+    selection = readable.selection()
+    return SelectedRows(
+        selection,
+        readable.session.reader(selection.snapshot),
+        {name: ComputedColumn(computed) for name, computed in readable.computed.items()},
+        repin,
+        _source(readable, framework),
+        server=served_rows(readable.frozen()),
+    )
+
+
+def _no_rows() -> InvalidInputError:
+    return InvalidInputError(
+        "an aggregate has no rows of the dataset to stream"
+        "\nread its values: view['name'], or view.to_pandas()"
+    )
 
 
 def rows_at(view: View, positions: Sequence[int]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ From it follow sharding, prefetch, caching and exact resume.
 
 from tensorlake.loader import collate, decode
 from tensorlake.loader.arguments import Framework
+from tensorlake.loader.decode import step_from_json
 from tensorlake.loader.loader import Loader
 from tensorlake.loader.make import make_loader
 from tensorlake.loader.measure import Epoch, Sample, measure_epochs
@@ -22,6 +23,8 @@ from tensorlake.loader.plan import (
     choose_order,
 )
 from tensorlake.loader.progress import Progress
+from tensorlake.loader.remote import BatchServer
+from tensorlake.loader.served import WireConverter, served_loader, written_batches
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning
 from tensorlake.loader.state import LoaderState, NewerVersionWarning
 from tensorlake.loader.stats import LoaderStats
@@ -31,6 +34,7 @@ __all__ = [
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "BatchServer",
     "Epoch",
     "Framework",
     "Loader",
@@ -54,6 +58,7 @@ __all__ = [
     "VirtualColumn",
     "VirtualValues",
     "Weight",
+    "WireConverter",
     "build_access_plan",
     "check_columns",
     "check_weights",
@@ -62,4 +67,7 @@ __all__ = [
     "decode",
     "make_loader",
     "measure_epochs",
+    "served_loader",
+    "step_from_json",
+    "written_batches",
 ]

@@ -40,7 +40,6 @@ NOT_YET: dict[str, Any] = {
     "cache_dir": None,
     "cache_decoded": False,
     "engine": "threads",
-    "decode_on": "client",
 }
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
 
@@ -68,6 +67,7 @@ class LoaderArguments:
     cache: int | str = "auto"
     on_error: Literal["raise", "skip"] = "raise"
     deterministic: bool = True
+    decode_on: Literal["client", "server"] = "client"
     timeout: float = 300.0
     sharding: Any = None  # a jax.sharding.Sharding
 
@@ -140,6 +140,7 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
         "shuffle": (True, False, "full", "window"),
         "layout": ("NHWC", "NCHW"),
         "on_error": ("raise", "skip"),
+        "decode_on": ("client", "server"),
     }
     for name, allowed in choices.items():
         value = getattr(arguments, name)

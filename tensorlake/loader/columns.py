@@ -31,14 +31,14 @@ from tensorlake.loader.decode import (
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import BBox, Image
+from tensorlake.types import BBox, Bytes, Image
 
 if TYPE_CHECKING:
     from tensorlake.loader.source import Snapshot
     from tensorlake.loader.virtual import VirtualColumn
     from tensorlake.types import SampleType
 
-__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "plan_columns"]
+__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "as_stored", "plan_columns"]
 
 ROW = "_row"
 VALID = "_valid"
@@ -132,6 +132,11 @@ def plan_columns(
     }
     moved = _moved(planned)
     return tuple(_with_companions(column, planned, moved) for column in planned.values())
+
+
+def as_stored(column: ColumnPlan) -> ColumnPlan:
+    """Let the samples of an encoded column come as they are stored."""
+    return replace(column, type=Bytes()) if column.kind == "encoded" else column
 
 
 def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[str, DecodeSpec]:

@@ -9,17 +9,36 @@ collected in any thread, under any lock, and waiting there for others might be w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.loader.counters import Stopwatch
 
 if TYPE_CHECKING:
     from tensorlake.loader.counters import Counters
     from tensorlake.loader.group import MakeBatch
-    from tensorlake.loader.pipeline import Pipeline
     from tensorlake.loader.sharding import Share
 
-__all__ = ["BatchIterator"]
+__all__ = ["BatchIterator", "Pass"]
+
+
+class Pass(Protocol):
+    """What makes the batches of the rest of an epoch, in order."""
+
+    def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
+        """Wait for some batches; None at the end."""
+        ...
+
+    def abandon(self) -> None:
+        """Tell its threads to end; wait for nothing."""
+        ...
+
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
+    def join(self) -> bool:
+        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        ...
 
 
 class BatchIterator(Iterator[Any]):
@@ -27,7 +46,7 @@ class BatchIterator(Iterator[Any]):
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Pass,
         *,
         finish: Callable[[dict[str, Any]], Any],
         handed_out: Callable[[Share], None],

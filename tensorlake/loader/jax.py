@@ -25,6 +25,7 @@ class JaxConverter:
     channels_first: frozenset[str] = frozenset()
     name: str = "jax"
     keeps_places: bool = True
+    presents: bool = True
 
     def rank_and_world(self) -> tuple[int, int]:
         """Ask jax which process this is."""

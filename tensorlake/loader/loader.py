@@ -17,19 +17,21 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.chunks import ChunkCache
-from tensorlake.loader.columns import ROW, ColumnPlan, plan_columns
+from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns
 from tensorlake.loader.concurrency import ConcurrencyLimit
+from tensorlake.loader.converter import Converter
 from tensorlake.loader.counters import Counters
 from tensorlake.loader.explain import describe_plan
-from tensorlake.loader.iteration import BatchIterator
+from tensorlake.loader.iteration import BatchIterator, Pass
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.progress import Progress
+from tensorlake.loader.remote import RemotePass, RemoteSetup, check_remote
 from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.state import LoaderState
@@ -45,43 +47,9 @@ if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
     from tensorlake.loader.ordered_rows import OrderedRows
 
-__all__ = ["Converter", "Loader"]
+__all__ = ["Loader"]
 
 LATE_NBYTES = 1 << 20  # of a batch; copying it takes some 0.1 ms
-
-
-class Converter(Protocol):
-    """What a framework adds: its own arrays, and which process this is."""
-
-    @property
-    def name(self) -> str:
-        """The framework's, for messages."""
-        ...
-
-    @property
-    def keeps_places(self) -> bool:
-        """Whether batches must keep their size when samples are skipped."""
-        ...
-
-    def rank_and_world(self) -> tuple[int, int]:
-        """Return the rank and world size of this process, where nobody said them."""
-        ...
-
-    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
-        """Compare with the other ranks what is about to be streamed.
-
-        Raises:
-            StateMismatchError: They would stream another order.
-        """
-        ...
-
-    def turn_and_turns(self) -> tuple[int, int]:
-        """Return which batches a worker process makes: turn, turn + turns, …; (0, 1) for all."""
-        ...
-
-    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Turn a batch of NumPy arrays into the framework's."""
-        ...
 
 
 class Loader:
@@ -120,8 +88,10 @@ class Loader:
         self._skipped = 0
         self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
         self._live: weakref.ref[BatchIterator] | None = None
-        self._last_pass: Pipeline | None = None
+        self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
+        if arguments.decode_on == "server":
+            check_remote(arguments, rows.server)
         self._read_from(rows)
 
     # ---- epochs
@@ -135,16 +105,16 @@ class Loader:
         self._agree()
         self._is_fresh = False
         self._pass_start = self._stats_now()
-        pipeline, assembler = self._open_pass()
+        opened, start = self._open_pass()
         iterator = BatchIterator(
-            pipeline,
+            opened,
             finish=self._finish_batch,
             handed_out=self._handed_out,
             ended=self._ended,
             counters=self._counters,
         )
-        self._live, self._last_pass = weakref.ref(iterator), pipeline
-        pipeline.start(assembler)  # now there is somebody whose end will end it
+        self._live, self._last_pass = weakref.ref(iterator), opened
+        start()  # now there is somebody whose end will end it
         return iterator
 
     def __len__(self) -> int:
@@ -265,6 +235,11 @@ class Loader:
         )
 
     @property
+    def columns(self) -> tuple[ColumnPlan, ...]:
+        """What each column of a batch is."""
+        return self._columns
+
+    @property
     def order(self) -> AnyOrder:
         """How epochs are ordered; for ``shuffle=True`` the version's rows and bytes decide."""
         if self._order is None:
@@ -333,6 +308,8 @@ class Loader:
             bounds=partial(shape_bounds, self._rows.reader),
             virtual=self._rows.virtual,
         )
+        if not self._converter.presents:
+            self._columns = tuple(map(as_stored, self._columns))
 
     def _row_nbytes(self) -> int:
         return row_nbytes_of(self._rows.reader, tuple(self._cache.tensors))
@@ -353,18 +330,22 @@ class Loader:
             cache_nbytes=self._arguments.cache_nbytes,
         )
 
-    def _open_pass(self) -> tuple[Pipeline, Assembler]:
+    def _open_pass(self) -> tuple[Pass, Callable[[], None]]:
         arguments, rows = self._arguments, self._rows
         is_padded = not rows.is_endless and self._sharding.needs_padding(
             rows.num_places, self._position
         )
-        if is_padded:
+        if is_padded and self._converter.presents:  # else the client says it
             warnings.warn(
                 f"the last batch has fewer rows than the {self._sharding.world_size} ranks: some"
                 " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
                 ShortBatchWarning,
                 stacklevel=3,
             )
+        with_valid = is_padded or self._converter.keeps_places
+        if arguments.decode_on == "server":
+            remote = RemotePass(self._remote(with_valid=with_valid), self._shares(self._position))
+            return remote, remote.start
         sparse = self._sparse()
         setup = PipelineSetup(
             selection=rows.selection,
@@ -392,11 +373,11 @@ class Loader:
             epoch=self._epoch,
             on_error=arguments.on_error,
             transform=arguments.transform,
-            with_valid=is_padded or self._converter.keeps_places,
+            with_valid=with_valid,
             is_late=self._is_late(),
             release=pipeline.release,
         )
-        return pipeline, assembler
+        return pipeline, partial(pipeline.start, assembler)
 
     def _await_last_pass(self) -> None:
         """Let a pass that was left end its work on the memory tier, which has one user at a time.
@@ -410,6 +391,20 @@ class Loader:
                 " does not return\nmake another loader, and let that function return"
             )
         self._last_pass = None
+
+    def _remote(self, *, with_valid: bool) -> RemoteSetup:
+        assert self._rows.server is not None, "checked when the loader was made"
+        return RemoteSetup(
+            server=self._rows.server,
+            arguments=self._arguments,
+            columns=self._columns,
+            sharding=self._sharding,
+            state=self._state(),
+            turns=self._converter.turn_and_turns()[1],
+            keeps_places=self._converter.keeps_places,
+            with_valid=with_valid,
+            counters=self._counters,
+        )
 
     def _is_late(self) -> bool:
         rows = self._sharding.global_batch_size // self._sharding.world_size

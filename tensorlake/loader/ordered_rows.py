@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 from tensorlake.errors import StateMismatchError, UncommittedChangesError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
+from tensorlake.loader.remote import BatchServer
 from tensorlake.loader.source import Int64Array, Reader, Selection, Snapshot
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.strategy import row_nbytes_of
@@ -76,6 +77,11 @@ class OrderedRows(Protocol):
         ...
 
     @property
+    def server(self) -> BatchServer | None:
+        """Decodes batches of the rows, where somebody can."""
+        ...
+
+    @property
     def num_places(self) -> int:
         """Places of an epoch."""
         ...
@@ -120,6 +126,7 @@ class SelectedRows:
     repin: Repin | None = None
     source: Mapping[str, Any] | None = None
     is_endless: bool = False
+    server: BatchServer | None = None
 
     @property
     def num_places(self) -> int:

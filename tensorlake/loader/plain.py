@@ -15,6 +15,7 @@ class NumpyConverter:
     channels_first: frozenset[str] = frozenset()
     name: str = "numpy"
     keeps_places: bool = False
+    presents: bool = True
 
     def rank_and_world(self) -> tuple[int, int]:
         """Return the only rank there is."""

@@ -44,6 +44,7 @@ class TorchConverter:
     nested: frozenset[str] = frozenset()
     name: str = "torch"
     keeps_places: bool = False
+    presents: bool = True
 
     def rank_and_world(self) -> tuple[int, int]:
         """Ask torch.distributed, where it is in use."""

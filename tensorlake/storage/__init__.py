@@ -1,5 +1,6 @@
 """Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
 
+from tensorlake.storage.answer_stream import AnswerStream, LostStreamError
 from tensorlake.storage.coalesce import MergedRange, merge_ranges
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
@@ -11,6 +12,7 @@ from tensorlake.storage.memory import MemoryStore
 from tensorlake.storage.object_store import ObjectStore
 from tensorlake.storage.open import open_store
 from tensorlake.storage.probe import probe
+from tensorlake.storage.problems import error_of_problem
 from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
 from tensorlake.storage.runtime import gather_bounded, run
 from tensorlake.storage.store import (
@@ -29,6 +31,7 @@ from tensorlake.storage.tally import Tally, counted, note_read
 from tensorlake.storage.urls import join_url, public_url, split_url
 
 __all__ = [
+    "AnswerStream",
     "Buffer",
     "Data",
     "Durability",
@@ -37,6 +40,7 @@ __all__ = [
     "FsspecStore",
     "LakeStore",
     "LocalStore",
+    "LostStreamError",
     "Mappings",
     "MemoryStore",
     "MergedRange",
@@ -51,6 +55,7 @@ __all__ = [
     "UnknownOutcomeError",
     "check_path",
     "counted",
+    "error_of_problem",
     "gather_bounded",
     "is_lake_url",
     "join_url",

@@ -5,6 +5,7 @@
     put              PUT  …                                            a branch's HEAD, a tag
     head             HEAD …
     list, folders    GET  /v1/datasets/pets/objects?prefix=&after=     pages, in order
+    ask, stream      POST /v1/datasets/pets/{what}                     what is no object
 
 The server decides what a token may read and write; it deletes nothing for its clients. A request
 that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back. A
@@ -31,9 +32,11 @@ from tensorlake.errors import (
     TensorlakeError,
     missing_extra,
 )
+from tensorlake.storage.answer_stream import AnswerStream
 from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.problems import detail_of, error_of
 from tensorlake.storage.retry import RetryPolicy, retry
-from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.runtime import gather_bounded, run
 from tensorlake.storage.store import (
     Buffer,
     Data,
@@ -225,6 +228,26 @@ class LakeStore:
 
     # The server's own calls, for what is no object
 
+    async def ask(self, what: str, body: dict[str, Any], *, accept: str) -> bytes:
+        """Ask the server something about the dataset; what is asked changes nothing.
+
+        Raises:
+            TensorlakeError: What the server says, as the SDK would raise it.
+        """
+        address, headers = f"{self._dataset}/{what}", {"Accept": accept}
+        answer = await self._repeated("POST", address, json=body, headers=headers)
+        if answer.status_code not in _OK:
+            raise error_of(answer, self.url)
+        return answer.content
+
+    def stream(self, what: str, body: dict[str, Any], *, timeout_s: float) -> AnswerStream:
+        """Ask the server something whose answer goes on and on; on a connection of its own.
+
+        Raises:
+            TensorlakeError: What the server says, as the SDK would raise it.
+        """
+        return run(self._stream(f"{self._dataset}/{what}", body, timeout_s))
+
     async def dataset_names(self) -> list[str]:
         """Name the datasets that the server shows under this URL's path; "." for itself."""
         names = await self._all_names()
@@ -273,16 +296,49 @@ class LakeStore:
             return await retry(
                 attempt,
                 policy=self._policy,
-                is_transient=lambda error: isinstance(error, _TransientError),
+                is_transient=_is_transient,
             )
         except _TransientError as error:
             raise self._unreachable(error, "read", address) from error
 
+    async def _stream(self, address: str, body: dict[str, Any], timeout_s: float) -> AnswerStream:
+        client = self._client(timeout_s)
+        import httpx
+
+        async def attempt() -> httpx.Response:
+            request = client.build_request("POST", address, json=body)
+            return await self._sent(client, request, stream=True)
+
+        def is_transient(error: BaseException) -> bool:
+            return isinstance(error, httpx.TransportError)
+
+        try:
+            answer = await retry(attempt, policy=self._policy, is_transient=_is_transient)
+        except _TransientError as error:
+            await client.aclose()
+            raise self._unreachable(error, "read", address) from error
+        except BaseException:
+            await client.aclose()
+            raise
+        if answer.status_code not in _OK:
+            await client.aclose()
+            raise error_of(answer, self.url)
+        return AnswerStream(self.url, answer.aiter_raw(), client.aclose, is_transient)
+
     async def _attempt(self, method: str, address: str, **request: Any) -> httpx.Response:
+        client = self._connected()
+        return await self._sent(client, client.build_request(method, address, **request))
+
+    async def _sent(
+        self, client: httpx.AsyncClient, request: httpx.Request, *, stream: bool = False
+    ) -> httpx.Response:
+        """Send a request; of a stream only the head of the answer is read."""
         import httpx
 
         try:
-            answer = await self._connected().request(method, address, **request)
+            answer = await client.send(request, stream=stream)
+            if answer.status_code not in _OK:
+                await answer.aread()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise _TransientError(type(error).__name__, was_sent=False) from error
         except httpx.TimeoutException as error:
@@ -298,21 +354,24 @@ class LakeStore:
         key = (os.getpid(), self._origin, self._token)
         client = _clients.get(key)
         if client is None:
-            try:
-                import httpx
-            except ImportError as error:
-                raise _no_httpx() from error
-            headers = {"Accept-Encoding": "identity"}
-            if self._token:
-                headers["Authorization"] = f"Bearer {self._token}"
-            client = _clients[key] = httpx.AsyncClient(
-                base_url=self._origin,
-                headers=headers,
-                timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-                limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
-                trust_env=False,  # a token goes to the host that was named, past no proxy
-            )
+            client = _clients[key] = self._client(TIMEOUT_S)
         return client
+
+    def _client(self, timeout_s: float) -> httpx.AsyncClient:
+        try:
+            import httpx
+        except ImportError as error:
+            raise _no_httpx() from error
+        headers = {"Accept-Encoding": "identity"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return httpx.AsyncClient(
+            base_url=self._origin,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
+            limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
+            trust_env=False,  # a token goes to the host that was named, past no proxy
+        )
 
     def _is_absent(self, answer: httpx.Response, verb: str, path: str) -> bool:
         if answer.status_code == 404:  # noqa: PLR2004 - HTTP's own: not found
@@ -323,7 +382,7 @@ class LakeStore:
     def _check(self, answer: httpx.Response, verb: str, path: str) -> None:
         if answer.status_code in _OK:
             return
-        detail = _detail_of(answer)
+        detail = detail_of(answer)
         what = f"object {path!r} of {self.url!r}" if path else repr(self.url)
         facts = {"path": path, "url": self.url, "status": answer.status_code}
         if answer.status_code in (401, 403):
@@ -351,11 +410,8 @@ class LakeStore:
         )
 
 
-def _detail_of(answer: httpx.Response) -> str:
-    """What the server says went wrong: a problem's detail; of another server, its status."""
-    if answer.headers.get("content-type", "").startswith("application/problem+json"):
-        return str(answer.json().get("detail", ""))
-    return answer.reason_phrase or "no reason given"
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, _TransientError)
 
 
 def _no_httpx() -> MissingExtraError:

@@ -69,6 +69,11 @@ class MixRows:
         return {SOURCE: SourceColumn(self.selection)}
 
     @property
+    def server(self) -> None:
+        """Nobody: the sources of a mix may lie anywhere."""
+        return
+
+    @property
     def is_endless(self) -> bool:
         """Whether it never stops."""
         return self.stop == "never"

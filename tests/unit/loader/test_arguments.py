@@ -32,7 +32,6 @@ def test_words_of_other_loaders_name_ours(name, ours):
         ("cache_dir", "cache"),
         ("cache_decoded", True),
         ("engine", "processes"),
-        ("decode_on", "server"),
     ],
 )
 def test_what_this_version_does_not_do_is_refused_by_name(name, value):
@@ -41,7 +40,7 @@ def test_what_this_version_does_not_do_is_refused_by_name(name, value):
 
 
 def test_their_defaults_are_accepted():
-    defaults = {"mesh": None, "engine": "threads", "cache_decoded": False, "decode_on": "client"}
+    defaults = {"mesh": None, "engine": "threads", "cache_decoded": False}
 
     assert parse_arguments("torch", {"batch_size": 4, **defaults}).batch_size == 4
 

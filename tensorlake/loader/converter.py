@@ -1,0 +1,46 @@
+"""What makes a loader torch's, JAX's or NumPy's: its arrays, and which process this is."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+__all__ = ["Converter"]
+
+
+class Converter(Protocol):
+    """What a framework adds: its own arrays, and which process this is."""
+
+    @property
+    def name(self) -> str:
+        """The framework's, for messages."""
+        ...
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether batches must keep their size when samples are skipped."""
+        ...
+
+    @property
+    def presents(self) -> bool:
+        """Whether text, JSON and the like come as values, not as they are stored."""
+        ...
+
+    def rank_and_world(self) -> tuple[int, int]:
+        """Return the rank and world size of this process, where nobody said them."""
+        ...
+
+    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
+        """Compare with the other ranks what is about to be streamed.
+
+        Raises:
+            StateMismatchError: They would stream another order.
+        """
+        ...
+
+    def turn_and_turns(self) -> tuple[int, int]:
+        """Return which batches a worker process makes: turn, turn + turns, …; (0, 1) for all."""
+        ...
+
+    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Turn a batch of NumPy arrays into the framework's."""
+        ...
