@@ -186,12 +186,17 @@ def _arrow_type(column: WireColumn) -> Arrow:
 
 
 def _sent_dtype(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype.kind in NUMBERS else BYTE
+    return dtype if _is_arrows(dtype) else BYTE
+
+
+def _is_arrows(dtype: np.dtype) -> bool:
+    """Whether Arrow has it; bfloat16 and its like are no dtypes of NumPy's own either."""
+    return dtype.kind in NUMBERS and dtype.isbuiltin == 1
 
 
 def _sent_shape(column: WireColumn) -> tuple[int, ...]:
     itemsize = column.dtype.itemsize
-    has_bytes = column.dtype.kind not in NUMBERS and itemsize > 1
+    has_bytes = not _is_arrows(column.dtype) and itemsize > 1
     return (*column.shape, itemsize) if has_bytes else column.shape
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import ml_dtypes
 import numpy as np
 import pytest
 import simplejpeg
@@ -66,6 +67,7 @@ def fill(url: str) -> None:
             "score": "float32",
             "flag": "bool",
             "wave": tl.Array("complex64", (3,)),
+            "small": tl.Array("bfloat16", (2, None)),
             "tokens": tl.Array("int32", (None,)),
             "when": tl.Timestamp("ms", tz="UTC"),
         },
@@ -88,6 +90,7 @@ def fill(url: str) -> None:
                 "score": np.arange(len(rows), dtype=np.float32) + start,
                 "flag": [row % 3 == 0 for row in rows],
                 "wave": rng.random((len(rows), 3)) + 1j,
+                "small": [np.ones((2, row % 4), ml_dtypes.bfloat16) * row for row in rows],
                 "tokens": [np.arange(row % 6, dtype=np.int32) for row in rows],
                 "when": [datetime(2026, 1, 1 + row % 28, tzinfo=UTC) for row in rows],
             }
