@@ -14,7 +14,16 @@ from typing import Protocol, cast
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.bound import Bound, ColumnRef, Constant, QueryRef, show, span_of
+from tensorlake_query.bound import (
+    Bound,
+    ColumnRef,
+    Constant,
+    QueryRef,
+    RowId,
+    RowNumber,
+    show,
+    span_of,
+)
 from tensorlake_query.conversions import as_condition
 from tensorlake_query.environment import Environment
 from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
@@ -41,6 +50,11 @@ from tensorlake_query.times import interval_of_text, moment_of_text, moment_of_v
 from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
 
 BYTES = ColumnType("bytes", None, ())
+# What every row has beside its tensors, where no tensor or alias has the name.
+ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
+    "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
+    "_row_id": lambda syntax: RowId(TEXT, syntax),
+}
 
 
 class BoundStatement(Protocol):
@@ -195,6 +209,8 @@ class Binder:
             )
         if name in self._aliases:
             return self.bind(self._aliases[name])
+        if name in ROW_COLUMNS:
+            return ROW_COLUMNS[name](expr)
         names = [*self.schema, *self._aliases]
         is_quoted = self.text[expr.span.start : expr.span.start + 1] == '"'
         if name in self._hidden_aliases:

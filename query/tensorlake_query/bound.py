@@ -48,10 +48,11 @@ class ShapeRef:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowNumber:
-    """`ROW_NUMBER()`."""
+    """`ROW_NUMBER()`; or `_row`, the row's number in the version that is queried, `is_stored`."""
 
     type: ColumnType
     syntax: ast.Expr
+    is_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -12,13 +12,24 @@ from tensorlake_query.errors import QuerySyntaxError
 from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
 
-# Words of the language that this version does not run yet. Reported by name, never ignored.
-UNSUPPORTED = {"APPROX"}
+# Words of the language that this version does not run yet, and what does the same without. Reported
+# by name, never ignored.
+UNSUPPORTED = {"APPROX": "leave it out: ORDER BY … LIMIT is exact, by scan"}
 # Words of Deep Lake's language, and how the same is said here.
 RESPELLED = {
     "ACROSS": "write GROUP BY alone",
     "NATURAL": "write JOIN … USING (the columns)",
 }
+# What Deep Lake writes at another place: the word, what stands before it, what to write.
+MOVED = (
+    (
+        "AS",
+        r"\bEXPAND\s+BY\b[\w\s]*\Z",
+        "write EXPAND BY without AS: the rows are the result's own",
+    ),
+    ("REPLACE", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight REPLACE … LIMIT n"),
+    ("SEED", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight SEED … LIMIT n"),
+)
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
@@ -52,10 +63,14 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
     ):
         if candidate.upper() in UNSUPPORTED:
             where = Span(start, start + len(candidate))
-            return fail(f"{candidate.upper()} is not supported yet", "", where)
+            message = f"{candidate.upper()} is not supported yet"
+            return fail(message, UNSUPPORTED[candidate.upper()], where)
         if candidate.upper() in RESPELLED:
             where = Span(start, start + len(candidate))
             return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)
+    for moved, before, hint in MOVED:
+        if word.upper() == moved and re.search(before, text[:at], re.IGNORECASE | re.DOTALL):
+            return fail(f"unexpected {word!r}", hint)
     if word.upper() in CHANGES and not text[:at].strip():
         return fail(f"{word.upper()} changes rows", "a query only reads: ds.execute(…)")
     if text[at - 1 : at + 1] == "/*":

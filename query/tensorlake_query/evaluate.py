@@ -109,7 +109,7 @@ def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
     base = scope.reader.base
     try:
         if isinstance(expr, RowNumber):
-            return UniformBatch(rows)
+            return UniformBatch(base.stored_rows(rows) if expr.is_stored else rows)
         if isinstance(expr, RowId):
             return base.row_ids(rows)
         return _data(expr, scope)

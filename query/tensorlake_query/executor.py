@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorlake_query.bound import Bound, CorpusRef, QueryRef, walk_bound
+from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.evaluate import Scope, evaluate
 from tensorlake_query.functions.membership import Members
-from tensorlake_query.functions.search import Corpus
+from tensorlake_query.functions.search import WORDS_COST, Corpus
 from tensorlake_query.joins import Pairs, all_pairs, matching_pairs, with_unmatched
 from tensorlake_query.ordering import Ordering
 from tensorlake_query.plan import (
@@ -51,7 +51,7 @@ from tensorlake_query.steps import (
     ungrouped,
     windowed,
 )
-from tensorlake_query.vectors import Vector, concatenated, constant
+from tensorlake_query.vectors import Vector, concatenated, constant, take
 from tensorlake_query.zones import candidate_ranges
 
 BATCH_NBYTES = (
@@ -61,6 +61,9 @@ MAX_BATCH_ROWS = 65_536
 MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
 RAGGED_SIZE = 16  # elements along a dimension that differs by row
 OBJECT_NBYTES = 128
+# of what is computed for a batch, in units of one operation on one number: a function of the user,
+# or BM25, takes as long for each of a few thousand rows as addition for all of them
+MAX_BATCH_COST = 1 << 21
 MAX_PAIRS = 1_000_000  # tested together where a join has no key
 
 
@@ -113,7 +116,11 @@ class Executor:
 
     def _corpus(self, corpus: CorpusRef, reader: SourceReader) -> Corpus:
         scope = Scope(reader, np.arange(reader.source.num_rows), self._run.text)
-        return Corpus.of(compute([corpus.texts], scope, self._run), corpus.words)
+        texts = (
+            evaluate(corpus.texts, piece)
+            for piece in pieces(scope, [corpus.texts], self._run, cost=WORDS_COST)
+        )
+        return Corpus.of(texts, corpus.words)
 
     def _queried(self, query: QueryRef) -> object:
         result = self.result(query.statement)
@@ -121,8 +128,7 @@ class Executor:
         if query.use == "exists":
             return result.num_rows > 0
         if query.use == "members":
-            vector = result.vector(name, np.arange(result.num_rows))
-            return Members.of(vector, column_type)
+            return Members.of(self._all(result, name), column_type)
         return self._value(query, result, name)
 
     def _value(self, query: QueryRef, result: ResultSource, name: str) -> object:
@@ -133,10 +139,19 @@ class Executor:
                 span=query.syntax.span,
                 hint="aggregate, or write LIMIT 1",
             )
-        vector = result.vector(name, np.arange(result.num_rows))
+        vector = self._all(result, name)
         if not result.num_rows or (vector.valid is not None and not vector.valid[0]):
             return None
         return vector.values[0]
+
+    def _all(self, result: ResultSource | CombinedSource, name: str) -> Vector:
+        """Return a column of a result for all rows, batch by batch."""
+        stop, step = result.num_rows, rows_of(_sample_nbytes(result.schema[name]))
+        batches: list[Vector] = []
+        for first in range(0, stop, step):
+            self._run.deadline.check(first, stop)
+            batches.append(result.vector(name, np.arange(first, min(first + step, stop))))
+        return concatenated(batches) if batches else result.vector(name, np.arange(0))
 
     def _joined(self, joined: Joined) -> JoinSource:
         sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
@@ -146,7 +161,7 @@ class Executor:
                 self._columns(source, [pair[number] for pair in joined.keys])
                 for number, source in enumerate(sources)
             ]
-            pairs = matching_pairs(sides[0], sides[1], sizes)
+            pairs = matching_pairs(sides[0], sides[1], sizes, self._run.check_made)
             pairs = self._tested(joined, sources, pairs)
         else:
             pairs = self._crossed(joined, sources, sizes)
@@ -157,10 +172,13 @@ class Executor:
     ) -> Pairs:
         step = max(MAX_PAIRS // max(sizes[1], 1), 1)
         found: list[Pairs] = []
+        made = 0
         for start in range(0, sizes[0], step):
             self._run.deadline.check(start, sizes[0])
             pairs = all_pairs(start, min(start + step, sizes[0]), sizes[1])
             found.append(self._tested(joined, sources, pairs))
+            self._run.check_made(len(found[-1][0]), before=made)
+            made += len(found[-1][0])
         none = np.zeros(0, np.int64)
         return (
             np.concatenate([none, *(left for left, _ in found)]),
@@ -193,10 +211,9 @@ class Executor:
             left, right = [], []
         else:
             whole = CombinedSource(combined.schema, sides, np.arange(sum(sizes)), by_identity=False)
+            both = {name: self._all(whole, name) for name in combined.schema}
             places = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
-            left, right = (
-                [whole.vector(name, rows) for name in combined.schema] for rows in places
-            )
+            left, right = ([take(each, rows) for each in both.values()] for rows in places)
         rows = kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
         return CombinedSource(combined.schema, sides, rows, by_identity=combined.by_identity)
 
@@ -216,12 +233,17 @@ def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
     return columns_of_batches(collected, exprs)
 
 
-def batch_rows(*exprs: Bound) -> int:
-    """Return how many rows make a batch, from the largest sample that the expressions hold."""
-    largest = max(
-        (_sample_nbytes(node.type) for expr in exprs for node in walk_bound(expr)), default=1
-    )
-    return min(max(BATCH_NBYTES // largest, 1), MAX_BATCH_ROWS)
+def batch_rows(exprs: Sequence[Bound], cost: float = 0.0) -> int:
+    """Return how many rows make a batch, from the largest sample and the dearest kernel of them."""
+    nodes = [node for expr in exprs for node in walk_bound(expr)]
+    dearest = max([cost, *(node.cost for node in nodes if isinstance(node, Apply))])
+    largest = max((_sample_nbytes(node.type) for node in nodes), default=1)
+    return max(min(rows_of(largest), int(MAX_BATCH_COST // max(dearest, 1.0))), 1)
+
+
+def rows_of(nbytes: int) -> int:
+    """Return how many rows make a batch, from what one of them takes."""
+    return min(max(BATCH_NBYTES // nbytes, 1), MAX_BATCH_ROWS)
 
 
 def columns_of_batches(
@@ -234,9 +256,12 @@ def columns_of_batches(
     ]
 
 
-def pieces(scope: Scope, exprs: Sequence[Bound], run: Run) -> Iterator[Scope]:
-    """Cut a scope into batches that suit what is computed; check the deadline before each."""
-    step = batch_rows(*exprs)
+def pieces(scope: Scope, exprs: Sequence[Bound], run: Run, *, cost: float = 0.0) -> Iterator[Scope]:
+    """Cut a scope into batches that suit what is computed; check the deadline before each.
+
+    What is made of them by the caller may cost more than they do: `cost` of it for each row.
+    """
+    step = batch_rows(exprs, cost)
     for start in range(0, len(scope), step):
         run.deadline.check(start, len(scope))
         stop = min(start + step, len(scope))
@@ -268,7 +293,6 @@ class _Block:
         yield from self._run.counts.timed(plan, self._steps(plan))
 
     def _steps(self, plan: Plan) -> Iterator[Scope]:
-        run = self._run
         match plan:
             case Scan():
                 yield from self._scan(plan)
@@ -277,30 +301,46 @@ class _Block:
             case Filter(step, predicate):
                 for scope in self.stream(step):
                     yield from self._kept(scope, predicate)
-            case Expand():
-                yield expanded(plan, self.joined(plan.input))
-            case Aggregate():
-                yield aggregated(plan, self.joined(plan.input), self._values)
-            case Ungroup():
-                yield ungrouped(plan, self.joined(plan.input), self._values)
-            case Window():
-                yield windowed(plan, self.joined(plan.input), self._values)
-            case Sort(step) | TopK(step):
-                yield self._sorted(plan)
-            case Distinct(step, exprs):
-                scope = self.joined(step)
-                yield scope.take(distinct_rows(self._values(exprs, scope), len(scope)))
-            case Arrange(step, exprs):
-                scope = self.joined(step)
-                yield scope.take(arranged(self._values(exprs, scope), len(scope)))
-            case Sample():
-                scope = self.joined(plan.input)
-                weights = self._values([plan.weight], scope)[0]
-                yield scope.take(sampled(plan, weights, scope, run.text))
             case Limit():
                 yield from self._limited(plan)
             case Project(step):
                 yield from self.stream(step)
+            case Sort() | TopK():
+                yield self._checked(self._sorted(plan))
+            case _:
+                scope = self.joined(plan.input)
+                with np.errstate(all="ignore"):  # as in `evaluate`: what NumPy gives is the answer
+                    made = self._of_all(plan, scope)
+                yield self._checked(made)
+
+    def _of_all(
+        self,
+        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
+        scope: Scope,
+    ) -> Scope:
+        """Return what a step that looks at all rows at once makes of them."""
+        run = self._run
+        match plan:
+            case Expand():
+                return expanded(plan, scope, run.check_made)
+            case Aggregate():
+                return aggregated(plan, scope, self._values)
+            case Ungroup():
+                return ungrouped(plan, scope, self._values, run.check_made)
+            case Window():
+                return windowed(plan, scope, self._values)
+            case Distinct(_, exprs):
+                return scope.take(distinct_rows(self._values(exprs, scope), len(scope)))
+            case Arrange(_, exprs):
+                return scope.take(arranged(self._values(exprs, scope), len(scope)))
+            case Sample():
+                weights = self._values([plan.weight], scope)[0]
+                return scope.take(sampled(plan, weights, scope, run.text))
+
+    def _checked(self, scope: Scope) -> Scope:
+        """Pass on what a step made of all rows at once; the time may be up by now."""
+        self._run.deadline.check(len(scope), len(scope))
+        return scope
 
     def _values(self, exprs: Sequence[Bound], scope: Scope) -> list[Vector]:
         return compute(exprs, scope, self._run)
@@ -321,7 +361,7 @@ class _Block:
         schema = reader.source.schema
         num_rows = reader.source.num_rows
         largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
-        step = min(max(BATCH_NBYTES // largest, 1), MAX_BATCH_ROWS)
+        step = rows_of(largest)
         for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
             for first in range(start, stop, step):
                 run.deadline.check(first, num_rows)
@@ -368,6 +408,8 @@ def _sample_nbytes(column_type: ColumnType) -> int:
     if column_type.dtype is None:
         return OBJECT_NBYTES
     if column_type.kind == "media" and None in column_type.shape:
+        return MEDIA_NBYTES
+    if column_type.kind == "bool" and column_type.shape.count(None) > 1:  # a mask
         return MEDIA_NBYTES
     nbytes = np.dtype(column_type.dtype).itemsize
     for size in column_type.shape:

@@ -6,7 +6,7 @@ those of one left row in the order of the right ones; rows of an outer side that
 come with their own side, and those of the right one after all others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,9 +19,12 @@ Pairs = tuple[IntArray, IntArray]
 
 
 def matching_pairs(
-    left: Sequence[Vector], right: Sequence[Vector], sizes: tuple[int, int]
+    left: Sequence[Vector],
+    right: Sequence[Vector],
+    sizes: tuple[int, int],
+    check_made: Callable[[int], None],
 ) -> Pairs:
-    """Return the pairs of rows whose keys are equal."""
+    """Return the pairs of rows whose keys are equal; `check_made` is told how many, before."""
     num_left, num_right = sizes
     codes = np.zeros(num_left + num_right, np.int64)
     known = np.ones(num_left + num_right, np.bool_)
@@ -38,6 +41,7 @@ def matching_pairs(
     start = np.searchsorted(ordered, mine, "left")
     stop = np.searchsorted(ordered, mine, "right")
     counts = np.where(known[:num_left], stop - start, 0)
+    check_made(int(counts.sum()))
     left_rows = np.repeat(np.arange(num_left), counts)
     within = np.arange(len(left_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     return left_rows, order[np.repeat(start, counts) + within]

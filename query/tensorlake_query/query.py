@@ -28,9 +28,10 @@ from tensorlake_query.executor import Executor, compute
 from tensorlake_query.explain import explain
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.parser import check_depth, parse
-from tensorlake_query.plan import Output
+from tensorlake_query.plan import Aggregate, Nothing, Output, Scan, Ungroup, Window, chain
 from tensorlake_query.printer import print_query
 from tensorlake_query.readers import Meter, SourceReader
+from tensorlake_query.relations import This
 from tensorlake_query.run import Deadline, Run, StepCounts
 from tensorlake_query.seeds import seeded
 from tensorlake_query.source import (
@@ -120,6 +121,20 @@ class CompiledQuery:
     _written: str = field(repr=False)
     _explains: bool = field(repr=False, default=False)
     _analyzes: bool = field(repr=False, default=False)
+
+    @property
+    def is_rowwise(self) -> bool:
+        """Whether each output depends on its row of the source alone: `evaluate` gives them all.
+
+        It does not where rows are pairs, groups or elements, or a window looks at others.
+        """
+        *steps, scan = chain(self._statement.plan)
+        return (
+            self.selects_rows
+            and not any(isinstance(step, Aggregate | Ungroup | Window) for step in steps)
+            and isinstance(scan, Scan | Nothing)
+            and isinstance(scan.relation, This)
+        )
 
     def explain(self) -> str:
         """Return the plan as text, the last step first."""

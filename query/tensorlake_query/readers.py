@@ -91,6 +91,19 @@ class SourceReader:
         """Return the column itself."""
         return name
 
+    def stored_rows(self, rows: IntArray) -> IntArray:
+        """Return where rows stand in what is stored; in the source itself where it stores nothing.
+
+        Raises:
+            RowError: they are rows of nothing, such as groups.
+        """
+        lineage = lineage_of(self.source)
+        if lineage is None:
+            raise RowError("rows that a query made are rows of no version", 0)
+        beneath = lineage.rows(rows)
+        stored = lineage.source
+        return stored.row_numbers(beneath) if isinstance(stored, IdentifiedSource) else beneath
+
     def row_ids(self, rows: IntArray) -> Vector:
         """Return the identities of rows.
 
@@ -118,12 +131,21 @@ class Meter:
             QueryLimitError: it is more than the limit.
         """
         if vector.values.dtype == object:
-            self.nbytes += sum(
+            nbytes = sum(
                 len(value) if isinstance(value, str | bytes) else vector.values.itemsize
                 for value in vector.values.tolist()
             )
         else:
-            self.nbytes += vector.values.nbytes
+            nbytes = vector.values.nbytes
+        self.count(nbytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count bytes.
+
+        Raises:
+            QueryLimitError: they are more than the limit.
+        """
+        self.nbytes += nbytes
         if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
             raise self.fail(self.nbytes)
 

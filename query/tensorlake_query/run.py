@@ -10,6 +10,9 @@ from tensorlake_query.evaluate import Scope
 from tensorlake_query.plan import Plan
 from tensorlake_query.readers import Meter, SourceReader
 
+ROW_NBYTES = 8  # of a row's number
+MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -98,3 +101,25 @@ class Run:
     text: str
     counts: StepCounts | None = None
     readers: list[SourceReader] = field(default_factory=list[SourceReader])
+
+    def check_made(self, num_rows: int, before: int = 0) -> None:
+        """Raise before a step makes more rows out of those it has than may be held.
+
+        The numbers of such rows count as bytes read, so that `max_nbytes` bounds them too.
+
+        Args:
+            num_rows: how many it is about to make.
+            before: how many it has made.
+
+        Raises:
+            QueryLimitError: they are too many, or the time is up.
+        """
+        self.deadline.check(0, num_rows)
+        if before + num_rows > MAX_MADE_ROWS:
+            raise QueryLimitError(
+                f"a step makes {before + num_rows:,} rows, more than {MAX_MADE_ROWS:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+                hint="join on an equality, or narrow the sides with WHERE in queries of their own",
+            )
+        self.meter.count(num_rows * ROW_NBYTES)

@@ -116,7 +116,11 @@ class ColumnSource(Protocol):
 
 @runtime_checkable
 class IdentifiedSource(Protocol):
-    """A source whose rows have identities: what `ROW_ID()` gives."""
+    """A source whose rows have identities and places in a version: `ROW_ID()` and `_row`."""
+
+    def row_numbers(self, rows: IntArray) -> IntArray:
+        """Return the places of rows in the version they are of."""
+        ...
 
     def row_ids(self, rows: IntArray) -> list[str]:
         """Return the identities of rows."""

@@ -75,7 +75,9 @@ def first_sizes(shapes: Vector) -> IntArray:
 
 
 def list_lengths(samples: Vector) -> IntArray:
-    """Return how many elements each JSON list has; none where it is NULL or no list."""
+    """Return how many elements each list of texts or JSON has; none where it is NULL or no list."""
+    if isinstance(samples, RaggedBatch):
+        return np.where(valid_of(samples), samples.shapes[:, 0], 0)
     lengths = [
         len(cast("list[object]", each)) if isinstance(each, list) else 0
         for each in _objects(samples)

@@ -18,12 +18,13 @@ from tensorlake_query.vectors import RowError, Vector
 Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 
 
-def expanded(plan: Expand, scope: Scope) -> Scope:
-    """Return each row among its neighbours in the source."""
+def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> Scope:
+    """Return each row among its neighbours in the source; `check_made` is told how many, before."""
     num_rows = scope.reader.base.source.num_rows
     start = np.maximum(scope.rows - plan.before, 0)
     stop = np.minimum(scope.rows + plan.after + 1, num_rows)
     counts = stop - start
+    check_made(int(counts.sum()))
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = np.repeat(start, counts) + within
     if not plan.overlaps:
@@ -48,8 +49,10 @@ def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
     return Scope(reader, np.arange(groups.count), scope.text)
 
 
-def ungrouped(plan: Ungroup, scope: Scope, values: Values) -> Scope:
-    """Return one row for each element of the split columns.
+def ungrouped(
+    plan: Ungroup, scope: Scope, values: Values, check_made: Callable[[int], None]
+) -> Scope:
+    """Return one row for each element of the split columns; `check_made` is told how many, before.
 
     Raises:
         QueryTypeError: they have different lengths in some row.
@@ -74,6 +77,7 @@ def ungrouped(plan: Ungroup, scope: Scope, values: Values) -> Scope:
                 hint="columns that are taken apart together have one length in each row",
             )
     assert lengths is not None, "UNGROUP BY names a column"
+    check_made(int(lengths.sum()))
     rows = np.repeat(scope.rows, lengths)
     elements = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     reader = UngroupReader(scope.reader, rows, elements, plan.split)

@@ -92,6 +92,10 @@ class SelectionSource:
             return _shapes_of(self._computed[column].take(rows).batch)
         return self._reader.shapes(column, self._selection.physical(rows))
 
+    def row_numbers(self, rows: Int64Array) -> Int64Array:
+        """Places of rows in the version."""
+        return self._selection.row_numbers(rows)
+
     def row_ids(self, rows: Int64Array) -> list[str]:
         """Identities of rows."""
         return row_id_texts(self._selection.with_rows(rows))

@@ -7,6 +7,7 @@ same rows, the same digest (so loaders resume over it) and, where a query led to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,8 @@ import tensorlake_query as tql
 from tensorlake.dataset import versioning
 from tensorlake.dataset.column_source import SelectionSource
 from tensorlake.dataset.computed import Computed
-from tensorlake.dataset.query import engine_errors, run_query
+from tensorlake.dataset.pinned import unpinned_tables
+from tensorlake.dataset.query import compiled_query, engine_errors, run_query
 from tensorlake.dataset.steps import (
     ColumnsStep,
     QueryStep,
@@ -78,6 +80,13 @@ def save(view: View, name: str, message: str) -> View:
             f"{', '.join(map(repr, view.computed))} of the view {name!r} was computed by a query,"
             " and rows were then chosen by hand; only both by queries can be saved\n"
             "choose rows in the query (WHERE, LIMIT), or leave the column out: view[[…]].save(name)"
+        )
+    for table in _tables(view) if view.computed else ():
+        raise InvalidInputError(
+            f"{', '.join(map(repr, view.computed))} of the view {name!r} was computed with"
+            f" {table!r}, which names no version, and would change as it does\n"
+            f"write FROM \"{table}\" VERSION 'main@1' (the one you mean), or leave the column out",
+            name=name,
         )
     if view.session.why_read_only is not None:
         raise ReadOnlyError(
@@ -187,6 +196,12 @@ def replayed(view: View, steps: Steps) -> View:
     return here.frozen()
 
 
+def _tables(view: View) -> list[str]:
+    """Other datasets that the view's queries read at whatever version they are."""
+    queries = [step.tql for step in view.steps or () if isinstance(step, QueryStep)]
+    return [table for text in queries for table in unpinned_tables(text)]
+
+
 def _segments(selection: Selection) -> RowSegments:
     snapshot = selection.snapshot
     if selection.rows is None:
@@ -223,21 +238,50 @@ def _opened(session: Session, saved: SavedView) -> View:
         steps=steps,
         name=saved.name,
     )
-    if computed and last is not None:
-        view = view.with_computed(_computed(view, last, computed))
+    if computed and steps is not None:
+        view = view.with_computed(_computed(view, steps, computed))
     return view
 
 
-def _computed(view: View, step: QueryStep, names: list[str]) -> dict[str, Computed]:
-    """Compute a query's columns again, for the rows that were saved."""
-    snapshot = view.selection().snapshot
+def _computed(view: View, steps: Steps, names: list[str]) -> dict[str, Computed]:
+    """Compute columns again, when they are read, for the rows that were saved.
+
+    A column that depends on nothing but its row is computed for those rows alone. One that looks
+    at other rows (a join, a window, a query over a query) needs what led to it to be done again.
+    """
+    whole = View(view.session, _everything(view.selection().snapshot), steps=())
+    queries = [step for step in steps if isinstance(step, QueryStep)]
+    if len(queries) == 1:
+        with engine_errors(view):
+            source, query = compiled_query(
+                whole, queries[0].tql, queries[0].params, reaches_out=True
+            )
+        if query.is_rowwise:
+            return {
+                name: Computed(
+                    query.columns[name],
+                    read=partial(_evaluated, view, source, query, name),
+                    positions=view.rows,
+                )
+                for name in names
+            }
+    again = replayed(whole, steps)
+    if not np.array_equal(again.rows, view.rows):
+        raise InvalidStateError(
+            f"what led to the view {view.name!r} of {view.url!r} {view.version} now selects other"
+            f" rows, so that {', '.join(map(repr, names))} cannot be computed for its own\n"
+            "a function of yours, or a dataset in FROM, is not what it was: run the query anew,"
+            " and save that",
+            view=view.name,
+        )
+    return {name: again.computed[name] for name in names}
+
+
+def _evaluated(
+    view: View, source: SelectionSource, query: tql.CompiledQuery, name: str, rows: Int64Array
+) -> tql.Batch:
     with engine_errors(view):
-        whole = SelectionSource(_everything(snapshot), view.reader())
-        query = tql.compile_query(step.tql, whole.schema, params=step.params)
-        return {
-            name: Computed(query.columns[name], query.evaluate(whole, name, view.rows))
-            for name in names
-        }
+        return query.evaluate(source, name, rows)
 
 
 def _everything(snapshot: Snapshot) -> Selection:

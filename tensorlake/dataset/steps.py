@@ -90,7 +90,7 @@ def _to_json(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         items: Sequence[Any] = value
         return [_to_json(name, item) for item in items]
-    if hasattr(value, "__array__"):
+    if hasattr(value, "__array__") and not hasattr(value, "__arrow_c_stream__"):
         array = np.asarray(value)
         if array.dtype.kind in "biuf" and bool(np.isfinite(array).all()):
             return {"dtype": array.dtype.name, "values": array.tolist()}

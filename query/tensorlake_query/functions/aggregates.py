@@ -66,11 +66,12 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
     if not fits or syntax.named or (is_star and (name != "COUNT" or syntax.distinct)):
         takes = "one argument" if name not in _ARGUMENTS else "a column and numbers"
         raise site.fail(f"{name} takes {takes}", hint=f"write {USAGES[name]}")
-    if syntax.distinct and name != "COUNT":
-        raise site.fail(f"{name}(DISTINCT x) is not supported yet", hint="write COUNT(DISTINCT x)")
+    if syntax.distinct and name == "COUNT":
+        return AggregateCall(site.args[0], _count_distinct, INT, syntax)
+    if syntax.distinct:
+        call = bind_aggregate(site, ast.with_fields(syntax, distinct=False))
+        return replace(call, compute=_of_distinct(call.compute), syntax=syntax)
     if name == "COUNT":
-        if syntax.distinct:
-            return AggregateCall(site.args[0], _count_distinct, INT, syntax)
         counts_all = is_star or not site.args[0].type.nullable
         return AggregateCall(None if counts_all else presence_of(site.args[0]), _count, INT, syntax)
     argument = site.args[0]
@@ -126,6 +127,19 @@ def _bind_first(argument: Bound, syntax: ast.Call) -> AggregateCall:
     return AggregateCall(argument, first, column_type, syntax)
 
 
+def _of_distinct(compute: Compute) -> Compute:
+    """Return an aggregate of each group's distinct values: the first row of each counts."""
+
+    def of_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        assert vector is not None, "DISTINCT has an argument"
+        codes, _ = codes_of(vector)
+        _, first = np.unique(np.stack([groups, codes]), axis=1, return_index=True)
+        first = np.sort(first).astype(np.int64)
+        return compute(take(vector, first), groups[first], num_groups)
+
+    return of_distinct
+
+
 def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
     assert vector is not None, "COUNT(DISTINCT x) has an argument"
     codes, _ = codes_of(vector)
@@ -164,14 +178,15 @@ def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCal
         starts = np.searchsorted(groups[order], np.flatnonzero(is_filled))
         result = np.zeros(num_groups, values.dtype)
         if len(values):
-            ufunc = _extreme_ufunc(values.dtype, is_min=is_min)
+            ufunc = extreme_ufunc(values.dtype, is_min=is_min)
             result[is_filled] = ufunc.reduceat(values[order], starts)
         return UniformBatch(result, is_filled)
 
     return AggregateCall(argument, extreme, replace(argument.type, nullable=True), syntax)
 
 
-def _extreme_ufunc(dtype: np.dtype[np.generic], *, is_min: bool) -> np.ufunc:
+def extreme_ufunc(dtype: np.dtype[np.generic], *, is_min: bool) -> np.ufunc:
+    """Return what gives the smaller (or larger) of two; a number wins over NaN."""
     if dtype.kind == "f":
         return np.fmin if is_min else np.fmax
     return np.minimum if is_min else np.maximum

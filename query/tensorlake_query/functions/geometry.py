@@ -1,11 +1,11 @@
-"""Boxes: AREA, IOU, INTERSECTS.
+"""Boxes and masks: AREA, IOU, INTERSECTS.
 
 Four numbers are corners `[x1, y1, x2, y2]` unless the column says otherwise (`box_format`: corner
 and size, or centre and size); indexing whole boxes keeps what it says, arithmetic does not.
 
 `IOU(a, b)` compares every box of `a` with every box of `b` of the same row: (k, 4) and (m, 4) give
 (k, m); one box against one box gives one number. A box that is empty or turned inside out has no
-area, and an IOU of 0.
+area, and an IOU of 0. Truth values (height, width) are masks: see `masks.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 
 from tensorlake_query.bound import Bound, show
+from tensorlake_query.functions.masks import bind_mask_pairs, is_mask
 from tensorlake_query.functions.operators import adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import AnyArray, BoxFormat, IntArray, RaggedBatch, UniformBatch
@@ -30,7 +31,7 @@ from tensorlake_query.vectors import (
 
 CORNERS = 4
 
-Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of pairs of boxes, as corners
+Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of shared areas and areas of both
 
 
 def _bind_area(site: Site) -> Bound:
@@ -58,6 +59,8 @@ def _bind_pairs(measure: Measure, dtype: str) -> Callable[[Site], Bound]:
 
 
 def _bind_pair(site: Site, measure: Measure, dtype: str) -> Bound:
+    if any(is_mask(arg.type) for arg in site.args):
+        return bind_mask_pairs(site, measure, dtype)
     boxes = [required_boxes(site, arg) for arg in site.args]
     formats: list[BoxFormat | None] = [one.type.box_format for one in boxes]
     args = adapted(boxes)
@@ -70,10 +73,10 @@ def _bind_pair(site: Site, measure: Measure, dtype: str) -> Bound:
         pairs = np.concatenate([a.shapes[:, :-1], b.shapes[:, :-1]], axis=1)
         if valid is not None:
             pairs[~valid] = 0
-        values = measure(
-            corners_of(a, formats[0])[picked(a, pairs, 0)],
-            corners_of(b, formats[1])[picked(b, pairs, a.shapes.shape[1] - 1)],
-        )
+        first = corners_of(a, formats[0])[picked(a, pairs, 0)]
+        second = corners_of(b, formats[1])[picked(b, pairs, a.shapes.shape[1] - 1)]
+        shared = shared_areas(first, second)
+        values = measure(shared, areas_of(first) + areas_of(second) - shared)
         return shaped(values, pairs, shape, RaggedBatch(values, pairs, valid))
 
     column_type = number(dtype, shape, nullable=any(arg.type.nullable for arg in args))
@@ -113,14 +116,12 @@ def shared_areas(a: AnyArray, b: AnyArray) -> AnyArray:
     return areas_of(np.concatenate([low, high], axis=1))
 
 
-def _overlaps(a: AnyArray, b: AnyArray) -> AnyArray:
-    shared = shared_areas(a, b)
-    union = np.asarray(areas_of(a) + areas_of(b) - shared)
+def _overlaps(shared: AnyArray, union: AnyArray) -> AnyArray:
     return np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
 
 
-def _intersects(a: AnyArray, b: AnyArray) -> AnyArray:
-    return shared_areas(a, b) > 0
+def _intersects(shared: AnyArray, _union: AnyArray) -> AnyArray:
+    return shared > 0
 
 
 def picked(items: RaggedBatch, pairs: IntArray, first: int) -> IntArray:
@@ -147,14 +148,14 @@ FUNCTIONS = (
     Function(
         "IOU",
         "IOU(a, b)",
-        "Intersection over union of each pair of boxes of the row.",
+        "Intersection over union of each pair of boxes, or of masks, of the row.",
         (2, 2),
         _bind_pairs(_overlaps, "float64"),
     ),
     Function(
         "INTERSECTS",
         "INTERSECTS(a, b)",
-        "Do the boxes of each pair share any area.",
+        "Do the boxes, or the masks, of each pair share any area.",
         (2, 2),
         _bind_pairs(_intersects, "bool"),
     ),

@@ -6,7 +6,7 @@ whichever of them the query keeps: a filter, or an index, never changes a score.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from tensorlake_query.types import BOOL, FLOAT
 from tensorlake_query.vectors import Vector, python_values, valid_of
 
 K1, B = 1.2, 0.75
+WORDS_COST = 16 * TEXT_COST  # a text cut into words, some microseconds
 _WORD = re.compile(r"\w+")
 
 
@@ -31,7 +32,7 @@ class Corpus:
     texts_with: Mapping[str, int]
 
     @staticmethod
-    def of(batches: Sequence[Vector], words: Sequence[str]) -> "Corpus":
+    def of(batches: Iterable[Vector], words: Sequence[str]) -> "Corpus":
         """Count words in all texts that are not NULL."""
         num_texts = total = 0
         texts_with = dict.fromkeys(words, 0)
@@ -83,7 +84,7 @@ def _bind_match(site: Site) -> Bound:
         return UniformBatch(np.fromiter(found, np.bool_, num_rows))
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
-    return site.apply(kernel, column_type, args=(operand, site.args[1]), cost=4 * TEXT_COST)
+    return site.apply(kernel, column_type, args=(operand, site.args[1]), cost=WORDS_COST)
 
 
 def _bind_bm25(site: Site) -> Bound:
@@ -108,7 +109,7 @@ def _bind_bm25(site: Site) -> Bound:
 
     column_type = replace(FLOAT, nullable=operand.type.nullable)
     args = (operand, site.args[1], corpus_ref)
-    return site.apply(kernel, column_type, args=args, cost=8 * TEXT_COST)
+    return site.apply(kernel, column_type, args=args, cost=1.5 * WORDS_COST)
 
 
 FUNCTIONS = (

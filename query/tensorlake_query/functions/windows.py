@@ -2,7 +2,8 @@
 
 The rows are cut by PARTITION BY and put in order by ORDER BY, for the function alone: the query's
 own order does not change. Numbers start at 0, as rows do everywhere here; ranks start at 1, as in
-SQL. An aggregate over a window is that of its whole partition.
+SQL. An aggregate over a window is that of its whole partition; with ORDER BY it runs, row by row
+(`running.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +15,10 @@ from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant
 from tensorlake_query.functions.aggregates import AGGREGATES, bind_aggregate
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.running import RUNNING, Compute, Frame, running
 from tensorlake_query.grouping import codes_of, group_rows
 from tensorlake_query.ordering import SortKey, ordered
-from tensorlake_query.source import BoolArray, ColumnType, IntArray, UniformBatch
+from tensorlake_query.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import INT
 from tensorlake_query.vectors import Vector, take, valid_of
 
@@ -28,28 +30,6 @@ USAGES = {
     "LEAD": "LEAD(x, 1) OVER (ORDER BY a)",
 }
 WINDOWS = frozenset(USAGES)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Rows in partitions and in order.
-
-    Attributes:
-        order: the rows, partition after partition.
-        starts: for each place of that order, where its partition starts.
-        partition: the partition of each row, numbered in order of appearance.
-        count: how many partitions there are.
-        is_new: places whose row differs by its keys from the one before it.
-    """
-
-    order: IntArray
-    starts: IntArray
-    partition: IntArray
-    count: int
-    is_new: BoolArray
-
-
-Compute = Callable[[Sequence[Vector], Frame], Vector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +89,7 @@ def bind_window(
     name = syntax.name
     if name in AGGREGATES:
         if keys:
-            raise site.fail(
-                f"{name} over an ordered window is not supported yet",
-                hint="leave ORDER BY out: it is the aggregate of the whole partition",
-            )
+            return _bind_running(site, syntax, partition, keys)
         call = bind_aggregate(site, syntax)
 
         def whole(args: Sequence[Vector], frame: Frame) -> Vector:
@@ -135,6 +112,19 @@ def bind_window(
         return UniformBatch(values)
 
     return WindowCall((), partition, keys, compute, INT, syntax)
+
+
+def _bind_running(
+    site: Site, syntax: ast.Call, partition: tuple[Bound, ...], keys: tuple[SortKey, ...]
+) -> WindowCall:
+    if syntax.name not in RUNNING:
+        raise site.fail(
+            f"{syntax.name} does not run along an order",
+            hint=f"leave ORDER BY out for the whole partition; these run: {', '.join(RUNNING)}",
+        )
+    call = bind_aggregate(site, syntax)
+    args = () if call.argument is None else (call.argument,)
+    return WindowCall(args, partition, keys, running(call), call.type, syntax)
 
 
 def _numbers(frame: Frame) -> IntArray:

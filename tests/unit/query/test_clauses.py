@@ -279,3 +279,11 @@ def test_row_number_is_the_row_of_the_source_everywhere():
     result = run("SELECT ROW_NUMBER() AS r WHERE ROW_NUMBER() >= 5 ORDER BY score DESC")
 
     assert result.rows.tolist() == samples(result.columns["r"]) == [6, 5, 7]
+
+
+def test_texts_of_an_array_come_apart_as_rows():
+    found = run("SELECT part FROM (SELECT SPLIT(caption, ' ') AS part) UNGROUP BY part")
+
+    texts = pets().columns["caption"][1]
+    wanted = [part for text in texts if text is not None for part in text.split(" ")]
+    assert samples(found.columns["part"]) == wanted

@@ -125,13 +125,16 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("SELECT ANY(axis => 0, boxes)", QuerySyntaxError, "boxes", "after a named one"),
         # not supported yet
         ("ORDER BY DOT(boxes, boxes) APPROX", QuerySyntaxError, "APPROX", "not supported"),
-        ("SELECT SUM(DISTINCT score)", QueryTypeError, "SUM(DISTINCT score)", "not supported"),
-        ("SELECT SUM(score) OVER (ORDER BY score) AS s", QueryTypeError,
-         "SUM(score) OVER (ORDER BY score)", "not supported"),
+        ("ORDER BY score APPROX LIMIT 1", QuerySyntaxError, "APPROX", "exact, by scan"),
+        ("EXPAND BY 1 1 OVERLAP false AS clip", QuerySyntaxError, "AS", "without AS"),
+        ("SAMPLE BY score LIMIT 2 REPLACE false", QuerySyntaxError, "REPLACE", "REPLACE … LIMIT"),
+        ("SAMPLE BY score LIMIT 2 SEED 1", QuerySyntaxError, "SEED", "SEED … LIMIT"),
+        ("SELECT STD(score) OVER (ORDER BY score) AS s", QueryTypeError,
+         "STD(score) OVER (ORDER BY score)", "does not run"),
         # Deep Lake's words
         ("SELECT * GROUP BY label ACROSS TIME", QuerySyntaxError, "ACROSS", "GROUP BY alone"),
         ("FROM this NATURAL JOIN that", QuerySyntaxError, "NATURAL", "USING"),
-        ("SELECT * EXPAND BY 1 1 AS clip", QuerySyntaxError, "AS", "an operator"),
+        ("SELECT * EXPAND BY 1 1 AS clip", QuerySyntaxError, "AS", "without AS"),
         # clauses
         ("UPDATE this SET score = 1", QuerySyntaxError, "UPDATE", "ds.execute"),
         ("SELECT *, COUNT(*) GROUP BY label", QueryTypeError, "*", "group keys"),

@@ -1,0 +1,82 @@
+"""Computed columns of saved views: computed again at the version of the view, or refused."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tensorlake as tl
+
+_names = itertools.count()
+
+
+def new(rows: int = 10):
+    ds = tl.create(f"memory://saved-columns-{next(_names)}", {"x": "int64", "note": tl.Text()})
+    ds.extend({"x": np.arange(rows), "note": [f"n{row}" for row in range(rows)]})
+    ds.commit("first")
+    return ds
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["SELECT a.x, b.x * 10 AS next FROM this AS a JOIN this AS b ON a.x = b.x - 1"],
+        ["SELECT b.x, a.x AS low FROM this AS a RIGHT JOIN this AS b ON a.x = b.x - 4"],
+        ["SELECT x, SUM(x) OVER (ORDER BY x DESC) AS total WHERE x % 2 = 0"],
+        ["SELECT x, old.note AS was FROM this JOIN this VERSION 'main@1' AS old USING (x)"],
+        ["SELECT *, x * 2 AS twice WHERE x > 3", "SELECT x, twice + 1 AS more WHERE twice > 9"],
+        ["WHERE x > 3", "SELECT x, (SELECT MIN(x)) AS least, ROW_NUMBER() AS n ORDER BY x DESC"],
+        ["SELECT x, part FROM (SELECT x, SPLIT(note, 'n') AS part) UNGROUP BY part"],
+        ["SELECT x, RANDOM() AS r SAMPLE BY x + 1"],
+    ],
+)
+def test_columns_that_look_at_other_rows_are_computed_again(texts):
+    ds = new()
+    view = ds
+    for text in texts:
+        view = view.query(text)
+    view.save("made")
+    ds["x"][:] = 0
+    ds.commit("later")
+
+    again = tl.open(ds.url).views["made"]
+
+    assert list(again.computed) == list(view.computed) != []
+    assert again["x"][:].tolist() == view["x"][:].tolist()
+    for name in view.computed:
+        assert list(again[name]) == list(view[name])
+
+
+def test_a_column_of_another_dataset_is_saved_at_a_version_of_it_alone():
+    ds, other = new(), new(3)
+    text = 'SELECT a.x, b.note AS theirs FROM this AS a JOIN "{}" {} AS b USING (x)'
+
+    with pytest.raises(tl.InvalidInputError, match=r"names no version[^\n]*\nwrite FROM "):
+        ds.query(text.format(other.url, "")).save("moving")
+    ds.query(text.format(other.url, "VERSION 'main@1'")).save("fixed")
+    other["note"][:] = "changed"
+    other.commit("later")
+
+    assert ds.views["fixed"]["theirs"] == ["n0", "n1", "n2"]
+    assert list(ds.views) == ["fixed"]
+
+
+def test_a_table_that_is_no_dataset_is_not_saved():
+    ds = new()
+    table = pd.DataFrame({"x": [1, 2], "name": ["one", "two"]})
+    view = ds.query("SELECT a.x, t.name FROM this AS a JOIN $t AS t USING (x)", t=table)
+
+    with pytest.raises(tl.InvalidInputError, match=r"\$t of the view's query is DataFrame"):
+        view.save("named")
+
+
+def test_a_view_whose_query_selects_other_rows_now_says_so():
+    ds = new()
+    tl.udf("SAVED_VIEWS_LIMIT", lambda x: x > 4, dtype="bool")
+    text = "SELECT x, SUM(x) OVER () AS total WHERE SAVED_VIEWS_LIMIT(x)"
+    ds.query(text).save("some")
+    tl.udf("SAVED_VIEWS_LIMIT", lambda x: x > 6, dtype="bool")
+
+    with pytest.raises(tl.InvalidStateError, match="now selects other rows, so that 'total'"):
+        ds.views["some"]
