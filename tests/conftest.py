@@ -43,6 +43,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # a browser's one long run comes first: what is left for the end is short, and fills both halves
+    items.sort(key=lambda item: item.get_closest_marker("viewer") is None)
     for item in items:
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_S))
