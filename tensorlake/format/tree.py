@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.format.differing import differing_rows
 from tensorlake.format.lookup import Located, iter_pack_ids, iter_page_refs, locate, scan
 from tensorlake.format.nodes import (
     LIMITS,
@@ -50,6 +51,7 @@ __all__ = [
     "Located",
     "append",
     "concat",
+    "differing_rows",
     "grown",
     "iter_pack_ids",
     "iter_page_refs",

@@ -209,6 +209,22 @@ class Matched:
         """The rows, on the axis they are told on."""
         return union([ranges_between(self.at, self.at + self.count)])
 
+    @property
+    def of_one(self) -> Ranges:
+        """The rows, as the first version has them."""
+        return union([ranges_between(self.one, self.one + self.count)])
+
+    @property
+    def of_other(self) -> Ranges:
+        """The rows, as the second version has them."""
+        return union([ranges_between(self.other, self.other + self.count)])
+
+    def chosen(self, is_chosen: npt.NDArray[np.bool_]) -> Self:
+        """Keep only some stretches."""
+        return type(self)(
+            *(part[is_chosen] for part in (self.at, self.one, self.other, self.count))
+        )
+
     def within(self, ranges: Ranges) -> Self:
         """Keep only some rows of the axis."""
         which, _, starts, stops = _overlaps(self.at, self.at + self.count, ranges)

@@ -49,7 +49,7 @@ from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.merge_schema import MergedTensor
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import store_column
-from tensorlake.versions.ranges import ranges_of, rows_in
+from tensorlake.versions.ranges import ranges_of, rows_in, union
 from tensorlake.versions.restore import content_of
 from tensorlake.versions.sides import CellReader, Side
 from tensorlake.versions.stage import PackStage
@@ -284,7 +284,8 @@ def _of_theirs(
     plan: MergePlan, tensor: MergedTensor, starts: Int64Array, stops: Int64Array
 ) -> Extents:
     """Theirs' extents of some of its rows, as the result reads them."""
-    cut = windows(plan.theirs.extents(tensor.spec.id), starts, stops)
+    wanted = union([np.stack((starts, stops), axis=1)])
+    cut = windows(plan.theirs.extents(tensor.spec.id, wanted), starts, stops)
     return cut.with_read_as(tensor.numbers, codes=tensor.codes)
 
 

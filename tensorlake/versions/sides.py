@@ -10,12 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import Extents, PageReader, RowIdRuns, TensorSpec
+from tensorlake.format import (
+    ChunkKind,
+    Extents,
+    PageReader,
+    Parts,
+    RowIdRuns,
+    TensorSpec,
+    tree,
+)
 from tensorlake.storage import runtime
 from tensorlake.versions.axes import (
     Matched,
@@ -28,7 +37,7 @@ from tensorlake.versions.axes import (
 )
 from tensorlake.versions.bases import Version
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
-from tensorlake.versions.state import table_of
+from tensorlake.versions.state import ExtentRoot, table_of
 
 __all__ = [
     "CellReader",
@@ -48,6 +57,12 @@ Codes = Sequence[int]
 
 COMPARED_AT_ONCE = 1 << 20
 """Cells told one by one at a time: their row numbers take 24 MiB."""
+
+SMALL_GAP = 4096
+"""Rows between two that are read together: an index leaf has as many extents."""
+
+MAX_READS = 16
+"""Stretches of an index that are read at once."""
 
 
 class CellReader(Protocol):
@@ -82,7 +97,6 @@ class Side:
         state = version.state
         self.ids: RowIdRuns = runtime.run(table_of(state.row_ids, pages))
         self.shown = Shown(runtime.run(table_of(state.rows, pages)))
-        self._extents: dict[str, Extents] = {}
 
     @property
     def physical(self) -> int:
@@ -93,12 +107,10 @@ class Side:
         """Look a tensor up by its id; None when the version has none such."""
         return self.version.state.schema.by_id(tensor_id)
 
-    def extents(self, tensor_id: str) -> Extents:
-        """Read a tensor's index."""
-        if tensor_id not in self._extents:
-            root = self.version.state.roots[tensor_id]
-            self._extents[tensor_id] = runtime.run(table_of(root, self.pages))
-        return self._extents[tensor_id]
+    def extents(self, tensor_id: str, ranges: Ranges, *, parts: Parts = Parts.ALL) -> Extents:
+        """Read a tensor's index where it is asked for; other rows come out as holes."""
+        root = self.version.state.roots[tensor_id]
+        return runtime.run(_index_of(root, ranges, self.pages, parts))
 
     def shared_with(self, other: Side) -> SharedRows:
         """Match the rows of two axes by row id."""
@@ -253,12 +265,15 @@ class _Differing:
         if spec is None or other_spec is None or not len(matched.at):
             return no_ranges()
         _, numbers = other_spec.with_encodings_of(spec)
+        same_fill = spec.fill == other_spec.fill
+        if same_fill and numbers == tuple(range(len(numbers))):
+            matched = _without_shared_pages(matched, tensor_id, one, other)
         return differing_places(
             matched,
-            one.extents(tensor_id),
-            other.extents(tensor_id),
+            one.extents(tensor_id, matched.of_one, parts=Parts.LOCATIONS),
+            other.extents(tensor_id, matched.of_other, parts=Parts.LOCATIONS),
             numbers=np.array(numbers, dtype=np.int64),
-            same_fill=spec.fill == other_spec.fill,
+            same_fill=same_fill,
         )
 
     def values(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
@@ -281,3 +296,47 @@ class _Differing:
 
     def _codes(self, side: Side, tensor_id: str) -> Codes | None:
         return self.codes.get(side, {}).get(tensor_id)
+
+
+def _without_shared_pages(matched: Matched, tensor_id: str, one: Side, other: Side) -> Matched:
+    """Leave out rows that both versions have in one place of one page: their samples are the same.
+
+    So the index of a tensor is read where a side changed it, not whole.
+    """
+    mine, others = (side.version.state.roots[tensor_id] for side in (one, other))
+    apart = union([runtime.run(tree.differing_rows(mine, others, one.pages))])
+    is_in_place = matched.one == matched.other
+    return Matched.joined(
+        [
+            matched.chosen(is_in_place).within_one(apart),
+            matched.chosen(~is_in_place),
+        ]
+    )
+
+
+async def _index_of(root: ExtentRoot, ranges: Ranges, pages: PageReader, parts: Parts) -> Extents:
+    """Read the extents of some rows, with a hole for every stretch between them."""
+    wanted = _without_small_gaps(ranges)
+
+    async def read(start: int, stop: int) -> Extents:
+        found = [table async for _, table in tree.scan(root, pages, start, stop, parts=parts)]
+        return Extents.concat(found)
+
+    pairs: list[tuple[int, int]] = [(start, stop) for start, stop in wanted.tolist()]
+    tables = await runtime.gather_bounded([partial(read, *pair) for pair in pairs], limit=MAX_READS)
+    pieces: list[Extents] = []
+    done = 0
+    for (start, stop), table in zip(pairs, tables, strict=True):
+        pieces += [Extents.without_bytes(ChunkKind.HOLE, start - done), table]
+        done = stop
+    pieces.append(Extents.without_bytes(ChunkKind.HOLE, root.rows - done))
+    return Extents.concat(pieces)
+
+
+def _without_small_gaps(ranges: Ranges) -> Ranges:
+    """Unite ranges that lie so near that they are in one leaf, nearly always."""
+    if len(ranges) < 2:  # noqa: PLR2004 - a gap is between two
+        return ranges
+    is_first = np.concatenate(([True], ranges[1:, 0] - ranges[:-1, 1] > SMALL_GAP))
+    is_last = np.concatenate((is_first[1:], [True]))
+    return np.stack((ranges[is_first, 0], ranges[is_last, 1]), axis=1)

@@ -109,6 +109,27 @@ def test_an_update_of_a_row_reads_and_writes_its_own_path_only(lake):
     assert open_on(lake.store)["sample"][row] == b"another"
 
 
+def test_a_merge_reads_the_paths_of_what_changed_and_no_index_whole(lake):
+    main = open_on(lake.store)
+    rows = np.unique(readable_rows(lake.scale, 6, seed=9))
+    mine, theirs = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    fix = main.branch("fix")
+    for ds, changed, value in ((fix, theirs, b"theirs"), (main, mine, b"mine")):
+        for row in changed.tolist():
+            ds["sample"][row] = value
+        ds.commit()
+    wait_for_hints()
+    merging = open_on(lake.store)
+    lake.store.reset()
+
+    merging.merge("fix")
+
+    assert lake.store.count("get_range") <= 8 * len(rows)  # a path of each, in three versions
+    assert lake.store.bytes_read < 4_000_000 * len(rows)
+    found = [merging["sample"][row] for row in rows.tolist()]
+    assert found == [b"mine"] * len(mine) + [b"theirs"] * len(theirs)
+
+
 def test_old_versions_and_the_newest_commits_of_a_long_log_take_few_requests(lake):
     handle = open_on(lake.store)
     lake.store.reset()

@@ -385,3 +385,63 @@ def test_a_tree_of_row_ids_is_not_read_as_one_of_rows():
 
     with pytest.raises(CorruptionError, match="is of kind 3, not ROWS"):
         wait(tree.locate(confused, np.array([0]), pages))
+
+
+def covered(ranges, rows):
+    found = np.zeros(rows, np.bool_)
+    for start, stop in ranges.tolist():
+        found[start:stop] = True
+    return found
+
+
+def by_row(root, pages):
+    """Of each row the checksum of its chunk, and the row in the chunk."""
+
+    async def read():
+        return [table async for _, table in tree.scan(root, pages)]
+
+    table = Extents.concat(wait(read()))
+    counts = table.rows.astype(np.int64)
+    ahead = np.arange(root.rows) - np.repeat(table.stops - counts, counts)
+    return np.repeat(table.checksum, counts), np.repeat(table.skip, counts) + ahead
+
+
+def with_changed_rows(root, rows, pages):
+    for row in rows:
+        edit = [(row, row + 1, extents(1, first=50_000 + row, rows=1))]
+        root = wait(tree.replace(root, edit, pages, pages, limits=SMALL))
+    return root
+
+
+def test_what_two_trees_share_is_not_read_to_find_where_they_differ():
+    """Ten rows changed on each side of 10,000 extents: pages by changes and height, not size."""
+    pages = MemoryPages()
+    base = grown(pages, 10_000, limits=SMALL, at_once=500)
+    mine = with_changed_rows(base, range(100, 110), pages)
+    theirs = with_changed_rows(base, range(15_000, 15_010), pages)
+    pages.reads.clear()
+
+    apart = covered(wait(tree.differing_rows(mine, theirs, pages)), base.rows)
+
+    assert base.height >= 3
+    assert len(pages.reads) <= 4 * base.height  # of some 190 pages
+    assert np.count_nonzero(apart) < 600  # of 20,000 rows: four leaves, and the tails
+    for found, other in zip(by_row(mine, pages), by_row(theirs, pages), strict=True):
+        assert (found == other)[~apart].all()
+    assert len(wait(tree.differing_rows(base, base, pages))) == 0
+
+
+@pytest.mark.parametrize("more", [1, 60, 900])
+def test_trees_of_other_heights_differ_only_where_their_entries_may(more):
+    pages = MemoryPages()
+    base = grown(pages, 700, limits=SMALL, at_once=100)
+    longer = wait(tree.append(base, extents(more, first=700), pages, pages, limits=SMALL))
+    changed = with_changed_rows(longer, [3], pages)
+
+    apart = covered(wait(tree.differing_rows(base, changed, pages)), changed.rows)
+
+    assert apart[3]
+    assert apart[base.rows :].all()
+    assert not apart[200:600].any()
+    for found, other in zip(by_row(base, pages), by_row(changed, pages), strict=True):
+        assert (found == other[: base.rows])[~apart[: base.rows]].all()
