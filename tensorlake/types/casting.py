@@ -30,7 +30,7 @@ from tensorlake.types.dtypes import (
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
 
-__all__ = ["as_samples", "cast_array", "ragged_column", "to_array", "uniform_values"]
+__all__ = ["as_samples", "cast_array", "iterated", "ragged_column", "to_array", "uniform_values"]
 
 Shape = tuple[int | None, ...]
 
@@ -97,6 +97,13 @@ def to_array(sample: Any) -> np.ndarray:
     if isinstance(sample, (int, float, complex, str, bytes, np.generic)):
         return np.asarray(sample)
     return _foreign_array(sample)
+
+
+def iterated(sample: Any) -> Iterable[Any] | None:
+    """Return what gives the items of a sample that is a list of some kind; None where none is."""
+    if hasattr(sample, "__iter__"):
+        return sample
+    return _foreign_array(sample) if hasattr(sample, "__dlpack__") else None
 
 
 def cast_array(

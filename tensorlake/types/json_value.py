@@ -89,6 +89,8 @@ class Json(SampleType):
 def _plain(value: Any) -> Any:
     """Return the value in JSON's own types; ValueError names what has none."""
     if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.names is not None:
+            raise ValueError("a structured array, whose names a list would lose")
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

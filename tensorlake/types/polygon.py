@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import ragged_column
+from tensorlake.types.casting import iterated, ragged_column, to_array
 from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
 from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.ndarray import Array
@@ -79,9 +79,10 @@ class Polygon(SampleType):
         owners: list[int] = []
         lengths = np.empty(len(samples), dtype=np.int64)
         for position, sample in enumerate(samples):
-            if isinstance(sample, (str, bytes, dict)) or not hasattr(sample, "__iter__"):
+            rows = iterated(sample)
+            if isinstance(sample, (str, bytes, dict)) or rows is None:
                 raise dtype_mismatch(place, position, describe_value(sample))
-            own = [_points(outline, place, position) for outline in sample]
+            own = [_points(outline, place, position) for outline in rows]
             outlines += own
             owners += [position] * len(own)
             lengths[position] = len(own)
@@ -108,7 +109,7 @@ class Polygon(SampleType):
 
 def _points(outline: Any, place: Place, position: int) -> np.ndarray:
     try:
-        array = np.asarray(outline)
+        array = to_array(outline)
     except ValueError as error:
         raise dtype_mismatch(place, position, "points of unequal lengths") from error
     if array.ndim == 1 and array.size % 2 == 0 and array.dtype.kind in "iuf":

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.casting import iterated
 from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
 from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.region import Region, part_of
@@ -158,7 +159,8 @@ def _items_of(sample: Any, place: Place, position: int) -> list[Any]:
             hint = "items are never NULL; leave it out of the list"
             raise dtype_mismatch(place, position, "a list with None", hint=hint)
         return [*sample]
-    if isinstance(sample, str | bytes) or not hasattr(sample, "__iter__"):
+    items = iterated(sample)
+    if isinstance(sample, str | bytes) or items is None:
         hint = "put a single item into a list: [value]"
         raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
-    return [*sample]
+    return [*items]
