@@ -68,10 +68,16 @@ class BranchLog:
 
     async def entry(self, seq: int) -> Entry | None:
         """Read entry ``seq``; None when it does not exist."""
+        data = await self.store.get(entry_path(self.branch, seq))
+        return None if data is None else self.parsed(seq, data)
+
+    def parsed(self, seq: int, data: bytes) -> Entry:
+        """Read the bytes found at number ``seq``.
+
+        Raises:
+            CorruptionError: They are damaged, or another entry's.
+        """
         path = entry_path(self.branch, seq)
-        data = await self.store.get(path)
-        if data is None:
-            return None
         entry = Entry.from_bytes(data, where=path)
         if entry.seq != seq:
             message = f"{path!r} says it is entry {entry.seq}, expected {seq}; restore it"
@@ -93,7 +99,10 @@ class BranchLog:
 
         Returns None when the branch has no entry at all.
         """
-        hint = await self._hint()
+        return await self.head_by(await self.hint())
+
+    async def head_by(self, hint: int | None) -> Entry | None:
+        """Find the newest entry, knowing what the hint says."""
         if hint is not None:
             if self.follows_hint and (there := await self.entry(hint)) is not None:
                 return there
@@ -106,7 +115,7 @@ class BranchLog:
     async def newest_from(self, entry: Entry) -> Entry:
         """Gallop (+1, +2, +4, …) from an entry that exists, then bisect to the newest."""
         if self.follows_hint:
-            hint = await self._hint()
+            hint = await self.hint()
             return entry if hint is None or hint <= entry.seq else await self.existing(hint)
         known, step = entry, 1
         while True:
@@ -190,7 +199,8 @@ class BranchLog:
         except TensorlakeError as error:
             _log.debug("hint of %s not written: %s", self.branch, error)
 
-    async def _hint(self) -> int | None:
+    async def hint(self) -> int | None:
+        """Read the number that HEAD says; None where there is none, or it is damaged."""
         try:
             data = await self.store.get(head_path(self.branch))
             return None if data is None else Entry.from_bytes(data, where="HEAD").seq

@@ -35,6 +35,7 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
+from tensorlake.versions.at_time import newest_at
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 
@@ -307,15 +308,11 @@ async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
             " such as datetime.now(datetime.timezone.utc)"
         )
         raise InvalidInputError(message, version=when)
-    log = BranchLog(store, branch)
-    head = await log.head()
-    if head is None or not head.has_body:
+    found = await newest_at(BranchLog(store, branch), microseconds(when))
+    first = found.first
+    if first is None:
         raise await _not_found(store, branch)
-    first = await log.existing(0)
-    while not first.has_body:  # the beginning of a branch, and fences on it
-        first = await log.existing(first.seq + 1)
-    at = microseconds(when)
-    if first.time > at:
+    if found.newest is None:
         source = next((parent for parent in first.parents if parent.branch != branch), None)
         raise VersionNotFoundError(
             f"branch {branch!r} of {store.url!r} has nothing as old as {when.isoformat()}:"
@@ -327,12 +324,7 @@ async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
             ),
             version=when,
         )
-    low, high = first, head
-    while high.seq - low.seq > 1:
-        middle = await log.existing((low.seq + high.seq) // 2)
-        low, high = (middle, high) if middle.time <= at else (low, middle)
-    found = high if high.time <= at else low
-    under = await commit_under(store, branch, found)
+    under = await commit_under(store, branch, found.newest)
     return Resolved(branch, under, is_writable=False, name=f"{branch}@{under.seq}")
 
 

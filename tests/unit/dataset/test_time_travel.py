@@ -3,12 +3,17 @@
 import datetime as dt
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.versions import BranchLog, fence_of
+from tensorlake.format import Entry, entry_path, head_path
+from tensorlake.storage import MemoryStore, run
+from tensorlake.testing import CountingStore
+from tensorlake.versions import BranchLog, create_dataset, fence_of
+from tensorlake.versions.at_time import newest_at
 from tensorlake.versions.fences import append_fence
 from tests.handles import create_on, open_on
 
@@ -53,6 +58,45 @@ def test_a_later_time_opens_the_head_and_an_earlier_none(ds):
     assert tl.open(ds.url, now + SECOND).version == "main@5"
     with pytest.raises(tl.VersionNotFoundError, match="nothing as old as"):
         tl.open(ds.url, times(ds)["main@0"] - SECOND)
+
+
+LAST = 10_000
+
+
+@pytest.fixture(scope="module")
+def long_log() -> tuple[CountingStore, Entry]:
+    """A log of 10,000 entries, 10 µs apart, and the first of them."""
+    store = CountingStore(MemoryStore())
+    created = create_dataset(store, {"tensors": []}, grace_s=86_400, exist_ok=False)
+    first = run(created).entry
+
+    async def fill() -> None:
+        for seq in range(1, LAST + 1):
+            entry = replace(first, seq=seq, time=first.time + 10 * seq)
+            await store.put_if_absent(entry_path("main", seq), entry.to_bytes())
+
+    run(fill())
+    return store, first
+
+
+@pytest.mark.parametrize("hint", [LAST, None, LAST + 5, 17])
+def test_a_moment_of_a_long_log_is_found_whatever_the_hint_says(long_log, hint):
+    """format.md 31 and 41: four round trips; a wrong hint costs more, never truth."""
+    store, first = long_log
+    log = BranchLog(store, "main")
+    run(store.delete(head_path("main")))
+    if hint is not None:
+        run(log.write_hint(replace(first, seq=hint)))
+
+    for seq in (0, 1, 16, 4321, LAST - 1, LAST):
+        store.reset()
+        found = run(newest_at(log, first.time + 10 * seq + 9))
+        assert found.newest is not None
+        assert (found.newest.seq, found.head and found.head.seq) == (seq, LAST)
+        if hint == LAST:
+            assert store.round_trips <= 4
+            assert store.count() <= 5 + 3 * 32
+    assert run(newest_at(log, first.time - 1)).newest is None
 
 
 def test_a_time_in_any_zone_is_the_same_time(ds):
