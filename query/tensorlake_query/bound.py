@@ -11,12 +11,14 @@
 
 An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
 up with `ast.operands(syntax)`; with no syntax it is a conversion the binder added, and shows as its
-only argument.
+only argument. These, and a plan's steps, are msgspec structs for the reason that syntax trees are
+(`ast/expressions.py`): they are defined at the first query.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from tensorlake_query import ast
 from tensorlake_query.printer import print_expr
@@ -28,8 +30,7 @@ from tensorlake_query.vectors import Vector
 Kernel = Callable[[Sequence[Vector], int], Vector]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ColumnRef:
+class ColumnRef(Struct, frozen=True, eq=False):
     """A column, read for exactly the rows that are asked about."""
 
     name: str
@@ -37,8 +38,7 @@ class ColumnRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShapeRef:
+class ShapeRef(Struct, frozen=True, eq=False):
     """`SHAPE(column)`: nothing is decoded."""
 
     name: str
@@ -46,8 +46,7 @@ class ShapeRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RowNumber:
+class RowNumber(Struct, frozen=True, eq=False):
     """`ROW_NUMBER()`; or `_row`, the row's number in the version that is queried, `is_stored`."""
 
     type: ColumnType
@@ -55,16 +54,14 @@ class RowNumber:
     is_stored: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RowId:
+class RowId(Struct, frozen=True, eq=False):
     """`ROW_ID()`: the row's identity, where the source gives one."""
 
     type: ColumnType
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Constant:
+class Constant(Struct, frozen=True, eq=False):
     """One value for all rows: a scalar, an ndarray, or None.
 
     A `weak` number was written without a dtype (a literal, a Python number): it takes the dtype of
@@ -77,8 +74,7 @@ class Constant:
     weak: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DataRef:
+class DataRef(Struct, frozen=True, eq=False):
     """`DATA(column, row)`: NULL where there is no such row; negative rows count from the end."""
 
     name: str
@@ -87,8 +83,7 @@ class DataRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class QueryRef:
+class QueryRef(Struct, frozen=True, eq=False):
     """A query inside an expression, which does not see the rows around it.
 
     `use` says what of it is wanted: its one value, whether it has a row, or the values it has.
@@ -100,8 +95,7 @@ class QueryRef:
     syntax: ast.Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CorpusRef:
+class CorpusRef(Struct, frozen=True, eq=False):
     """What a ranking needs to know of all texts of the source, found once a run."""
 
     texts: "Bound"
@@ -114,8 +108,7 @@ class CorpusRef:
         return ColumnType("json", None, ())
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Apply:
+class Apply(Struct, frozen=True, eq=False):
     """A kernel over arguments.
 
     A strict kernel is NULL where any argument is; the evaluator sees to it. `cost` is relative to

@@ -1,8 +1,9 @@
 """What all parts of one query text share while they are bound: parameters, tables, functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import cast
+
+from msgspec import Struct, field, structs
 
 from tensorlake_query import ast
 from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
@@ -11,8 +12,7 @@ from tensorlake_query.relations import Derived, Other, Relation, Schema, This
 from tensorlake_query.source import ColumnSource, Tables
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The surroundings of a query.
 
     Attributes:
@@ -38,7 +38,7 @@ class Environment:
 
     def naming(self, table: Derived) -> "Environment":
         """Return the environment with one more query named."""
-        return replace(self, common={**self.common, table.name: table})
+        return structs.replace(self, common={**self.common, table.name: table})
 
     def parameter(self, expr: ast.Parameter) -> object:
         """Return the value given for a parameter.

@@ -6,9 +6,9 @@ milliseconds of work, and between them the deadline is checked.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
@@ -190,7 +190,7 @@ class Executor:
     ) -> Pairs:
         if joined.residual is None or not len(pairs[0]):
             return pairs
-        inner = replace(joined, kind="INNER")
+        inner = structs.replace(joined, kind="INNER")
         reader = SourceReader(JoinSource(inner, sources, pairs), self._run.meter, self.answer)
         block = _Block(self._run, reader)
         kept = block.joined(Filter(Scan(()), joined.residual)).rows

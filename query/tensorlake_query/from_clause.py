@@ -5,7 +5,9 @@ hash join; what remains of ON is tested on the pairs that the keys leave.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from tensorlake_query import ast
 from tensorlake_query.binder import Binder
@@ -22,8 +24,7 @@ from tensorlake_query.source import ColumnType
 BindStatement = Callable[[str, ast.Statement, Environment], Derived]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A relation, and its columns by table: (table, name there) → name in the relation."""
 
     relation: Relation
@@ -214,9 +215,9 @@ def _key_pair(bound: Bound, sides: Mapping[str, tuple[int, str]]) -> tuple[Bound
 
 def _renamed(expr: Bound, sides: Mapping[str, tuple[int, str]]) -> Bound:
     if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_renamed(arg, sides) for arg in expr.args))
+        return structs.replace(expr, args=tuple(_renamed(arg, sides) for arg in expr.args))
     if isinstance(expr, ColumnRef):
-        return replace(expr, name=sides[expr.name][1])
+        return structs.replace(expr, name=sides[expr.name][1])
     return expr
 
 

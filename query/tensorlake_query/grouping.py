@@ -5,16 +5,15 @@ NULL is a group of its own, and so is NaN. Without keys there is one group, also
 
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.source import IntArray, UniformBatch
 from tensorlake_query.vectors import Vector, as_ragged, counts_of, take, valid_of
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Which group each row is in, how many there are, and the keys of each."""
 
     of_row: IntArray

@@ -10,10 +10,11 @@ takes in its present state, so that a word is a keyword only where the grammar h
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from tensorlake_query.ast import NOWHERE, Span
 
@@ -21,8 +22,7 @@ DROP, KEEP, INLINE = 0, 1, 2
 _END = "$END"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A word or sign of the text, as the grammar's terminal `kind`."""
 
     kind: str
@@ -48,8 +48,7 @@ class Builder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule: what becomes of each part, and how many absent parts stand before each."""
 
     symbol: int
@@ -60,8 +59,7 @@ class Rule:
     is_plain: bool  # every part is kept, none is absent
 
 
-@dataclass(frozen=True, slots=True)
-class Keyword:
+class Keyword(Struct, frozen=True):
     """A terminal that a word may be, and what must follow it (None: anything)."""
 
     kind: str

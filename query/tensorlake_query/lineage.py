@@ -5,14 +5,14 @@ row of one plain source underneath, it says so here, and a result can stay rows 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tensorlake_query.source import ColumnSource, IntArray
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(Struct, frozen=True):
     """A plain source, and how rows and columns of a derived one are found in it."""
 
     source: ColumnSource

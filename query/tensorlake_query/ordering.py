@@ -6,9 +6,9 @@ as sorting them all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.bound import Bound
 from tensorlake_query.source import AnyArray, IntArray
@@ -19,8 +19,7 @@ KEPT_FACTOR = 4
 KEPT_LEAST = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class SortKey:
+class SortKey(Struct, frozen=True):
     """One key of an order; NaN comes after every number in both directions."""
 
     expr: Bound

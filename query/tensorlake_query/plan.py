@@ -18,7 +18,8 @@ Rules rewrite plans; `explain.py` prints one, the last step first.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field, structs
 
 from tensorlake_query.bound import Bound, ColumnRef
 from tensorlake_query.functions.aggregates import AggregateCall
@@ -28,8 +29,7 @@ from tensorlake_query.relations import Relation, This
 from tensorlake_query.source import ColumnType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Output:
+class Output(Struct, frozen=True, eq=False):
     """A result column."""
 
     name: str
@@ -41,8 +41,7 @@ class Output:
         return self.expr.type
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scan:
+class Scan(Struct, frozen=True, eq=False):
     """All rows of the relation that the zone maps cannot rule out."""
 
     columns: tuple[str, ...]
@@ -50,23 +49,20 @@ class Scan:
     relation: Relation = field(default_factory=lambda: This({}))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Nothing:
+class Nothing(Struct, frozen=True, eq=False):
     """No rows of the relation."""
 
     relation: Relation = field(default_factory=lambda: This({}))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Filter:
+class Filter(Struct, frozen=True, eq=False):
     """The rows where `predicate` is true (not false, not NULL)."""
 
     input: "Plan"
     predicate: Bound
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Aggregate:
+class Aggregate(Struct, frozen=True, eq=False):
     """One row for each distinct `keys`, in order of first appearance; without keys one row."""
 
     input: "Plan"
@@ -74,8 +70,7 @@ class Aggregate:
     calls: tuple[AggregateCall, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expand:
+class Expand(Struct, frozen=True, eq=False):
     """Each row with `before` rows before it and `after` after it; once each, unless overlapping."""
 
     input: "Plan"
@@ -84,8 +79,7 @@ class Expand:
     overlaps: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Ungroup:
+class Ungroup(Struct, frozen=True, eq=False):
     """One row for each element of `split` columns (name → type of an element); others repeat."""
 
     input: "Plan"
@@ -93,32 +87,28 @@ class Ungroup:
     columns: tuple[Bound, ...]  # the split columns, as they were
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Window:
+class Window(Struct, frozen=True, eq=False):
     """The same rows, with what window functions say of them."""
 
     input: "Plan"
     calls: tuple[WindowCall, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Distinct:
+class Distinct(Struct, frozen=True, eq=False):
     """The first of the rows with equal values."""
 
     input: "Plan"
     exprs: tuple[Bound, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Arrange:
+class Arrange(Struct, frozen=True, eq=False):
     """Rows in an order that spreads the rows of each group evenly; within a group as they came."""
 
     input: "Plan"
     keys: tuple[Bound, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sample:
+class Sample(Struct, frozen=True, eq=False):
     """Rows drawn at random by weight: `count` of them, or `percent`, or as many as there are."""
 
     input: "Plan"
@@ -129,16 +119,14 @@ class Sample:
     percent: float | None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sort:
+class Sort(Struct, frozen=True, eq=False):
     """Rows in order, ties as they came."""
 
     input: "Plan"
     keys: tuple[SortKey, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TopK:
+class TopK(Struct, frozen=True, eq=False):
     """The first `count` rows of an order, without keeping the others."""
 
     input: "Plan"
@@ -146,8 +134,7 @@ class TopK:
     count: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Limit:
+class Limit(Struct, frozen=True, eq=False):
     """Rows from `offset`: `count` of them, or `percent` of all rows, or all where both are None."""
 
     input: "Plan"
@@ -156,8 +143,7 @@ class Limit:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Project:
+class Project(Struct, frozen=True, eq=False):
     """The outputs of a query."""
 
     input: "Plan"
@@ -182,7 +168,7 @@ def chain(plan: Plan) -> Iterator[Plan]:
 
 def with_input(plan: Plan, new_input: Plan) -> Plan:
     """Return a step over another input."""
-    return plan if isinstance(plan, Scan | Nothing) else replace(plan, input=new_input)
+    return plan if isinstance(plan, Scan | Nothing) else structs.replace(plan, input=new_input)
 
 
 def rewritten(plan: Plan, rule: Callable[[Plan], Plan]) -> Plan:
@@ -223,26 +209,33 @@ def with_expressions(plan: Plan, change: Callable[[Bound], Bound]) -> Plan:
     """Return a step with each of its expressions replaced."""
     match plan:
         case Filter(_, predicate):
-            return replace(plan, predicate=change(predicate))
+            return structs.replace(plan, predicate=change(predicate))
         case Aggregate(_, keys, calls):
             changed = tuple(
-                call if call.argument is None else replace(call, argument=change(call.argument))
+                call
+                if call.argument is None
+                else structs.replace(call, argument=change(call.argument))
                 for call in calls
             )
-            return replace(plan, keys=tuple(map(change, keys)), calls=changed)
+            return structs.replace(plan, keys=tuple(map(change, keys)), calls=changed)
         case Window(_, calls):
-            return replace(plan, calls=tuple(call.with_expressions(change) for call in calls))
+            return structs.replace(
+                plan, calls=tuple(call.with_expressions(change) for call in calls)
+            )
         case Sort(_, keys) | TopK(_, keys, _):
-            return replace(plan, keys=tuple(replace(key, expr=change(key.expr)) for key in keys))
+            return structs.replace(
+                plan, keys=tuple(structs.replace(key, expr=change(key.expr)) for key in keys)
+            )
         case Distinct(_, exprs):
-            return replace(plan, exprs=tuple(map(change, exprs)))
+            return structs.replace(plan, exprs=tuple(map(change, exprs)))
         case Arrange(_, keys):
-            return replace(plan, keys=tuple(map(change, keys)))
+            return structs.replace(plan, keys=tuple(map(change, keys)))
         case Sample(_, weight):
-            return replace(plan, weight=change(weight))
+            return structs.replace(plan, weight=change(weight))
         case Project(_, outputs):
-            return replace(
-                plan, outputs=tuple(replace(each, expr=change(each.expr)) for each in outputs)
+            return structs.replace(
+                plan,
+                outputs=tuple(structs.replace(each, expr=change(each.expr)) for each in outputs),
             )
         case Scan() | Nothing() | Expand() | Ungroup() | Limit():
             return plan

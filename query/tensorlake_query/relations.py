@@ -6,8 +6,9 @@ the result of `SELECT *`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 Schema = Mapping[str, ColumnType]
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The columns that a clause sees, and how a qualified name finds its own.
 
     Attributes:
@@ -34,15 +34,13 @@ class Names:
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
-@dataclass(frozen=True, slots=True)
-class This:
+class This(Struct, frozen=True):
     """The source that the query was asked of."""
 
     schema: Schema
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """Another source."""
 
     name: str
@@ -54,8 +52,7 @@ class Other:
         return self.source.schema
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class Derived(Struct, frozen=True, eq=False):
     """A query in FROM or WITH, run once however often it is named."""
 
     name: str
@@ -67,8 +64,7 @@ class Derived:
         return self.statement.columns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class Joined(Struct, frozen=True, eq=False):
     """Pairs of rows of two relations.
 
     Attributes:
@@ -89,8 +85,7 @@ class Joined:
     condition: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Combined:
+class Combined(Struct, frozen=True, eq=False):
     """UNION, INTERSECT or EXCEPT of two queries, by row identity or by value."""
 
     op: ast.SetOp

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tensorlake_query import ast
 from tensorlake_query.errors import QueryLimitError
@@ -14,8 +15,7 @@ ROW_NBYTES = 8  # of a row's number
 MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True):
     """When a run must end; `clock` gives seconds, `cancelled` tells whether it was called off."""
 
     clock: Callable[[], float]
@@ -46,8 +46,7 @@ class Deadline:
             )
 
 
-@dataclass(slots=True)
-class StepCount:
+class StepCount(Struct):
     """What one step of a plan did."""
 
     rows: int = 0
@@ -55,8 +54,7 @@ class StepCount:
     seconds: float = 0.0
 
 
-@dataclass(slots=True)
-class StepCounts:
+class StepCounts(Struct):
     """What the steps of a plan did, by identity of the step."""
 
     clock: Callable[[], float] = time.perf_counter
@@ -84,8 +82,7 @@ class StepCounts:
         return f"   [{count.rows:,} row{plural}, {count.seconds * 1e3:.1f} ms]"
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One run of a query.
 
     Attributes:

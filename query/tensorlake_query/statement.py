@@ -8,7 +8,8 @@ the aliases of the SELECT list, where no column has the name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tensorlake_query import ast
 from tensorlake_query.binder import Binder
@@ -46,8 +47,7 @@ from tensorlake_query.types import describe
 SPLIT = "split"  # Deep Lake's UNGROUP BY SPLIT
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A bound query.
 
     Attributes:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant
@@ -109,7 +110,7 @@ def in_unit(expr: Bound, unit: TimeUnit) -> Bound:
         duration_unit=None if is_moment else unit,
     )
     if isinstance(expr, Constant) and isinstance(expr.value, int):
-        return replace(expr, value=expr.value * factor, type=column_type)
+        return structs.replace(expr, value=expr.value * factor, type=column_type)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         return replace(vectors[0], values=vectors[0].values.astype(np.int64) * factor)
@@ -123,7 +124,7 @@ def untimed(expr: Bound) -> Bound:
         return expr
     column_type = replace(expr.type, timestamp_unit=None, duration_unit=None)
     if isinstance(expr, ColumnRef | Constant | Apply):
-        return replace(expr, type=column_type)
+        return structs.replace(expr, type=column_type)
     return Apply(_first, (expr,), column_type, None)
 
 

@@ -1,5 +1,6 @@
 """Whatever the text, the answer is a result or a `QueryError`, and it comes soon."""
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -114,9 +115,7 @@ def test_any_words(words):
     answer(text, **({"p": 1} if "$p" in text else {}))
 
 
-@settings(max_examples=60)  # each is run in eleven places
-@given(EXPRESSIONS)
-def test_any_expression_in_any_place(expression):
+def answer_everywhere(expression):
     answer(f"WHERE {expression}")
     answer(f"SELECT {expression} AS x")
     answer(f"SELECT {expression} AS x ORDER BY x DESC LIMIT 3")
@@ -126,7 +125,31 @@ def test_any_expression_in_any_place(expression):
     answer(f"SELECT LAG({expression}) OVER (PARTITION BY label ORDER BY {expression}) AS x")
     answer(f"SAMPLE BY {expression} LIMIT 3")
     answer(f"WHERE tiny IN (SELECT {expression})")
+    answer(f"SELECT SUM({expression}) OVER (PARTITION BY label ORDER BY {expression}) AS x")
+    answer(f"SELECT MAX(DISTINCT {expression}) AS x")
     answer(f"SELECT a.tiny FROM this AS a JOIN this AS b ON a.label = b.label AND {expression}")
+
+
+@settings(max_examples=60)  # each is run in a dozen places
+@given(EXPRESSIONS)
+def test_any_expression_in_any_place(expression):
+    answer_everywhere(expression)
+
+
+@pytest.mark.soak
+@settings(max_examples=2_500)
+@given(EXPRESSIONS)
+def test_very_many_expressions_in_any_place(expression):
+    answer_everywhere(expression)
+
+
+@pytest.mark.soak
+@settings(max_examples=10_000)
+@given(st.lists(st.sampled_from(WORDS), max_size=30))
+def test_very_many_words(words):
+    text = " ".join(words)
+
+    answer(text, **({"p": 1} if "$p" in text else {}))
 
 
 @given(VALUES)

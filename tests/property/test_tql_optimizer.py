@@ -7,7 +7,8 @@ checked against conditions evaluated one row at a time in Python.
 import math
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlake_query import ColumnType, compile_query
@@ -131,8 +132,7 @@ def assert_same(plain, fast):
             assert a == b or (a != a and b != b), name  # noqa: PLR0124 NaN equals NaN here
 
 
-@given(TABLES, CONDITIONS)
-def test_a_condition_keeps_what_python_keeps(rows, condition):
+def check_condition(rows, condition):
     text, holds = condition
 
     plain, fast = both(f"WHERE {text}", rows)
@@ -141,8 +141,7 @@ def test_a_condition_keeps_what_python_keeps(rows, condition):
     assert_same(plain, fast)
 
 
-@given(TABLES, CONDITIONS, st.lists(KEYS, max_size=2), st.integers(0, 6), st.integers(0, 3))
-def test_order_and_limit_are_the_same(rows, condition, keys, limit, offset):
+def check_order(rows, condition, keys, limit, offset):
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
     where = f"WHERE {condition[0]}{order} LIMIT {limit} OFFSET {offset}"
     text = f"SELECT i * 2 AS twice, r[0] AS first {where}"
@@ -150,8 +149,7 @@ def test_order_and_limit_are_the_same(rows, condition, keys, limit, offset):
     assert_same(*both(text, rows))
 
 
-@given(TABLES, CONDITIONS, st.sampled_from(["l", "t", "f", "i, l"]), CONDITIONS)
-def test_groups_are_the_same_and_add_up(rows, condition, keys, counted):
+def check_groups(rows, condition, keys, counted):
     text = (
         f"SELECT {keys}, COUNT(*) AS n, SUM(i) AS total, MIN(t) AS first, MAX(f) AS top, "
         f"SUM(CASE WHEN {counted[0]} THEN 1 ELSE 0 END) AS hits "
@@ -166,3 +164,46 @@ def test_groups_are_the_same_and_add_up(rows, condition, keys, counted):
     assert sum(samples(plain.columns["hits"])) == sum(counted[1](row) is True for row in kept)
     totals = [value for value in samples(plain.columns["total"]) if value is not None]
     assert np.sum(totals) == sum(row["i"] or 0 for row in kept)
+
+
+of_conditions = given(TABLES, CONDITIONS)
+of_orders = given(
+    TABLES, CONDITIONS, st.lists(KEYS, max_size=2), st.integers(0, 6), st.integers(0, 3)
+)
+of_groups = given(TABLES, CONDITIONS, st.sampled_from(["l", "t", "f", "i, l"]), CONDITIONS)
+
+
+@of_conditions
+def test_a_condition_keeps_what_python_keeps(rows, condition):
+    check_condition(rows, condition)
+
+
+@of_orders
+def test_order_and_limit_are_the_same(rows, condition, keys, limit, offset):
+    check_order(rows, condition, keys, limit, offset)
+
+
+@of_groups
+def test_groups_are_the_same_and_add_up(rows, condition, keys, counted):
+    check_groups(rows, condition, keys, counted)
+
+
+@pytest.mark.soak
+@settings(max_examples=5_000)
+@of_conditions
+def test_very_many_conditions_keep_what_python_keeps(rows, condition):
+    check_condition(rows, condition)
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000)
+@of_orders
+def test_very_many_orders_are_the_same(rows, condition, keys, limit, offset):
+    check_order(rows, condition, keys, limit, offset)
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000)
+@of_groups
+def test_very_many_groups_are_the_same_and_add_up(rows, condition, keys, counted):
+    check_groups(rows, condition, keys, counted)

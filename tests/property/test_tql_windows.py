@@ -97,9 +97,7 @@ CALLS = [
 ]
 
 
-@settings(max_examples=30)
-@given(TABLES)
-def test_a_running_aggregate_is_that_of_the_rows_so_far(rows):
+def check_running(rows):
     over = "OVER (PARTITION BY g ORDER BY k)"
     asked = {f"{name}_{column}": f"{name}({column}) {over}" for name, column in CALLS}
 
@@ -109,6 +107,19 @@ def test_a_running_aggregate_is_that_of_the_rows_so_far(rows):
         wanted = [made_of(name, frame_of(row, rows), column) for row in rows]
         assert_same(found[f"{name}_{column}"], wanted)
     assert found["stars"] == [len(frame_of(row, rows)) for row in rows]
+
+
+@settings(max_examples=30)
+@given(TABLES)
+def test_a_running_aggregate_is_that_of_the_rows_so_far(rows):
+    check_running(rows)
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000)
+@given(TABLES)
+def test_very_many_running_aggregates_are_those_of_the_rows_so_far(rows):
+    check_running(rows)
 
 
 @settings(max_examples=30)

@@ -7,9 +7,10 @@ take anything, the others refuse arrays: what is within a sample belongs to ARRA
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct, structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, show
@@ -38,8 +39,7 @@ AGGREGATES = frozenset(USAGES)
 _ARGUMENTS = {"QUANTILE": {2}, "HISTOGRAM": {2, 4}}
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateCall:
+class AggregateCall(Struct, frozen=True):
     """One aggregate of a query; `argument` None is `COUNT(*)`."""
 
     argument: Bound | None
@@ -70,7 +70,7 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         return AggregateCall(site.args[0], _count_distinct, INT, syntax)
     if syntax.distinct:
         call = bind_aggregate(site, ast.with_fields(syntax, distinct=False))
-        return replace(call, compute=_of_distinct(call.compute), syntax=syntax)
+        return structs.replace(call, compute=_of_distinct(call.compute), syntax=syntax)
     if name == "COUNT":
         counts_all = is_star or not site.args[0].type.nullable
         return AggregateCall(None if counts_all else presence_of(site.args[0]), _count, INT, syntax)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant, show
@@ -125,7 +126,7 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
         column_type = replace(TEXT, nullable=nullable)
     converted = iter(known)
     merged = [
-        replace(each, type=column_type)
+        structs.replace(each, type=column_type)
         if isinstance(each, Constant) and each.value is None
         else next(converted)
         for each in results

@@ -7,9 +7,10 @@ does not have is NULL; outside a fixed dimension it is an error when the query i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant, show
@@ -39,21 +40,18 @@ from tensorlake_query.vectors import (
 _WHOLE = ast.Slice()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     """One bound of a dimension: a known number, or the argument that computes it, or absent."""
 
     value: int | None
     argument: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     at: _Bound
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(Struct, frozen=True):
     start: _Bound
     stop: _Bound
     step: int

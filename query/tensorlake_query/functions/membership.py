@@ -1,9 +1,10 @@
 """IN: among values that are written, or among those that a query gives."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.bound import Apply, Bound, Constant, QueryRef, show
 from tensorlake_query.conversions import as_text, is_null
@@ -14,8 +15,7 @@ from tensorlake_query.types import BOOL, describe, is_numeric
 from tensorlake_query.vectors import Vector, object_array, valid_of
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """The distinct values of a query's one column; labels are their names."""
 
     values: AnyArray

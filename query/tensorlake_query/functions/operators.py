@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, show, syntax_of
@@ -181,14 +182,14 @@ def _bind_time_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
         )
     left, right = _same_times(site, left, right, any_kind=True)
     unit = left.type.timestamp_unit or left.type.duration_unit
-    made = apply_ufunc(replace(site, args=(untimed(left), untimed(right))), ARITHMETIC[op])
+    made = apply_ufunc(structs.replace(site, args=(untimed(left), untimed(right))), ARITHMETIC[op])
     is_moment = moments[0] != moments[1]
     column_type = replace(
         made.type,
         timestamp_unit=unit if is_moment else None,
         duration_unit=None if is_moment else unit,
     )
-    return replace(made, type=column_type)
+    return structs.replace(made, type=column_type)
 
 
 def _same_times(
@@ -380,7 +381,7 @@ def _cast_constant(value: Constant, target: np.dtype[np.generic]) -> Constant:
     elif given.dtype.kind == "f" and target.kind in "iu":
         return value
     with np.errstate(all="ignore"):
-        return replace(
+        return structs.replace(
             value, value=given.astype(target), type=replace(value.type, dtype=target.name)
         )
 

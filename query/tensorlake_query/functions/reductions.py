@@ -6,9 +6,10 @@ their own dtype.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.bound import Bound, show
 from tensorlake_query.conversions import as_condition
@@ -30,8 +31,7 @@ from tensorlake_query.vectors import (
 AXIS = frozenset({"axis"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Reduction:
+class _Reduction(Struct, frozen=True):
     """A ufunc that reduces, what it accumulates in, what an empty array gives (None: NULL)."""
 
     ufunc: np.ufunc

@@ -6,7 +6,8 @@ group's tuple.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, Constant, Kernel, span_of
@@ -14,8 +15,7 @@ from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.source import ColumnType
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """One place in a query where an operator or function is used."""
 
     syntax: ast.Expr
@@ -56,8 +56,7 @@ class Site:
         return given.value
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A built-in function: how it is written, what it does, and how it is bound."""
 
     name: str

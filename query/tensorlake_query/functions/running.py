@@ -7,9 +7,9 @@ partition, so that no partition's NaN or rounding reaches another.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.functions.aggregates import AggregateCall, extreme_ufunc
 from tensorlake_query.source import AnyArray, BoolArray, IntArray, UniformBatch
@@ -18,8 +18,7 @@ from tensorlake_query.vectors import Vector, constant, take, valid_of
 RUNNING = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "ANY_VALUE")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Rows in partitions and in order.
 
     Attributes:

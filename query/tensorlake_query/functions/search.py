@@ -7,9 +7,10 @@ whichever of them the query keeps: a filter, or an index, never changes a score.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 
 from tensorlake_query.bound import Bound, Constant, CorpusRef
 from tensorlake_query.functions.operators import TEXT_COST, required_text
@@ -23,8 +24,7 @@ WORDS_COST = 16 * TEXT_COST  # a text cut into words, some microseconds
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
+class Corpus(Struct, frozen=True):
     """What BM25 needs to know of all texts."""
 
     num_texts: int

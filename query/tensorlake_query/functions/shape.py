@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, show
@@ -100,8 +101,8 @@ def _argument(site: Site, shape: Bound) -> Bound:
     """Return the shapes as the one argument of a function whose text shows the array itself."""
     syntax = next(ast.operands(site.syntax))
     if isinstance(shape, Apply):
-        return replace(shape, syntax=None)
-    return replace(shape, syntax=syntax)
+        return structs.replace(shape, syntax=None)
+    return structs.replace(shape, syntax=syntax)
 
 
 def _bind_dtype(site: Site) -> Bound:

@@ -7,9 +7,10 @@ SQL. An aggregate over a window is that of its whole partition; with ORDER BY it
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct, structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant
@@ -32,8 +33,7 @@ USAGES = {
 WINDOWS = frozenset(USAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCall:
+class WindowCall(Struct, frozen=True):
     """One window function of a query."""
 
     args: tuple[Bound, ...]
@@ -50,11 +50,11 @@ class WindowCall:
 
     def with_expressions(self, change: Callable[[Bound], Bound]) -> "WindowCall":
         """Return it with each of its expressions replaced."""
-        return replace(
+        return structs.replace(
             self,
             args=tuple(map(change, self.args)),
             partition=tuple(map(change, self.partition)),
-            keys=tuple(replace(key, expr=change(key.expr)) for key in self.keys),
+            keys=tuple(structs.replace(key, expr=change(key.expr)) for key in self.keys),
         )
 
     def evaluate(self, vectors: Sequence[Vector], num_rows: int) -> Vector:

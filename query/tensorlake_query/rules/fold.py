@@ -1,8 +1,7 @@
 """Constant folding: what does not depend on a row is computed once."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, Constant, syntax_of
@@ -46,7 +45,7 @@ def _folded(expr: Bound) -> Bound:
     if not isinstance(expr, Apply):
         return expr
     args = tuple(map(_folded, expr.args))
-    folded = replace(expr, args=args)
+    folded = structs.replace(expr, args=args)
     if all(isinstance(arg, Constant) for arg in args) and args:
         return _value(folded)
     if expr.role in {"and", "or"} and not expr.type.shape:
@@ -68,7 +67,7 @@ def _simplified(expr: Apply) -> Bound:
     items = tuple(map(syntax_of, kept))
     written = expr.syntax
     assert isinstance(written, ast.And | ast.Or), "only these have the roles"
-    return replace(expr, args=tuple(kept), syntax=ast.with_fields(written, items=items))
+    return structs.replace(expr, args=tuple(kept), syntax=ast.with_fields(written, items=items))
 
 
 def _is(expr: Bound, *, value: bool) -> bool:

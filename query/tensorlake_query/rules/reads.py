@@ -1,6 +1,6 @@
 """What is read, and when: no column that nothing uses, no row that an earlier step drops."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from tensorlake_query.bound import columns_of
 from tensorlake_query.plan import Plan, Scan, chain, expressions, rewritten
@@ -13,7 +13,7 @@ def prune_columns(plan: Plan) -> Plan:
     def pruned(step: Plan) -> Plan:
         if not isinstance(step, Scan):
             return step
-        return replace(step, columns=tuple(name for name in step.columns if name in used))
+        return structs.replace(step, columns=tuple(name for name in step.columns if name in used))
 
     return rewritten(plan, pruned)
 
@@ -21,5 +21,5 @@ def prune_columns(plan: Plan) -> Plan:
 def read_late(plan: Plan) -> Plan:
     """Let the scan read nothing: each step reads what it needs, for the rows that reach it."""
     return rewritten(
-        plan, lambda step: replace(step, columns=()) if isinstance(step, Scan) else step
+        plan, lambda step: structs.replace(step, columns=()) if isinstance(step, Scan) else step
     )

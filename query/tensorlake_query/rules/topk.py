@@ -1,6 +1,6 @@
 """Top-k: an ORDER BY under a LIMIT need not keep rows that cannot be among the first."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from tensorlake_query.plan import Limit, Plan, Sort, TopK, rewritten
 
@@ -13,5 +13,5 @@ def keep_top_k(plan: Plan) -> Plan:
 def _kept(step: Plan) -> Plan:
     if isinstance(step, Limit) and step.count is not None and isinstance(step.input, Sort):
         sort = step.input
-        return replace(step, input=TopK(sort.input, sort.keys, step.count + step.offset))
+        return structs.replace(step, input=TopK(sort.input, sort.keys, step.count + step.offset))
     return step

@@ -1,6 +1,6 @@
 """Chunk pruning: tell the scan which conditions zone maps can answer."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from tensorlake_query.plan import Filter, Plan, Scan, rewritten
 from tensorlake_query.zones import is_prunable
@@ -32,4 +32,4 @@ def _with_condition(plan: Plan, step: Filter) -> Plan:
     assert isinstance(plan, Scan), "only filters stand between"
     if any(each is step.predicate for each in plan.prunable):
         return plan
-    return replace(plan, prunable=(*plan.prunable, step.predicate))
+    return structs.replace(plan, prunable=(*plan.prunable, step.predicate))
