@@ -14,7 +14,7 @@ from tensorlake_server.scopes import EVERY, Action
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.dataset import Dataset, QueryLimits, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.asked_rows import AskedRows
@@ -82,10 +82,10 @@ class AllowedLake:
         self.check_readable(name)
         return self._lake.readable(name, version=version, view=view, digest=digest)
 
-    def rows(self, name: str, asked: AskedRows) -> Readable:
+    def rows(self, name: str, asked: AskedRows, limits: QueryLimits | None = None) -> Readable:
         """Open the rows that a request names; see `Lake.rows`."""
         self.check_readable(name)
-        return self._lake.rows(name, asked)
+        return self._lake.rows(name, asked, limits)
 
     def begin(
         self, name: str, branch: str, *, base: str | None = None, key: str | None = None

@@ -23,6 +23,7 @@ from tensorlake_server import (
     refs,
     rows,
     samples,
+    selection,
     statistics,
     stream,
     views,
@@ -85,6 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.access = access
     app.state.lake = Lake(settings)
     app.state.streams = streams
+    app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
     app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
     app.state.metrics = metrics
@@ -94,7 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
-    asking = (datasets, rows, query, views, samples, statistics, stream)
+    asking = (datasets, rows, query, selection, views, samples, statistics, stream)
     for module in (*asking, writing, refs, objects, events):
         app.include_router(module.router)
     add_components(app, [TransactionRequest])

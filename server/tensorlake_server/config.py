@@ -39,6 +39,10 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_batch_streams": int,
     "max_batch_streams_each": int,
     "stream_patience_s": float,
+    "max_query_s": float,
+    "max_query_nbytes": int,
+    "max_queries": int,
+    "max_queries_each": int,
     "max_write_nbytes": int,
 }
 """What can be set, and how its text is read."""

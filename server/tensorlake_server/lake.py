@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
-from tensorlake.dataset import begin_work, query_inside, replay_inside
+from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake.storage import open_store
 from tensorlake_server.caching import is_fixed
@@ -177,7 +177,7 @@ class Lake:
             )
         view = self._views.get(token)
         if view is None:
-            view = _evaluated(self.open(name, query.version, query.digest), query)
+            view = _evaluated(self.open(name, query.version, query.digest), query, self._limits)
             self._views.put(token, view)
         return query, view
 
@@ -189,7 +189,7 @@ class Lake:
         """
         query, _ = self.view(name, token)  # that it is of this dataset, as it was
         dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)
-        return _evaluated(dataset, query).save(saved, message)
+        return _evaluated(dataset, query, self._limits).save(saved, message)
 
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
@@ -203,25 +203,28 @@ class Lake:
             return self.view(name, view)[1]
         return self.open(name, version, digest)
 
-    def rows(self, name: str, asked: AskedRows) -> Readable:
+    def rows(self, name: str, asked: AskedRows, limits: QueryLimits | None = None) -> Readable:
         """Open the rows that a request names.
 
         Raises:
             ViewNotFoundError: There is no such saved view.
             InvalidInputError: They are named in two ways.
         """
-        ways = [asked.view is not None, asked.saved is not None, bool(asked.steps)]
-        if sum(ways) > 1 or (asked.view is not None and asked.version is not None):
+        if asked.view is not None and (asked.version is not None or asked.saved is not None):
             raise InvalidInputError(
-                "rows are named in two ways\ngive a view, or a version with steps or saved"
+                "rows are named in two ways\ngive a view, or a version, with saved or without"
             )
         readable = self.readable(name, version=asked.version, view=asked.view, digest=asked.digest)
         if asked.saved is not None:
             assert isinstance(readable, tl.Dataset), "no view was named"
-            return readable.views[asked.saved]
+            readable = readable.views[asked.saved]
         if not asked.steps:
             return readable
-        return replay_inside(readable, asked.steps_json())
+        return replay_inside(readable, asked.steps_json(), limits or self._limits)
+
+    @property
+    def _limits(self) -> QueryLimits:
+        return QueryLimits(self._settings.max_query_s, self._settings.max_query_nbytes)
 
     def not_found(self, name: str) -> DatasetNotFoundError:
         """Build the error of a dataset that is not there."""
@@ -251,7 +254,7 @@ class Lake:
         return not (root / name).resolve().is_relative_to(root)
 
 
-def _evaluated(dataset: Dataset, query: ViewQuery) -> View:
+def _evaluated(dataset: Dataset, query: ViewQuery, limits: QueryLimits) -> View:
     if query.saved is not None:
         return dataset.views[query.saved]
-    return query_inside(dataset, query.tql, query.params)
+    return query_inside(dataset, query.tql, query.params, limits)

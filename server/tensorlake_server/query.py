@@ -6,6 +6,9 @@ could come next: an editor asks both while somebody writes. Neither reads a samp
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from fastapi import APIRouter, Request, Response
 
 from tensorlake.dataset import complete_inside, explain_inside, query_inside
@@ -22,6 +25,10 @@ from tensorlake_server.messages import (
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
 from tensorlake_server.results import costed, write_result
 from tensorlake_server.view_token import ViewQuery, write_token
+from tensorlake_server.wanted import run_query_for
+
+if TYPE_CHECKING:
+    from tensorlake.dataset import QueryLimits
 
 __all__ = ["router"]
 
@@ -32,13 +39,17 @@ router = APIRouter(prefix="/v1/datasets", tags=["query"])
 
 
 @router.post("/{name}/query", response_model=QueryResult)
-def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Response:
+async def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Response:
     """Run a query over one version: the rows' count, their columns, the first page."""
+    return await run_query_for(request, partial(_run, request, name, asked))
+
+
+def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) -> Response:
     lake = lake_of(request)
     dataset = lake.open(name, asked.version)
     _check_params(asked)
     with costed() as cost:
-        view = query_inside(dataset, asked.tql, asked.params)
+        view = query_inside(dataset, asked.tql, asked.params, limits)
     query = ViewQuery(
         dataset=name,
         version=dataset.version,

@@ -23,6 +23,7 @@ __all__ = [
     "batch_streams_of",
     "lake_of",
     "note_change",
+    "queries_of",
     "settings_of",
     "streams_of",
     "take_place",
@@ -52,8 +53,13 @@ def batch_streams_of(request: Request) -> Streams:
     return cast("Streams", request.app.state.batch_streams)
 
 
-def take_place(request: Request, streams: Streams) -> Place:
-    """Take a place for a stream of who asks.
+def queries_of(request: Request) -> Streams:
+    """Return the count of queries that run."""
+    return cast("Streams", request.app.state.queries)
+
+
+def take_place(request: Request, streams: Streams, *, what: str = "streams") -> Place:
+    """Take a place for a stream, or a query, of who asks.
 
     Raises:
         Problem: 429, there is none; 503, the server is about to stop.
@@ -66,8 +72,8 @@ def take_place(request: Request, streams: Streams) -> Place:
     if place is None:
         raise Problem(
             429,
-            "too-many-streams",
-            f"{streams.count} streams are open already, by you or by all\ntry again later",
+            f"too-many-{what}",
+            f"{streams.count} {what} are under way already, by you or by all\ntry again later",
             {"Retry-After": "5"},
         )
     return place

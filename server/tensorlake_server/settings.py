@@ -51,6 +51,10 @@ class Settings:
         max_batch_streams_each: Most of them for each token; for all who have none together.
         max_batch_nbytes: Largest batch that is decoded for a client.
         stream_patience_s: How long a client of a stream may take nothing.
+        max_query_s: How long a query may run.
+        max_query_nbytes: How much of samples a query may read.
+        max_queries: Most queries that run at once.
+        max_queries_each: Most of them for each token; for all who have none together.
         thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
 
@@ -77,6 +81,10 @@ class Settings:
     max_batch_streams_each: int = 16
     max_batch_nbytes: int = 256 << 20
     stream_patience_s: float = 300.0
+    max_query_s: float = 60.0
+    max_query_nbytes: int = 16 << 30
+    max_queries: int = 16
+    max_queries_each: int = 8
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:

@@ -3,8 +3,10 @@
 from tensorlake.dataset.checking import check_url
 from tensorlake.dataset.commit_log import Log
 from tensorlake.dataset.confined import (
+    QueryLimits,
     complete_inside,
     explain_inside,
+    found_inside,
     query_inside,
     replay_inside,
     serve_loader,
@@ -16,7 +18,12 @@ from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
-from tensorlake.dataset.query_warnings import QueryWarning, SkippedRowsWarning, SlowFilterWarning
+from tensorlake.dataset.query_warnings import (
+    QueryWarning,
+    RunsHereWarning,
+    SkippedRowsWarning,
+    SlowFilterWarning,
+)
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.schema_inference import infer_schema
 from tensorlake.dataset.session import UncommittedChangesWarning
@@ -35,8 +42,10 @@ __all__ = [
     "MergeConflict",
     "MergeReport",
     "Predicate",
+    "QueryLimits",
     "QueryWarning",
     "Row",
+    "RunsHereWarning",
     "SkippedRowsWarning",
     "SlowFilterWarning",
     "Tensor",
@@ -54,6 +63,7 @@ __all__ = [
     "delete",
     "exists",
     "explain_inside",
+    "found_inside",
     "infer_schema",
     "list_datasets",
     "open_dataset",

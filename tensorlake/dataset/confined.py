@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.dataset.limits import QueryLimits
 from tensorlake.errors import CorruptionError, InvalidInputError
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
-    from tensorlake.dataset.query import QueryLimits
     from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.view import View
     from tensorlake.loader import Loader
 
-__all__ = ["complete_inside", "explain_inside", "query_inside", "replay_inside", "serve_loader"]
+__all__ = [
+    "QueryLimits",
+    "complete_inside",
+    "explain_inside",
+    "found_inside",
+    "query_inside",
+    "replay_inside",
+    "serve_loader",
+]
 
 
 def query_inside(
@@ -29,7 +37,7 @@ def query_inside(
         QueryError: The text is not TQL, or names what does not exist here.
         QueryLimitError: It passed a limit.
     """
-    from tensorlake.dataset.query import QueryLimits, run_query
+    from tensorlake.dataset.query import run_query
 
     return run_query(rows, text, params, limits or QueryLimits(), reaches_out=False)
 
@@ -69,6 +77,15 @@ def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
 
     with engine_errors(rows):
         return compiled_query(rows.frozen(), text, params, reaches_out=False)[1].explain()
+
+
+def found_inside(view: View, said: Mapping[str, Any]) -> bytes:
+    """Write what a query found, as the SDK of a client reads it."""
+    from tensorlake.dataset.pushdown import write_found
+
+    if view.has_rows:
+        return write_found(view.rows, said)
+    return write_found({name: one.batch for name, one in view.computed.items()}, said)
 
 
 def complete_inside(rows: Readable, text: str, cursor: int) -> tuple[tql.Completion, ...]:

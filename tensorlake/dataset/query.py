@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,16 @@ import tensorlake_query as tql
 from tensorlake import errors
 from tensorlake.dataset.column_source import SelectionSource
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.limits import QueryLimits
 from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.pushdown import ask_server
 from tensorlake.dataset.query_warnings import QueryWarning
 from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.user_functions import known_functions
 from tensorlake.dataset.view import View
 from tensorlake.errors import InvalidInputError
+from tensorlake.reading import Selection
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
@@ -46,15 +48,6 @@ __all__ = [
 
 Int64Array = npt.NDArray[np.int64]
 SEED_BITS = 31  # of a seed that is drawn for a query: short enough to be read in its text
-
-
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """When a query ends by itself: after seconds, after bytes of samples, when told to."""
-
-    timeout_s: float | None = None
-    max_nbytes: int | None = None
-    cancelled: Callable[[], bool] | None = None
 
 
 NO_LIMITS = QueryLimits()
@@ -142,6 +135,12 @@ def _run(
         source, compiled = compiled_query(view, query, params, reaches_out=reaches_out)
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
+        found = ask_server(view, compiled, query, params)
+        made = _Made(view, compiled, params, is_built=not isinstance(query, str))
+        if isinstance(found, dict):
+            return made.of_found_values(found)
+        if found is not None:
+            return _over_rows(view, query, params, found, made)
         result = compiled.run(
             source,
             timeout_s=limits.timeout_s,
@@ -149,10 +148,29 @@ def _run(
             cancelled=limits.cancelled,
             compute_columns=False,
         )
-        made = _Made(view, compiled, params, is_built=not isinstance(query, str))
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)
         return made.of_rows(result, result.source, result.rows)
+
+
+def _over_rows(
+    view: View,
+    query: str | tql.ast.Query,
+    params: Mapping[str, Any],
+    rows: Int64Array,
+    made: _Made,
+) -> View:
+    """Show what a query selects of rows that a server has found."""
+    parsed = tql.parse(query) if isinstance(query, str) else query
+    assert isinstance(parsed, tql.ast.Query), "others run here"
+    selection = view.selection()
+    there = View(view.session, Selection(selection.snapshot, selection.columns, rows))
+    outputs = tql.ast.Query(select=parsed.select)
+    used = {node.name for node in tql.ast.walk(outputs) if isinstance(node, tql.ast.Parameter)}
+    given = {name: value for name, value in params.items() if name in used}
+    source, compiled = compiled_query(there, outputs, given, reaches_out=True)
+    result = compiled.run(source, compute_columns=False)
+    return made.of_rows(result, source, np.arange(len(rows)), is_whole=True)
 
 
 class _Made:
@@ -188,8 +206,36 @@ class _Made:
             steps=self._steps,
         )
 
-    def of_rows(self, result: tql.QueryResult, source: SelectionSource, rows: Int64Array) -> View:
-        """A view of rows of the dataset that the result's rows are of."""
+    def of_found_values(self, found: Mapping[str, tql.Batch]) -> View:
+        """A view of values that somebody else has computed."""
+        computed = {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
+        selection = self._view.selection()
+        return View(
+            self._view.session,
+            selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
+            computed=computed,
+            tql=self._text,
+            explanation=self._query.explain(),
+            has_rows=False,
+            steps=self._steps,
+        )
+
+    def of_rows(
+        self,
+        result: tql.QueryResult,
+        source: SelectionSource,
+        rows: Int64Array,
+        *,
+        is_whole: bool = False,
+    ) -> View:
+        """A view of rows of the dataset that the result's rows are of.
+
+        Args:
+            result: What was found.
+            source: What it was found in.
+            rows: Of the source.
+            is_whole: Whether the source is what the view's rows were narrowed to.
+        """
         base = source.view
         assert base is not None, "every source of a query here is a view"
         if not base.has_rows:
@@ -212,7 +258,7 @@ class _Made:
             else:
                 kind = self._query.columns[name]
                 computed[name] = Computed(kind, read=partial(read, name), positions=positions)
-        is_same = base is self._view
+        is_same = is_whole or base is self._view
         return View(
             base.session,
             selection.with_rows(rows).with_columns(tuple(stored)),

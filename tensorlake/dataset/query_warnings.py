@@ -1,10 +1,14 @@
 """What a query, or a filter, warns of."""
 
-__all__ = ["QueryWarning", "SkippedRowsWarning", "SlowFilterWarning"]
+__all__ = ["QueryWarning", "RunsHereWarning", "SkippedRowsWarning", "SlowFilterWarning"]
 
 
 class QueryWarning(UserWarning):
     """A query does what it says, which is probably not what was meant."""
+
+
+class RunsHereWarning(UserWarning):
+    """A query of a dataset behind a server runs in this process, and reads columns through it."""
 
 
 class SlowFilterWarning(UserWarning):
