@@ -19,8 +19,6 @@ from tensorlake_query.bound import (
     ColumnRef,
     Constant,
     QueryRef,
-    RowId,
-    RowNumber,
     show,
     span_of,
 )
@@ -42,6 +40,7 @@ from tensorlake_query.functions.operators import (
 )
 from tensorlake_query.functions.patterns import bind_like
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.rows import ROW_COLUMNS
 from tensorlake_query.functions.windows import WINDOWS, WindowCall, bind_window
 from tensorlake_query.ordering import SortKey
 from tensorlake_query.relations import Names
@@ -50,11 +49,6 @@ from tensorlake_query.times import interval_of_text, moment_of_text, moment_of_v
 from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
 
 BYTES = ColumnType("bytes", None, ())
-# What every row has beside its tensors, where no tensor or alias has the name.
-ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
-    "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
-    "_row_id": lambda syntax: RowId(TEXT, syntax),
-}
 
 
 class BoundStatement(Protocol):

@@ -4,12 +4,13 @@ RANDOM is a function of the row's number and the statement's seed alone, so that
 row wherever the statement says it, in any batch, on any machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake_query import ast
 from tensorlake_query.bound import (
     Bound,
     ColumnRef,
@@ -27,6 +28,13 @@ from tensorlake_query.vectors import Vector
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _UNIT = 2.0**-53  # the step of a float64 in [0, 1)
+
+
+# What every row has beside its tensors, where no tensor or alias has the name.
+ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
+    "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
+    "_row_id": lambda syntax: RowId(TEXT, syntax),
+}
 
 
 def _bind_row_number(site: Site) -> Bound:
