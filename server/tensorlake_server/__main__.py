@@ -163,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
     parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
+    parser.add_argument("--presign", action=set_true, help="packs are read by signed links")
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
     parser.add_argument("--max-requests-per-s", type=float, help="of each token")
     parser.add_argument("--max-streams", type=int, help="of events, open at once")

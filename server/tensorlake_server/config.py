@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "public_read": _flag,
     "auth": Path,
     "write": _flag,
+    "presign": _flag,
     "audit_log": Path,
     "max_requests_per_s": float,
     "max_streams": int,

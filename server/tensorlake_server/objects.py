@@ -1,7 +1,8 @@
 """The objects of a dataset over HTTP: what ``tl.open("http://host/pets")`` reads and writes.
 
 Readers of a dataset read all of its objects, whole or a range. Writers put what a commit is made
-of (object_rules.py); nothing is deleted. All but hints and tags are immutable.
+of (object_rules.py); nothing is deleted. With ``presign`` packs are read from the object store
+itself, by links that it is asked to honour for a while. All but hints and tags are immutable.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tensorlake.errors import CorruptionError
-from tensorlake.storage import MissingObjectError, ObjectExistsError, Store, run
+from tensorlake.storage import (
+    MissingObjectError,
+    ObjectExistsError,
+    ObjectStore,
+    Store,
+    run,
+)
 from tensorlake_server.messages import FolderList, ObjectInfo, ObjectList
 from tensorlake_server.problems import Problem
-from tensorlake_server.request import DatasetPath, lake_of, note_change
+from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +40,7 @@ OCTETS = "application/octet-stream"
 PACKS = "packs/"
 PIECE_NBYTES = 8 << 20  # read and sent at once
 MAX_LISTED = 1000
+LINK_S = 900.0
 CHANGING = re.compile(r"branches/[^/]+/HEAD|tags/.*")
 
 
@@ -78,6 +86,9 @@ def list_folders(
 def read_object(request: Request, name: DatasetPath, path: str) -> Response:
     """Read an object, whole or one range of it."""
     store = _store(request, name, path)
+    if settings_of(request).presign and path.startswith(PACKS) and isinstance(store, ObjectStore):
+        link = run(store.presigned(path, expires_s=LINK_S))
+        return Response(None, 307, {"Location": link, "Cache-Control": "no-store"})
     headers = _headers(path)
     asked = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", request.headers.get("range", "").strip())
     if asked is not None and int(asked[1]) <= int(asked[2]):

@@ -24,6 +24,7 @@ __all__ = ["STATIC", "Settings"]
 
 STATIC = Path(__file__).parent / "static"
 TOKEN_NBYTES = 24
+SIGNING = ("s3://", "gs://", "az://")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -36,6 +37,7 @@ class Settings:
         public_read: Everybody who reaches the address may read.
         auth: The token file (tokens.py); off loopback either this or ``public_read`` is needed.
         write: Whether those whose scopes allow it may write.
+        presign: Whether packs are read by signed links, past the server.
         audit_log: Where to note who did what, when.
         token: What lets a browser in on a loopback address, in the link that is printed.
         signing_key: Signs the ids of views; replicas of one lake share it.
@@ -64,6 +66,7 @@ class Settings:
     public_read: bool = False
     auth: Path | None = None
     write: bool = False
+    presign: bool = False
     audit_log: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_NBYTES), repr=False)
     signing_key: bytes = field(
@@ -100,6 +103,12 @@ class Settings:
                 f"refusing to serve {self.url!r} for writing to everybody who reaches"
                 f" {self.host!r}\nsay who may write: --auth FILE",
                 host=self.host,
+            )
+        if self.presign and not self.url.startswith(SIGNING):
+            raise InvalidInputError(
+                f"refusing --presign: {self.url!r} is no store that signs links"
+                f"\nleave it out, or serve one of {', '.join(SIGNING)}",
+                url=self.url,
             )
         if self.auth is not None:
             read_tokens(self.auth)

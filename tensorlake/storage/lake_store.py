@@ -7,7 +7,8 @@
     list, folders    GET  /v1/datasets/pets/objects?prefix=&after=     pages, in order
     ask, stream      POST /v1/datasets/pets/{what}                     what is no object
 
-The server decides what a token may read and write; it deletes nothing for its clients. A request
+The server decides what a token may read and write; it deletes nothing for its clients. Where it
+signs links (307), bytes come from the object store itself, which is shown no token. A request
 that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back. A
 process that was forked makes clients of its own.
 """
@@ -62,6 +63,9 @@ CONNECT_TIMEOUT_S: Final = 10.0
 REQUESTS: Final = 16
 """In flight at most, and connections kept."""
 
+REDIRECT: Final = 307
+KEPT_LINKS: Final = 1000
+
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _clients: dict[tuple[int, str, str | None], httpx.AsyncClient] = {}
 """One a server and token: handles come and go, connections stay. Used on the one loop only."""
@@ -108,6 +112,7 @@ class LakeStore:
         self._name = name
         self._dataset = f"/v1/datasets/{quote(name.replace('/', '~'), safe='~')}"
         self._policy = policy or RetryPolicy()
+        self._signed: dict[str, str] = {}  # addresses for which the server signed a link
 
     def __repr__(self) -> str:
         return f"LakeStore({self.url!r})"
@@ -327,7 +332,22 @@ class LakeStore:
 
     async def _attempt(self, method: str, address: str, **request: Any) -> httpx.Response:
         client = self._connected()
-        return await self._sent(client, client.build_request(method, address, **request))
+        link = self._signed.get(address) if method == "GET" else None
+        if link is None:
+            answer = await self._sent(client, client.build_request(method, address, **request))
+            if answer.status_code != REDIRECT or method != "GET":
+                return answer
+            link = answer.headers["Location"]
+            while len(self._signed) >= KEPT_LINKS:
+                self._signed.pop(next(iter(self._signed)), None)
+            self._signed[address] = link
+        outside = self._connected(outside=True)
+        headers = request.get("headers")
+        answer = await self._sent(outside, outside.build_request("GET", link, headers=headers))
+        if answer.status_code in (400, 401, 403):
+            self._signed.pop(address, None)
+            raise _TransientError("a signed link has ended", status=answer.status_code)
+        return answer
 
     async def _sent(
         self, client: httpx.AsyncClient, request: httpx.Request, *, stream: bool = False
@@ -349,24 +369,27 @@ class LakeStore:
             raise _TransientError(f"status {answer.status_code}", status=answer.status_code)
         return answer
 
-    def _connected(self) -> httpx.AsyncClient:
-        """Return this process's client for the server: connections do not survive a fork."""
-        key = (os.getpid(), self._origin, self._token)
+    def _connected(self, *, outside: bool = False) -> httpx.AsyncClient:
+        """Return this process's client for the server: connections do not survive a fork.
+
+        The one for outside, where signed links lead, has no token.
+        """
+        key = (os.getpid(), "" if outside else self._origin, None if outside else self._token)
         client = _clients.get(key)
         if client is None:
-            client = _clients[key] = self._client(TIMEOUT_S)
+            client = _clients[key] = self._client(TIMEOUT_S, outside=outside)
         return client
 
-    def _client(self, timeout_s: float) -> httpx.AsyncClient:
+    def _client(self, timeout_s: float, *, outside: bool = False) -> httpx.AsyncClient:
         try:
             import httpx
         except ImportError as error:
             raise _no_httpx() from error
         headers = {"Accept-Encoding": "identity"}
-        if self._token:
+        if self._token and not outside:
             headers["Authorization"] = f"Bearer {self._token}"
         return httpx.AsyncClient(
-            base_url=self._origin,
+            base_url="" if outside else self._origin,
             headers=headers,
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),

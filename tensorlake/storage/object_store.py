@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import obstore
 
@@ -102,6 +103,12 @@ class ObjectStore:
     @property
     def is_local(self) -> bool:
         return False
+
+    async def presigned(self, path: str, *, expires_s: float) -> str:
+        """Return a URL that reads one object without credentials, for a while."""
+        expires = timedelta(seconds=expires_s)
+        client: Any = self._client  # connect() makes others than those that sign, too
+        return await obstore.sign_async(client, "GET", check_path(path), expires)
 
     async def get(self, path: str) -> bytes | None:
         check_path(path)
