@@ -42,7 +42,7 @@ from tensorlake.types.dtypes import (
 from tensorlake.types.embedding import Embedding
 from tensorlake.types.file import File, OwnedBlock, given_bytes
 from tensorlake.types.image import Image, ImageCodec
-from tensorlake.types.image_codecs import codec_of
+from tensorlake.types.image_codecs import codec_of, too_many_pixels
 from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
 from tensorlake.types.instance_mask import InstanceMask
 from tensorlake.types.json_value import Json
@@ -143,6 +143,7 @@ __all__ = [
     "slice_rows",
     "take",
     "to_array",
+    "too_many_pixels",
     "uniform_values",
     "unite_class_names",
     "unknown_class",

@@ -30,7 +30,15 @@ from tensorlake.types.dtypes import (
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
 
-__all__ = ["as_samples", "cast_array", "iterated", "ragged_column", "to_array", "uniform_values"]
+__all__ = [
+    "as_samples",
+    "cast_array",
+    "iterated",
+    "ragged_column",
+    "sample_array",
+    "to_array",
+    "uniform_values",
+]
 
 Shape = tuple[int | None, ...]
 
@@ -260,7 +268,7 @@ def _stack_one_by_one(
 ) -> np.ndarray:
     stacked = np.empty((len(samples), *shape), dtype=dtype)
     for position, sample in enumerate(samples):
-        array = _sample_array(sample, place, position)
+        array = sample_array(sample, place, position)
         if array.shape != shape:
             raise _shape_error(array, sample, place, position)
         stacked[position] = cast_array(array, dtype, place, lambda _, at=position: at)
@@ -283,7 +291,7 @@ def _join_one_by_one(
     empty_shape = tuple(length or 0 for length in shape)
     arrays: list[np.ndarray] = []
     for position, sample in enumerate(samples):
-        array = _sample_array(sample, place, position)
+        array = sample_array(sample, place, position)
         if array.shape == (0,):  # [] and np.array([]) mean "none of them" whatever they would hold
             array = np.zeros(empty_shape, dtype=dtype)
         elif not _matches(array.shape, shape):
@@ -307,7 +315,12 @@ def _join_one_by_one(
     return RaggedColumn(np.concatenate([np.zeros(0, dtype=dtype), *parts]), shapes)
 
 
-def _sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
+def sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
+    """Return one sample as an array, as `to_array`.
+
+    Raises:
+        InvalidInputError: It is none, with its row.
+    """
     try:
         return to_array(sample)
     except ValueError as error:

@@ -22,7 +22,7 @@ from tensorlake.types.base import (
     SampleType,
     check_default,
 )
-from tensorlake.types.casting import cast_array, ragged_column, to_array
+from tensorlake.types.casting import cast_array, ragged_column, sample_array
 from tensorlake.types.column import Column, RaggedColumn, UniformColumn
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
@@ -156,7 +156,7 @@ class ClassLabel(SampleType):
     def _items(self, sample: Any, place: Place, position: int) -> Sequence[Any]:
         if isinstance(sample, (list, tuple)):
             return sample
-        array = to_array(sample)
+        array = sample_array(sample, place, position)
         if array.dtype.kind not in "iuOU" or isinstance(sample, (str, bytes)):
             raise dtype_mismatch(place, position, describe_value(sample))
         if array.ndim != 1:
@@ -198,7 +198,7 @@ class ClassLabel(SampleType):
             if isinstance(sample, str):
                 codes[position] = self._codes_of_names([sample], place, lambda _, row=row: row)[0]
                 continue
-            array = to_array(sample)
+            array = sample_array(sample, place, row)
             if array.shape != () or array.dtype.kind not in "iu":
                 raise dtype_mismatch(place, row, describe_value(sample))
             self._check_codes(array.reshape(1), place, lambda _, row=row: row)

@@ -29,7 +29,14 @@ from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import cast_array, to_array
 from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.file import File, given_bytes
-from tensorlake.types.image_codecs import CODECS, ImageCodec, PictureCodec, codec_of, turn
+from tensorlake.types.image_codecs import (
+    CODECS,
+    ImageCodec,
+    PictureCodec,
+    codec_of,
+    too_many_pixels,
+    turn,
+)
 from tensorlake.types.image_header import image_format
 from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.rejection import (
@@ -194,6 +201,7 @@ class Image(SampleType):
         shapes = column.shapes
         if shapes is None:
             shapes = self._parse_shapes(column, tensor, numbers)
+        self._check_shapes(column, shapes, tensor, numbers)
         ends = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64)).tolist()
         values = np.empty(ends[-1], dtype=self.dtype)
         for position, sample in enumerate(column.samples):
@@ -207,6 +215,22 @@ class Image(SampleType):
                 row = int(numbers[position])
                 raise self._corrupt(sample, str(error), tensor, row) from error
         return RaggedColumn(values, shapes, column.valid)
+
+    def _check_shapes(
+        self,
+        column: EncodedColumn,
+        shapes: np.ndarray,
+        tensor: str,
+        rows: Sequence[int] | np.ndarray,
+    ) -> None:
+        """Refuse recorded shapes that samples cannot have, before they are allocated."""
+        pairs = zip(column.samples, shapes.tolist(), strict=True)
+        for position, (sample, (height, width, channels)) in enumerate(pairs):
+            excess = too_many_pixels(self.codec, len(sample), height, width)
+            if excess is None and channels != self._channels:
+                excess = f"it is recorded with {channels:,} channels"
+            if excess is not None:
+                raise self._corrupt(sample, excess, tensor, int(rows[position]))
 
     def _decode_one(self, sample: Buffer, pixels: np.ndarray) -> None:
         orientation = self._codec.parse_header(sample).orientation if self.upright else 1
@@ -257,6 +281,12 @@ class Image(SampleType):
             size = f"{name or 'a sample '}({len(content):,} bytes)"
             reason = f"cannot take {size}, not a whole {wanted}: {error}"
             raise unreadable(place, position, reason) from error
+        excess = too_many_pixels(self.codec, len(content), header.height, header.width)
+        if excess is not None:
+            hint = "cut it into tiles, each a row, or store it as tl.Bytes"
+            raise unreadable(
+                place, position, f"cannot take {name or 'a sample'}: {excess}", hint=hint
+            )
         refusal = self._refuse(header)
         if refusal:
             shown = f"{name or 'a file '}of {refusal[0]}"

@@ -25,6 +25,7 @@ import numpy as np
 from tensorlake.errors import missing_extra
 from tensorlake.types.box_header import parse_avif_header, parse_jpeg2000_header
 from tensorlake.types.image_header import image_format, parse_jpeg_header, parse_png_header
+from tensorlake.types.run_lengths import MAX_PIXELS
 from tensorlake.types.tiff_header import parse_tiff_header
 from tensorlake.types.webp_header import parse_webp_header
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tensorlake.types.column import Buffer
     from tensorlake.types.picture_header import ImageFormat, ImageHeader
 
-__all__ = ["CODECS", "ImageCodec", "PictureCodec", "codec_of", "turn"]
+__all__ = ["CODECS", "ImageCodec", "PictureCodec", "codec_of", "too_many_pixels", "turn"]
 
 ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff"]
 
@@ -50,6 +51,8 @@ class PictureCodec:
     Attributes:
         format: The format's own name.
         max_side: Longest side that a picture can have; None: no limit that memory does not set.
+        pixels_a_byte: More than this a byte of a file cannot hold; None where one colour takes no
+            bytes however large the picture is.
         has_alpha: Whether it can say how opaque pixels are.
         has_gray: Whether it can hold one channel alone.
     """
@@ -60,6 +63,7 @@ class PictureCodec:
     has_alpha: bool
     has_gray: bool
     max_side: int | None
+    pixels_a_byte: int | None
     parse_header: Callable[[Buffer], ImageHeader]
     encode: Callable[[np.ndarray], bytes]
     decode: Callable[[Buffer, np.ndarray], None]
@@ -163,6 +167,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=False,
         has_gray=True,
         max_side=65_535,  # two bytes in the frame header
+        pixels_a_byte=1024,  # a block of 8 × 8 has a bit at least; and as much again
         parse_header=parse_jpeg_header,
         encode=_encode_jpeg,
         decode=_decode_jpeg,
@@ -174,6 +179,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=True,
         has_gray=True,
         max_side=None,
+        pixels_a_byte=8 * 1100,  # of one bit each, inflated 1,032 times
         parse_header=parse_png_header,
         encode=_encoder("png"),
         decode=_decoder("png"),
@@ -185,6 +191,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=True,
         has_gray=False,
         max_side=16_383,  # 14 bits
+        pixels_a_byte=None,
         parse_header=parse_webp_header,
         encode=_encoder("webp", lossless=True),
         decode=_decoder("webp"),
@@ -196,6 +203,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=True,
         has_gray=True,
         max_side=65_536,
+        pixels_a_byte=None,
         parse_header=parse_avif_header,
         encode=_encoder("avif", level=_AVIF_QUALITY, pixelformat="444"),
         decode=_decoder("avif"),
@@ -207,6 +215,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=True,
         has_gray=True,
         max_side=None,
+        pixels_a_byte=None,
         parse_header=parse_jpeg2000_header,
         encode=_encoder("jpeg2k", level=0, codecformat="jp2"),
         decode=_decoder("jpeg2k"),
@@ -218,11 +227,24 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         has_alpha=True,
         has_gray=True,
         max_side=None,
+        pixels_a_byte=None,
         parse_header=parse_tiff_header,
         encode=_encoder("tiff", compression=_DEFLATE),
         decode=_decoder("tiff"),
     ),
 }
+
+
+def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> str | None:
+    """Say why a file of so few bytes cannot be a picture of that size; None where it can.
+
+    Decoding allocates what the header promises, so a promise is checked before.
+    """
+    known = CODECS[codec].pixels_a_byte
+    limit = MAX_PIXELS if known is None else min(MAX_PIXELS, known * nbytes)
+    if height * width <= limit:
+        return None
+    return f"it promises {width:,} × {height:,} pixels, where {limit:,} are possible"
 
 
 def codec_of(sample: Buffer) -> ImageCodec | None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.decode.placement import Area, Placement
-from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
+from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn, too_many_pixels
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.resample import Resampler
@@ -117,6 +117,9 @@ class PictureDecoder:
         height, width, channels = (*sample.shape, 1)[:3]
         if channels not in {1, 3}:
             return self._pixels_by_type(sample)
+        excess = too_many_pixels("jpeg", len(sample.data), height, width)
+        if excess is not None:
+            raise self._corrupt(sample, excess)
         reduction = _reduction(placement)
         try:
             pixels = simplejpeg.decode_jpeg(
