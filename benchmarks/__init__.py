@@ -2,7 +2,7 @@
 
     data       the pictures, tokens and arrays that all contenders are given
     harness    Benchmark, Contender, Measurement; a fresh process for each run, rounds interleaved
-    ingest     writing: JPEG files, float arrays
+    ingest     writing: JPEG files, COCO, float arrays (ingest_peers: other formats' writers)
     loading    reading to train: JPEG epochs, token rows
     loader     the same beside other loaders, their limits, and networks (loader_tasks: theirs)
     remote     the same over a network that adds 20 ms to each request

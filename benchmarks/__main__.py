@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks import ingest, loader, loading, query, remote, requests, scale, storage, writers
@@ -30,7 +31,11 @@ MIN_ROUNDS = 3
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"some of: {', '.join(b.name for b in ALL)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        help=f"some of these, or the first word of several: {', '.join(b.name for b in ALL)}",
+    )
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--images", help="a folder of JPEG files (default: see benchmarks/data.py)")
     parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
@@ -52,11 +57,8 @@ def main() -> None:
         (chosen,) = [c for c in known[benchmark].contenders if c.name == contender]
         print_measurement(chosen.run(workspace))
         return
-    if unknown := set(arguments.names) - set(known):
-        sys.exit(
-            f"benchmarks: no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}"
-        )
-    selected = [known[name] for name in arguments.names] if arguments.names else list(ALL)
+    chosen = [name for asked in arguments.names for name in _called(asked, known)]
+    selected = [known[name] for name in dict.fromkeys(chosen or known)]
     for key, value in describe_machine().items():
         print(f"{key:10} {value}")
     source = workspace.images or "generated"
@@ -69,6 +71,14 @@ def main() -> None:
     print(f"\nevery run is in {write_json(results, workspace)}")
     if arguments.write:
         print(f"the figures are in {write_page(selected, results, workspace, arguments.rounds)}")
+
+
+def _called(asked: str, known: Mapping[str, Benchmark]) -> list[str]:
+    """A benchmark by its name, or all whose names begin with a word: ``ingest``."""
+    found = [name for name in known if name == asked or name.startswith(f"{asked}-")]
+    if not found:
+        sys.exit(f"benchmarks: no benchmark {asked}; known: {', '.join(known)}")
+    return found
 
 
 if __name__ == "__main__":

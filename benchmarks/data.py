@@ -8,9 +8,12 @@ libjpeg finds about as hard as photographs. Labels are the file's number modulo 
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,7 @@ __all__ = [
     "NUM_LABELS",
     "TOKENS_PER_ROW",
     "Workspace",
+    "coco_files",
     "find_images",
     "float_arrays",
     "jpeg_paths",
@@ -28,6 +32,10 @@ __all__ = [
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES_ENVIRONMENT = "TENSORLAKE_BENCH_IMAGES"
 DEFAULT_IMAGES = REPOSITORY.parent / "shared" / "data" / "imagenet300"
+COCO_FOLDERS = (  # of pictures, beside a JSON file of their annotations
+    REPOSITORY.parent / "shared" / "data" / "coco_tiny",
+    REPOSITORY / "examples" / "data" / "coco",
+)
 LAKE = "lake"
 TOKENS_PER_ROW = 512
 NUM_LABELS = 10
@@ -47,6 +55,14 @@ class Workspace:
         return 200 if self.is_quick else 1000
 
     @property
+    def num_coco_images(self) -> int:
+        return 500 if self.is_quick else 5000
+
+    @property
+    def num_coco_annotations(self) -> int:
+        return 3600 if self.is_quick else 36_000
+
+    @property
     def num_token_rows(self) -> int:
         return 20_000 if self.is_quick else 200_000
 
@@ -61,8 +77,6 @@ class Workspace:
 
     def scratch(self, name: str) -> Path:
         """Name a folder for a run's output, empty."""
-        import shutil
-
         folder = self.folder / "scratch" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +131,42 @@ def _generated_jpeg(seed: int) -> bytes:
         picture += fine[:height, :width].astype(np.float32)
     pixels = np.clip(picture + 128, 0, 255).astype(np.uint8)
     return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=90))
+
+
+def coco_files(workspace: Workspace) -> tuple[Path, Path]:
+    """Return a COCO file and its folder of pictures: real ones, repeated under other names."""
+    folder = workspace.folder / "coco"
+    file = folder / "instances.json"
+    if not file.exists():
+        images = folder / "images"
+        images.mkdir(parents=True, exist_ok=True)
+        source = next(one for one in COCO_FOLDERS if one.is_dir())
+        found = next(source.rglob("instances*.json"))
+        document = json.loads(found.read_text(encoding="utf-8"))
+        paths = {path.name: path for path in source.rglob("*.jpg")}
+        listed = [one for one in document["images"] if one["file_name"] in paths]
+        made: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": []}
+        for number in range(workspace.num_coco_images):
+            one = listed[number % len(listed)]
+            name = f"{number:06d}.jpg"
+            shutil.copyfile(paths[one["file_name"]], images / name)
+            made["images"].append({**one, "id": number, "file_name": name})
+        of_image: dict[int, list[int]] = {}
+        for number, one in enumerate(listed):
+            of_image.setdefault(one["id"], []).extend(
+                range(number, workspace.num_coco_images, len(listed))
+            )
+        rounds = max(map(len, of_image.values()))
+        for turn in range(rounds):
+            for one in document["annotations"]:
+                places = of_image.get(one["image_id"], [])
+                if turn < len(places) and len(made["annotations"]) < workspace.num_coco_annotations:
+                    number = len(made["annotations"]) + 1
+                    made["annotations"].append({**one, "id": number, "image_id": places[turn]})
+        file.write_text(json.dumps({**made, "categories": document["categories"]}))
+    for path in sorted((folder / "images").iterdir()):
+        path.read_bytes()  # every contender finds them in the page cache
+    return file, folder / "images"
 
 
 def tokens(workspace: Workspace) -> npt.NDArray[np.uint16]:

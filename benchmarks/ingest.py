@@ -1,24 +1,33 @@
-"""Writing: JPEG files as they are, and float32 arrays.
+"""Writing: JPEG files as they are, COCO, float32 arrays; and the memory that it takes.
 
 Taking in JPEGs is compared with the least that anybody could do: read each file, write it to the
-end of one file, and make that durable once. Arrays are compared with zarr-python at the same codec
-and the same chunk size, both without fsync, which zarr-python's local store does not do.
+end of one file, and make that durable once; and, without fsync, with the writers of other formats,
+none of which calls it. A COCO file is compared with parsing it and reading its pictures. Arrays
+are compared with zarr-python at the same codec and the same chunk size, both without fsync, which
+zarr-python's local store does not do.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import resource
+import shutil
+import sys
+from functools import partial
 
-from benchmarks.data import Workspace, float_arrays, jpeg_paths
+from benchmarks.data import Workspace, coco_files, float_arrays, jpeg_paths
 from benchmarks.harness import (
     Benchmark,
     Contender,
     Goal,
+    Limit,
     Measurement,
     folder_nbytes,
     stopwatch,
     warm_up,
 )
+from benchmarks.ingest_peers import jpeg_writers, prepare_writers
 
 __all__ = ["BENCHMARKS"]
 
@@ -27,6 +36,7 @@ RAW_COLUMNS = 4096
 SMALL_COLUMNS = 32
 """128 B a sample: below the size from which samples are stored raw, so blosc (lz4, shuffle)."""
 CHUNK_NBYTES = 1 << 20
+RSS_UNIT_NBYTES = 1 if sys.platform == "darwin" else 1024
 
 
 def _megabytes(nbytes: int) -> float:
@@ -68,7 +78,52 @@ def _ingest_jpegs(workspace: Workspace, *, durability: str) -> Measurement:
         watch.seconds,
         _megabytes(nbytes),
         watch.cpu_seconds,
-        {"stored MB": _megabytes(stored)},
+        {"stored ÷ media": stored / nbytes},
+    )
+
+
+def parse_and_read_coco(workspace: Workspace) -> Measurement:
+    file, images = coco_files(workspace)
+    with stopwatch() as watch:
+        document = json.loads(file.read_bytes())
+        for image in document["images"]:
+            (images / image["file_name"]).read_bytes()
+    return Measurement(watch.seconds, len(document["images"]), watch.cpu_seconds)
+
+
+def coco_by_tensorlake(workspace: Workspace, *, masks: bool) -> Measurement:
+    import tensorlake as tl
+
+    warm_up()
+    file, images = coco_files(workspace)
+    target = workspace.scratch("coco.tl")
+    with stopwatch() as watch:
+        ds = tl.ingest.coco(file, images, target, masks=masks, durability="none", progress=False)
+        rows = len(ds)
+        ds.close()
+    media = sum(path.stat().st_size for path in images.iterdir())
+    facts = {"stored ÷ media": folder_nbytes(target) / media}
+    return Measurement(watch.seconds, rows, watch.cpu_seconds, facts)
+
+
+def memory_of_ingestion(workspace: Workspace, *, times: int) -> Measurement:
+    """Take in the pictures under several names; the peak is the process's own, imports included."""
+    import tensorlake as tl
+
+    paths = jpeg_paths(workspace)
+    folder = workspace.scratch(f"jpegs-{times}-times")
+    for one in range(times):
+        (folder / f"{one:03d}").mkdir(parents=True)
+        for path in paths:
+            os.link(path, folder / f"{one:03d}" / path.name)
+    target = workspace.scratch("memory.tl")
+    with stopwatch() as watch:
+        tl.ingest.images(folder, target, durability="none", progress=False).close()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT_NBYTES
+    shutil.rmtree(target)
+    nbytes = times * sum(path.stat().st_size for path in paths)
+    return Measurement(
+        watch.seconds, _megabytes(nbytes), watch.cpu_seconds, {"peak MB": _megabytes(peak)}
     )
 
 
@@ -137,6 +192,13 @@ def _prepare_jpegs(workspace: Workspace) -> None:
     jpeg_paths(workspace)
 
 
+def _prepare_coco(workspace: Workspace) -> None:
+    coco_files(workspace)
+
+
+OWN, OWN_UNSYNCED = "tensorlake", "tensorlake, no fsync"
+PEERS = jpeg_writers()
+
 BENCHMARKS = (
     Benchmark(
         name="ingest-jpeg",
@@ -144,10 +206,41 @@ BENCHMARKS = (
         unit="MB/s",
         contenders=(
             Contender("concatenate, one fsync", concatenate),
-            Contender("tensorlake", jpegs_by_tensorlake),
-            Contender("tensorlake, no fsync", jpegs_by_tensorlake_without_fsync),
+            Contender(OWN, jpegs_by_tensorlake),
+            Contender(OWN_UNSYNCED, jpegs_by_tensorlake_without_fsync),
+            *PEERS,
         ),
-        goals=(Goal("tensorlake", "concatenate, one fsync", at_least=0.8),),
+        goals=(
+            Goal(OWN, "concatenate, one fsync", at_least=0.8),
+            *(Goal(OWN_UNSYNCED, peer.name, at_least=1.4) for peer in PEERS),
+        ),
+        limits=(Limit(OWN_UNSYNCED, "stored ÷ media", at_most=1.01),),
+        prepare=prepare_writers,
+    ),
+    Benchmark(
+        name="ingest-coco",
+        question="a COCO file of 36,000 annotations of 5,000 pictures into a dataset, no fsync",
+        unit="img/s",
+        contenders=(
+            Contender("json.loads, read the files", parse_and_read_coco),
+            Contender(OWN, partial(coco_by_tensorlake, masks=True)),
+            Contender("tensorlake, masks=False", partial(coco_by_tensorlake, masks=False)),
+        ),
+        goals=(Goal(OWN, "json.loads, read the files", at_least=0.5),),
+        prepare=_prepare_coco,
+    ),
+    Benchmark(
+        name="ingest-jpeg-memory",
+        question="the memory that taking in JPEG files takes, once and eight times as many",
+        unit="MB/s",
+        contenders=(
+            Contender("once", partial(memory_of_ingestion, times=1)),
+            Contender("eight times", partial(memory_of_ingestion, times=8)),
+        ),
+        limits=(
+            Limit("once", "peak MB", at_most=500),
+            Limit("eight times", "peak MB", at_most=500),
+        ),
         prepare=_prepare_jpegs,
     ),
     Benchmark(

@@ -174,7 +174,7 @@ def peer(workspace: Workspace, key: str, task: str, network: Network | None) -> 
     """Run one task of one peer in its own environment."""
     place = _place(workspace, key, task)
     failed = _failure(place)
-    if not _python().exists() or failed.exists():
+    if not loaders_python().exists() or failed.exists():
         note = failed.read_text(encoding="utf-8") if failed.exists() else "does not install"
         return Measurement(0, 0, note=note.strip())
     if network is None:
@@ -198,7 +198,7 @@ def prepare_peers(workspace: Workspace, *, task: str) -> None:
     else:
         token_dataset(workspace)
         source = token_file(workspace)
-    _install()
+    install_loaders()
     for key in PEERS:
         place = _place(workspace, key, task)
         if place.exists() or _failure(place).exists() or (key == "torch" and task == "tokens"):
@@ -218,16 +218,18 @@ def _failure(place: Path) -> Path:
     return place.with_name(f"{place.name}.failed.txt")
 
 
-def _python() -> Path:
+def loaders_python() -> Path:
+    """Return the Python that other loaders run in."""
     return ENVIRONMENT / "bin" / "python"
 
 
-def _install() -> None:
-    if _python().exists():
+def install_loaders() -> None:
+    """Make the environment of other loaders, unless it is there."""
+    if loaders_python().exists():
         return
     print("installing other loaders", file=sys.stderr)
     venv.create(ENVIRONMENT, with_pip=True)
-    pip = [str(_python()), "-m", "pip"]
+    pip = [str(loaders_python()), "-m", "pip"]
     install = [*pip, "install", "--quiet", "--only-binary=:all:"]
     for command in (
         [*install, *REQUIREMENTS],
@@ -248,7 +250,7 @@ def _run(
 ) -> Measurement:
     # -P: beside the script lie modules of the names of others, requests above all
     script = Path(__file__).with_name("loader_tasks.py")
-    command = [str(_python()), "-P", str(script), key, task, place, str(source or "-")]
+    command = [str(loaders_python()), "-P", str(script), key, task, place, str(source or "-")]
     rows = workspace.num_images if task.endswith("jpegs") else workspace.num_token_rows
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"}
     try:

@@ -18,7 +18,15 @@ import numpy as np
 from benchmarks.data import REPOSITORY, TOKENS_PER_ROW, Workspace, tokens
 from benchmarks.harness import Contender, Measurement
 
-__all__ = ["PEERS", "Peer", "peer_contenders", "prepare_peers", "tokens_file"]
+__all__ = [
+    "PEERS",
+    "Peer",
+    "install_peer",
+    "peer_called",
+    "peer_contenders",
+    "prepare_peers",
+    "tokens_file",
+]
 
 ENVIRONMENTS = REPOSITORY / ".benchmarks" / "peers"
 INSTALL_TIMEOUT_S = 600
@@ -79,7 +87,7 @@ def prepare_peers(workspace: Workspace) -> None:
     """Install the peers that are not installed, and write a dataset of each."""
     file = tokens_file(workspace)
     for peer in PEERS:
-        _install(peer)
+        install_peer(peer)
         folder = _lake(workspace, peer)
         if not peer.failure.exists() and not folder.exists():
             measured = _run(peer, "ingest", folder, file)
@@ -138,7 +146,13 @@ def _run(peer: Peer, task: str, folder: Path, file: Path) -> Measurement:
     return Measurement(json.loads(done.stdout.splitlines()[-1])["seconds"], 1.0)
 
 
-def _install(peer: Peer) -> None:
+def peer_called(key: str) -> Peer:
+    """Return the peer of a key."""
+    return next(peer for peer in PEERS if peer.key == key)
+
+
+def install_peer(peer: Peer) -> None:
+    """Make a peer's environment, unless it is there or did not install."""
     if peer.python.exists() or peer.failure.exists():
         return
     print(f"installing {peer.name}", file=sys.stderr)

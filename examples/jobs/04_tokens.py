@@ -1,15 +1,14 @@
 """Language-model data: JSON lines → tokens in rows of one length → a weighted mix, resumed exactly.
 
 The text is this repository's: pages of its documentation and files of its source, as bytes. A
-tokenizer has its place in ``encode``; two bytes a token hold vocabularies up to 65,536.
+tokenizer of another library stands where ``encode`` does; two bytes a token hold vocabularies up to
+65,536.
 """
 
 import json
 import tempfile
 from itertools import islice
 from pathlib import Path
-
-import numpy as np
 
 import tensorlake as tl
 from tensorlake.loader import Loader
@@ -19,21 +18,23 @@ CONTEXT = 256
 END_OF_TEXT = 256
 
 
-def encode(text: str) -> np.ndarray:
-    return np.append(np.frombuffer(text.encode(), np.uint8).astype(np.uint16), END_OF_TEXT)
+def encode(texts: list[str]) -> list[list[int]]:
+    return [[*text.encode(), END_OF_TEXT] for text in texts]
 
 
 def tokens_of(name: str, files: list[Path]) -> tl.Dataset:
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / f"{name}.jsonl"
-        documents = (json.dumps({"text": file.read_text(encoding="utf-8")}) for file in files)
-        lines.write_text("\n".join(documents), encoding="utf-8")
-        text = tl.ingest.jsonl(lines, f"memory://job4/{name}", schema={"text": tl.Text()})
-    stream = np.concatenate([encode(one) for one in text["text"]])
+        rows = (json.dumps({"text": file.read_text(encoding="utf-8")}) for file in files)
+        lines.write_text("\n".join(rows), encoding="utf-8")
+        schema = {"tokens": tl.Array("uint16", (None,))}
+        url = f"memory://job4/{name}"
+        documents = tl.ingest.jsonl(lines, url, schema=schema, tokenizer=encode)
+    stream = documents["tokens"][:].values
     packed = stream[: len(stream) // CONTEXT * CONTEXT].reshape(-1, CONTEXT)
     ds = tl.create(f"memory://job4/{name}-tokens", {"tokens": tl.Array("uint16", (CONTEXT,))})
     ds.extend({"tokens": packed})
-    ds.commit(f"bytes of {len(text)} documents")
+    ds.commit(f"bytes of {len(documents)} documents")
     return ds
 
 

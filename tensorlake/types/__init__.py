@@ -49,7 +49,7 @@ from tensorlake.types.json_value import Json
 from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.ndarray import Array
-from tensorlake.types.outlines import fill_polygons
+from tensorlake.types.outlines import fill_polygons, polygon_runs
 from tensorlake.types.picture_header import ImageHeader
 from tensorlake.types.polygon import Polygon
 from tensorlake.types.ragged import Ragged
@@ -137,6 +137,7 @@ __all__ = [
     "parse_dtype",
     "parse_jpeg_header",
     "parse_png_header",
+    "polygon_runs",
     "ragged_column",
     "register",
     "shape_mismatch",

@@ -29,7 +29,7 @@ from tensorlake.types import (
     InstanceMask,
     Keypoints,
     Text,
-    fill_polygons,
+    polygon_runs,
 )
 from tensorlake.types import (
     Sequence as SequenceType,
@@ -106,7 +106,7 @@ def coco(
             "annotation_id": [_column(one, "id", np.int64) for one in each],
         }
         if found.has_masks:
-            columns["mask"] = [_masks(picture) for picture in batch]
+            columns["mask"] = _masks(batch)
         if found.points:
             columns["keypoints"] = [_points(one, len(found.points)) for one in each]
         return columns
@@ -217,22 +217,35 @@ def _column(annotations: Sequence[dict[str, Any]], name: str, dtype: Any) -> np.
     return np.array([a.get(name, 0) for a in annotations], dtype=dtype)
 
 
-def _masks(picture: _Picture) -> list[Any]:
-    """Masks of a picture's annotations, each as arrays or runs of the picture's size."""
-    height, width = picture.size
-    masks: list[Any] = []
-    for annotation in picture.annotations:
-        written: Any = annotation.get("segmentation")
-        if isinstance(written, dict):
-            masks.append(written)
-            continue
+def _masks(pictures: Sequence[_Picture]) -> list[list[Any]]:
+    """Masks of the pictures' annotations, as runs; outlines of all of them are filled together."""
+    each = [(picture, one) for picture in pictures for one in picture.annotations]
+    written = [one.get("segmentation") or [] for _, one in each]
+    outlined = [at for at, one in enumerate(written) if not isinstance(one, dict)]
+    try:
+        filled = polygon_runs(
+            [written[at] for at in outlined], [each[at][0].size for at in outlined]
+        )
+    except (ValueError, TypeError) as error:
+        raise _unfillable(error, [each[at] for at in outlined]) from error
+    for at, runs in zip(outlined, filled, strict=True):
+        written[at] = {"size": each[at][0].size, "counts": runs}
+    masks = iter(written)
+    return [[next(masks) for _ in picture.annotations] for picture in pictures]
+
+
+def _unfillable(
+    error: ValueError | TypeError, each: Sequence[tuple[_Picture, dict[str, Any]]]
+) -> InvalidInputError:
+    """Name the annotation that outlines are wrong of, which the error may know."""
+    for picture, one in each:
         try:
-            masks.append(fill_polygons(written or [], height, width))
-        except (ValueError, TypeError) as error:
-            number = annotation.get("id")
-            message = f"annotation {number} of {picture.path.name!r} has {error}"
-            raise InvalidInputError(message, src=picture.path.name, annotation=number) from error
-    return masks
+            polygon_runs([one.get("segmentation") or []], [picture.size])
+        except (ValueError, TypeError) as its:
+            number = one.get("id")
+            message = f"annotation {number} of {picture.path.name!r} has {its.args[0]}"
+            return InvalidInputError(message, src=picture.path.name, annotation=number)
+    return InvalidInputError(f"segmentations cannot be filled: {error}")
 
 
 def _points(annotations: Sequence[dict[str, Any]], count: int) -> np.ndarray:

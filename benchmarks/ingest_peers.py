@@ -1,0 +1,67 @@
+"""Other formats' writers, beside ours: JPEG files in, none with fsync (`ingest_peer_tasks.py`).
+
+Each runs in the environment that the other benchmarks made for it; one that is not there is made
+first. A peer that does not install, or fails, is a line that says so, and no figure.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import partial
+from pathlib import Path
+
+from benchmarks.data import Workspace, jpeg_paths
+from benchmarks.harness import Contender, Measurement
+from benchmarks.loader import install_loaders, loaders_python
+from benchmarks.peers import install_peer, peer_called
+
+__all__ = ["jpeg_writers", "prepare_writers"]
+
+NAMES = {
+    "deeplake": "Deep Lake",
+    "mds": "MDS",
+    "webdataset": "WebDataset",
+    "litdata": "LitData",
+    "lance": "Lance",
+}
+OWN_ENVIRONMENT = "deeplake"  # the others write with the environment that they load with
+TIMEOUT_S = 300
+SHOWN_LETTERS = 80
+
+
+def jpeg_writers() -> tuple[Contender, ...]:
+    """Make a contender of each peer."""
+    return tuple(Contender(name, partial(_write, key=key)) for key, name in NAMES.items())
+
+
+def prepare_writers(workspace: Workspace) -> None:
+    """Lay out the pictures, and install the peers that are not installed."""
+    jpeg_paths(workspace)
+    install_peer(peer_called(OWN_ENVIRONMENT))
+    install_loaders()
+
+
+def _write(workspace: Workspace, *, key: str) -> Measurement:
+    paths = jpeg_paths(workspace)
+    nbytes = sum(path.stat().st_size for path in paths)
+    place = workspace.scratch(f"jpegs.{key}")
+    own = peer_called(OWN_ENVIRONMENT)
+    if key == OWN_ENVIRONMENT and own.failure.exists():
+        return Measurement(0, 0, note=own.failure.read_text(encoding="utf-8").strip())
+    python = own.python if key == OWN_ENVIRONMENT else loaders_python()
+    script = Path(__file__).with_name("ingest_peer_tasks.py")
+    # -P: beside the script lie modules of the names of others, requests above all
+    command = [str(python), "-P", str(script), key, str(paths[0].parent), str(place)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Measurement(0, 0, note=f"fails: {error!s:.{SHOWN_LETTERS}}")
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return Measurement(0, 0, note=f"fails: {(lines or ['no message'])[-1][:SHOWN_LETTERS]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    facts = {"stored ÷ media": found["stored"] / nbytes}
+    return Measurement(found["seconds"], nbytes / 1e6, found["cpu_seconds"], facts)

@@ -1,0 +1,79 @@
+"""Outlines to runs: bit by bit what the COCO API's own program makes of them, and no bombs."""
+
+import numpy as np
+import pytest
+from pycocotools import mask as coco
+
+from tensorlake.types import decode_run_lengths, fill_polygons, polygon_runs
+
+
+def random_objects(seed: int, count: int) -> tuple[list[list[list[float]]], list[tuple[int, int]]]:
+    """Objects of one to three outlines: crossing themselves, beyond the borders, on the grid."""
+    random = np.random.default_rng(seed)
+    objects, sizes = [], []
+    for _ in range(count):
+        height, width = random.integers(1, 60, 2).tolist()
+        outlines = []
+        for _ in range(int(random.integers(1, 4))):
+            points = random.uniform(-5, 65, (int(random.integers(3, 9)), 2))
+            points = np.round(points, int(random.integers(0, 3)))
+            outlines.append(points.reshape(-1).tolist())
+        objects.append(outlines)
+        sizes.append((height, width))
+    return objects, sizes
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
+@pytest.mark.parametrize("seed", range(3))
+def test_objects_are_filled_together_as_the_coco_api_fills_each(seed):
+    objects, sizes = random_objects(seed, 150)
+
+    made = polygon_runs(objects, sizes)
+
+    for outlines, (height, width), runs in zip(objects, sizes, made, strict=True):
+        theirs = coco.decode(coco.merge(coco.frPyObjects(outlines, height, width)))
+        ours = decode_run_lengths({"size": [height, width], "counts": runs})
+        assert np.array_equal(ours, theirs.astype(bool)), outlines
+        assert (runs[1:] > 0).all()  # no run but the first is empty
+
+
+def test_objects_drawn_in_many_passes_are_the_same(monkeypatch):
+    objects, sizes = random_objects(7, 40)
+    together = polygon_runs(objects, sizes)
+    monkeypatch.setattr("tensorlake.types.outlines._STEPS_AT_ONCE", 1)
+
+    apart = polygon_runs(objects, sizes)
+
+    assert [one.tolist() for one in apart] == [one.tolist() for one in together]
+
+
+def test_points_in_pairs_are_the_same_outline():
+    flat, pairs = [1, 1, 5, 1, 5, 4], [[1, 1], [5, 1], [5, 4]]
+
+    assert np.array_equal(fill_polygons([flat], 8, 8), fill_polygons([pairs], 8, 8))
+    assert np.array_equal(fill_polygons([np.array(pairs)], 8, 8), fill_polygons([flat], 8, 8))
+
+
+def test_no_outline_covers_nothing():
+    assert [runs.tolist() for runs in polygon_runs([[], []], [(2, 3), (0, 3)])] == [[6], []]
+    assert polygon_runs([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("outline", "told"),
+    [
+        ([1, 2], "an outline of 1 points"),
+        ([1, 2, 3, 4, 5, 6, 7], "an outline of 3.5 points"),
+        ([], "an outline of 0 points"),
+        ([0, 0, float("nan"), 1, 2, 2], "no number"),
+        ([0, 0, float("inf"), 1, 2, 2], "no number"),
+        ([0, 0, 1e15, 0, 1e15, 1e15], "pixels long"),
+        ([0, 0] + [1e6, 0, 0, 1e6] * 50, "pixels long"),
+    ],
+)
+def test_outline_that_is_none_is_refused_before_it_takes_memory(outline, told):
+    square = [0, 0, 2, 0, 2, 2]
+
+    with pytest.raises(ValueError, match=told) as refused:
+        polygon_runs([[square], [square, outline]], [(3, 3), (3, 3)])
+    assert refused.value.args[1] == 1
