@@ -8,6 +8,7 @@ unit ever dropped.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zoneinfo
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
@@ -27,6 +28,8 @@ _INT64 = np.dtype(np.int64)
 _NAT = np.iinfo(np.int64).min
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- naive: arithmetic on what the clock says
 _MICROSECOND = dt.timedelta(microseconds=1)
+_FINER = re.compile(r"(?<=[.,]\d{6})\d+")  # digits that Python's parser drops without a word
+_NANOSECOND_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +149,14 @@ class Timestamp(SampleType):
         if isinstance(sample, np.datetime64):
             return np.asarray(sample)
         if isinstance(sample, str):
+            finer = _FINER.search(sample)
+            text = sample
             try:
                 sample = dt.datetime.fromisoformat(sample)
             except ValueError as error:
                 raise dtype_mismatch(place, position, describe_value(sample)) from error
+            if finer is not None and (digits := finer[0].rstrip("0")):
+                return self._nanoseconds(sample, digits, text, place, position)
         if not isinstance(sample, dt.datetime):
             hint = (
                 "numbers have no unit: numpy.array(values, dtype='datetime64[s]') gives them one"
@@ -159,6 +166,16 @@ class Timestamp(SampleType):
             raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
         self._check_zone(sample, place, position)
         return sample
+
+    def _nanoseconds(
+        self, moment: dt.datetime, digits: str, text: str, place: Place, position: int
+    ) -> np.ndarray:
+        """Add the digits of a text that Python's datetime leaves out."""
+        self._check_zone(moment, place, position)
+        if self.unit != "ns" or len(digits) > _NANOSECOND_DIGITS:
+            raise dtype_mismatch(place, position, self._too_fine(text))
+        count = self._count(moment, place, position) + int(digits.ljust(_NANOSECOND_DIGITS, "0"))
+        return np.asarray(np.datetime64(count, "ns"))
 
     def _check_zone(self, moment: dt.datetime, place: Place, position: int) -> None:
         if (moment.tzinfo is None) is (self.tz is None):

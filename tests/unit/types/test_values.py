@@ -61,6 +61,30 @@ def test_moment_in_a_zone_is_an_instant_shown_there():
     assert one(column, pd.Timestamp(ZONED)) == ZONED
 
 
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1970-01-01T00:00:00.123456789", 123_456_789),
+        ("1970-01-01T00:00:01,0000001", 1_000_000_100),
+        ("1969-12-31T23:59:59.9999999", -100),
+        ("1970-01-01T00:00:00.123456000000", 123_456_000),
+    ],
+)
+def test_a_text_keeps_its_nanoseconds(text, nanoseconds):
+    assert read(tl.Timestamp("ns"), [text]).astype(int).tolist() == [nanoseconds]
+    aware = read(tl.Timestamp("ns", tz="Europe/Berlin"), [f"{text}+00:00"])
+    assert aware.astype(int).tolist() == [nanoseconds]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("us", "2026-03-01T12:00:00.1234567"), ("ns", "2026-03-01T12:00:00.1234567891")],
+)
+def test_a_text_that_is_too_fine_is_refused(unit, text):
+    with pytest.raises(DTypeMismatchError, match=f"no whole number of {unit}"):
+        tl.Timestamp(unit).convert([text], tensor="x")
+
+
 def test_whole_columns_of_moments_are_taken():
     days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
 
