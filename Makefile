@@ -77,7 +77,7 @@ test-extras: setup ## the tests that need a heavy extra
 
 soak: setup ## the tests that take minutes: kill -9 in a loop, long random histories
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak $(ARGS)
-	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak
+	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak --timeout=3600
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)

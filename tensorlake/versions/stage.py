@@ -8,7 +8,9 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
 - pack 0 is stored by a single PUT before any other pack is sent: its store time is the
   transaction's age;
 - a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
-  goes out again under the next free number, and ``final_id`` tells which.
+  goes out again under the next free number, and ``final_id`` tells which;
+- Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
+  under way, is sent; a pack may so be stored twice, under two names, and is never left out.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import itertools
 from bisect import bisect_right
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from xxhash import xxh3_64_intdigest
 
@@ -58,22 +61,21 @@ class _UnsentPack:
     writer: PackWriter
     is_tried: bool = False
     """Whether its name went out before: it must not go out again, whatever became of it."""
-    offsets: list[int] = field(default_factory=list[int])
-    blobs: list[tuple[tuple[Buffer, ...], str]] = field(
-        default_factory=list[tuple[tuple[Buffer, ...], str]]
+    blobs: list[tuple[int, tuple[Buffer, ...], str]] = field(
+        default_factory=list[tuple[int, tuple[Buffer, ...], str]]
     )
+    """Offset, bytes and tensor of each; in one list, so that an interrupt leaves them in step."""
 
     def add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int | None = None) -> int:
         offset = self.writer.add(pieces, what=what, checksum=checksum)
-        self.offsets.append(offset)
-        self.blobs.append((pieces, what))
+        self.blobs.append((offset, pieces, what))
         return offset
 
     def read(self, offset: int, nbytes: int) -> Buffer:
-        which = bisect_right(self.offsets, offset) - 1
-        pieces, _ = self.blobs[which]
+        which = bisect_right(self.blobs, offset, key=itemgetter(0)) - 1
+        start, pieces, _ = self.blobs[which]
         whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        begin = offset - self.offsets[which]
+        begin = offset - start
         return memoryview(whole)[begin : begin + nbytes]
 
     def without_pages(self, new_id: PackId) -> _UnsentPack:
@@ -83,7 +85,7 @@ class _UnsentPack:
         hence must be built again.
         """
         copy = _UnsentPack(new_id, PackWriter(new_id.txid, new_id.n))
-        for pieces, what in self.blobs:
+        for _, pieces, what in self.blobs:
             if what != "page":
                 copy.add(pieces, what=what)
         return copy
@@ -104,7 +106,6 @@ class PackStage:
         self._open: _UnsentPack | None = None
         self._first: Future[PackId] | None = None
         self._uploads: list[tuple[_UnsentPack, Future[PackId]]] = []
-        self._failed: list[_UnsentPack] = []
         self.pack_count = 0
         self.pack_nbytes = 0
         self.renames = 0
@@ -154,14 +155,16 @@ class PackStage:
 
     def send_open(self) -> None:
         """Close the open pack, if any, and begin to send it, and those that failed before."""
-        waiting, self._failed = self._failed, []
-        if self._open is not None:
-            waiting.append(self._open)
-            self._open = None
-        for pack in waiting:
+        self._open = None
+        for pack in self._waiting():
             upload = runtime.submit(self._send(pack, after=self._first))
             self._first = self._first or upload
             self._uploads.append((pack, upload))
+
+    def _waiting(self) -> list[_UnsentPack]:
+        """Packs that are neither stored nor under way, in order."""
+        under_way = {pack.id for pack, _ in self._uploads}
+        return [one for one in self._unsent.values() if one.blobs and one.id not in under_way]
 
     def _keep_few_on_their_way(self) -> None:
         on_their_way = sum(pack.writer.nbytes for pack, _ in self._uploads)
@@ -196,39 +199,35 @@ class PackStage:
 
     async def finish(self) -> None:
         """Send what is left and wait until every pack is stored; on the storage loop."""
-        if self._uploads or self._failed or self._open is None:
+        waiting = self._waiting()
+        if self._uploads or len(waiting) != 1:
             self.send_open()
             await self.settled()
             return
         # One pack, as of every small commit: sent by this very task.
-        pack, self._open = self._open, None
-        try:
-            stored_as = await self._send(pack, after=None)
-        except BaseException:  # cancelled, too: what is staged is never lost
-            self._failed.append(pack)
-            raise
+        self._open, pack = None, waiting[0]
+        stored_as = await self._send(pack, after=None)
         if self._first is None:
             self._first = Future()
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
 
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
-        self._unsent.pop(pack.id)
-        self.pack_count += 1
-        self.pack_nbytes += pack.writer.nbytes
         if stored_as != pack.id:
             self._final[pack.id] = stored_as
             self.renames += 1
+        self._unsent.pop(pack.id)
+        self.pack_count += 1
+        self.pack_nbytes += pack.writer.nbytes
 
     def _take_back(self) -> None:
-        """After a failure: whatever else was not stored either goes out again, in order."""
+        """After a failure: whatever else was not stored either is no longer under way."""
         uploads, self._uploads = self._uploads, []
         for pack, upload in uploads:
             if upload.exception() is None:
                 self._note_stored(pack, upload.result())
-            else:
-                self._failed.append(pack)
-                self._first = None if self._first is upload else self._first
+            elif self._first is upload:
+                self._first = None
 
     def first_pack(self) -> PackId | None:
         """Name the pack whose store time is the transaction's age; None when nothing was sent."""
@@ -237,8 +236,8 @@ class PackStage:
     def _add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int) -> tuple[PackId, int]:
         if self._open is None:
             pack_id = PackId(self.txid, next(self._numbers))
-            self._open = _UnsentPack(pack_id, PackWriter(self.txid, pack_id.n))
-            self._unsent[pack_id] = self._open
+            self._unsent[pack_id] = _UnsentPack(pack_id, PackWriter(self.txid, pack_id.n))
+            self._open = self._unsent[pack_id]
         pack = self._open
         offset = pack.add(pieces, what=what, checksum=checksum)
         limit = PACK_NBYTES if pack.id.n >= EARLY_PACKS else min(PACK_NBYTES, EARLY_PACK_NBYTES)

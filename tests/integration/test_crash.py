@@ -21,10 +21,10 @@ from tensorlake.testing import FaultyStore, SimulatedCrash
 from tests.handles import create_on, open_on, rows_of, wait_for_hints
 from tests.writers import ROWS_A_BATCH, SCHEMA, fork_server, ingest
 
-KILLS = 20
+ROUNDS = 10
 WRITERS = 2
 REPEATED = 2  # batches that each start commits once more, under the keys they have
-ENDLESS = 1_000_000
+AHEAD = 8  # batches that a writer may add before it stops, lest it always outrun the other
 LONGEST_COMMIT_S = 0.02
 
 Rows = list[dict[str, Any]]
@@ -201,22 +201,26 @@ def check_rows(url: Path, acknowledged: dict[int, int]) -> dict[int, int]:
     return found
 
 
-def test_twenty_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
+def test_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
     """Test 29: SIGKILL some commits on, wherever the next is; running on completes.
 
-    How far a writer came is heard, not timed, so that any machine kills as often.
+    How far a writer came is heard, not timed, so that a slow machine kills too.
     """
     url = tmp_path / "lake"
     tl.create(str(url), SCHEMA).close()
     context = fork_server()
     rng = random.Random(29)
     acknowledged = dict.fromkeys(range(WRITERS), -1)
+    kills = 0
 
     def start(writer: int, batches: int):
         receiver, sender = context.Pipe(duplex=False)
         first = max(0, acknowledged[writer] - REPEATED)
         process = context.Process(
-            target=ingest, args=(str(url), writer, batches, sender), kwargs={"first": first}
+            target=ingest,
+            args=(str(url), writer, batches, sender),
+            kwargs={"first": first},
+            daemon=True,
         )
         process.start()
         sender.close()
@@ -231,20 +235,21 @@ def test_twenty_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_n
                 hear(writer, receiver)
         receiver.close()
 
-    for _ in range(KILLS // WRITERS):
-        running = {writer: start(writer, ENDLESS) for writer in range(WRITERS)}
+    for _ in range(ROUNDS):
+        running = {one: start(one, last + 1 + AHEAD) for one, last in acknowledged.items()}
         for writer, (process, receiver) in running.items():
-            for _ in range(rng.randint(1, REPEATED + 5)):
-                assert receiver.poll(60)
+            for _ in range(rng.randint(1, AHEAD)):
+                assert receiver.poll(120)
                 hear(writer, receiver)
             process.join(rng.uniform(0, LONGEST_COMMIT_S))
             process.kill()
         for writer, (process, receiver) in running.items():
             process.join(60)
-            assert process.exitcode == -9
+            kills += process.exitcode == -9
             hear_the_last(writer, receiver)
         check_rows(url, acknowledged)
 
+    assert kills > 0
     end = max(acknowledged.values()) + 3
     for writer in range(WRITERS):
         process, receiver = start(writer, end)

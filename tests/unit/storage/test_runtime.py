@@ -4,9 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine
-from types import FrameType
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -14,8 +12,7 @@ from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.storage import MemoryStore, gather_bounded, run, runtime
 from tensorlake.storage.runtime import stop
 from tests.handles import wait_for_hints
-
-TraceFunction = Callable[[FrameType, str, object], Any]
+from tests.interrupts import interrupted_at
 
 
 async def forever() -> None:
@@ -90,31 +87,6 @@ def test_timeout_error_of_the_coroutine_is_its_own():
         run(fail(), timeout_s=30)
 
 
-def interrupted_at(step: int, coroutine: Coroutine[Any, Any, None]) -> bool:
-    """Run a coroutine and interrupt its caller at that step of the way; False when it has fewer."""
-    steps = 0
-    ours = {runtime.__file__, asyncio.base_events.__file__}
-
-    def trace(frame: FrameType, _event: str, _argument: object) -> TraceFunction | None:
-        nonlocal steps
-        if frame.f_code.co_filename not in ours:
-            return None
-        steps += 1
-        if steps == step:
-            raise KeyboardInterrupt  # which also ends the tracing
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        run(coroutine)
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 def test_an_interrupt_at_any_step_leaves_nothing_running():
     """Also in the middle of the handing over, when there is no answer to wait for yet."""
     began: list[int] = []
@@ -130,7 +102,8 @@ def test_an_interrupt_at_any_step_leaves_nothing_running():
             running.discard(step)
 
     step = 1
-    while interrupted_at(step, coroutine := work(step)):
+    ours = frozenset({runtime.__file__, asyncio.base_events.__file__})
+    while interrupted_at(step, partial(run, coroutine := work(step)), within=ours):
         run(asyncio.sleep(0))  # what was handed over has begun by now
         assert not running, f"interrupted at step {step}"
         coroutine.close()  # where it never began
