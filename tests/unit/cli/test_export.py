@@ -1,6 +1,7 @@
 """export: rows become files."""
 
 import pyarrow.parquet as pq
+import pytest
 
 import tensorlake as tl
 
@@ -38,3 +39,16 @@ def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
 
     assert failed.code == 2
     assert "mds, numpy, parquet, webdataset, zarr" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "ingest"), [("csv", tl.ingest.csv), ("jsonl", tl.ingest.jsonl), ("numpy", None)]
+)
+def test_text_and_arrays_come_back_as_they_were(run, tmp_path, kind, ingest):
+    dst = str(tmp_path / "out.npz") if ingest is None else str(tmp_path / f"out.{kind}")
+
+    done = run("export", kind, dataset(tmp_path), dst)
+
+    assert done.code == 0
+    again = (ingest or tl.ingest.numpy)(dst, f"memory://cli-export-{kind}")
+    assert (again["x"][:].tolist(), again["y"][:]) == ([1, 2, 3], ["a", "b", "c"])
