@@ -1,4 +1,8 @@
-"""What ``loader.explain()`` says before anything is run: order, batches, reads and bounds."""
+"""What a loader says of itself before anything is run.
+
+``loader.explain()`` tells order, batches, reads and bounds; ``repr(loader)`` where it stands and
+what its batches hold, in a few lines, and reads nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,40 @@ if TYPE_CHECKING:
     from tensorlake.loader.sharding import Sharding
     from tensorlake.loader.source import Selection
 
-__all__ = ["describe_plan"]
+__all__ = ["describe_loader", "describe_plan"]
+
+SHOWN_COLUMNS = 8
+
+
+def describe_loader(
+    *,
+    selection: Selection,
+    epoch: int,
+    batches: tuple[int, int] | None,
+    sharding: Sharding,
+    columns: tuple[ColumnPlan, ...],
+) -> str:
+    """Describe a loader as its ``repr``.
+
+    Args:
+        selection: What it reads.
+        epoch: The one under way, or the next.
+        batches: Of an epoch, and left in this one; None where it never ends.
+        sharding: Whose batches these are.
+        columns: What each batch holds.
+    """
+    rank, world_size = sharding.rank, sharding.world_size
+    count = "endless" if batches is None else f"{batches[0]:,}"
+    facts = [
+        f"Loader {selection.snapshot.url!r} {selection.snapshot.version}",
+        *([] if world_size == 1 else [f"rank {rank} of {world_size}"]),
+        f"epoch {epoch}",
+        f"{count} batches of {sharding.global_batch_size:,} rows",
+        *([] if batches is None else [f"{batches[1]:,} left"]),
+    ]
+    more = len(columns) - SHOWN_COLUMNS
+    lines = [" · ".join(facts), *map(_described, columns[:SHOWN_COLUMNS])]
+    return "\n".join([*lines, f"  … {more} more columns"] if more > 0 else lines)
 
 
 def describe_plan(
@@ -45,8 +82,10 @@ def describe_plan(
         ),
         f"decode    {arguments.worker_count} threads",
     ]
-    for column in columns:
-        form = "stacked" if column.is_stacked else str(column.collate or "list")
-        dtype = "" if column.dtype is None else f"{column.dtype} "
-        lines.append(f"  {column.name:<14}{dtype}{column.shape} {form}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_described, columns)])
+
+
+def _described(column: ColumnPlan) -> str:
+    form = "stacked" if column.is_stacked else str(column.collate or "list")
+    dtype = "" if column.dtype is None else f"{column.dtype} "
+    return f"  {column.name:<14}{dtype}{column.shape} {form}"

@@ -62,6 +62,11 @@ class BatchIterator(Iterator[Any]):
         self._ready: list[tuple[Share, MakeBatch]] = []  # the next one last
         self._clock = Stopwatch()
 
+    def start(self, start: Callable[[], None]) -> None:
+        """Start the pass: from here on there is somebody whose end ends it."""
+        start()
+        self._clock.lap()  # starting threads is no work of the user's
+
     def __next__(self) -> Any:
         """Return the next batch."""
         if not self.is_live:

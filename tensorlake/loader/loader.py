@@ -26,7 +26,7 @@ from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.converter import Converter
 from tensorlake.loader.counters import Counters
-from tensorlake.loader.explain import describe_plan
+from tensorlake.loader.explain import describe_loader, describe_plan
 from tensorlake.loader.iteration import BatchIterator, Pass
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
@@ -45,6 +45,7 @@ from tensorlake.loader.strategy import (
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
+    from tensorlake.loader.converter import Converter
     from tensorlake.loader.ordered_rows import OrderedRows
 
 __all__ = ["Loader"]
@@ -114,7 +115,7 @@ class Loader:
             counters=self._counters,
         )
         self._live, self._last_pass = weakref.ref(iterator), opened
-        start()  # now there is somebody whose end will end it
+        iterator.start(start)
         return iterator
 
     def __len__(self) -> int:
@@ -232,6 +233,15 @@ class Loader:
             sparse=self._sparse(),
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
+        )
+
+    def __repr__(self) -> str:
+        return describe_loader(
+            selection=self._rows.selection,
+            epoch=self._epoch,
+            batches=None if self._rows.is_endless else (len(self), self.remaining),
+            sharding=self._sharding,
+            columns=self._columns,
         )
 
     @property

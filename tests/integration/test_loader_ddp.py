@@ -16,7 +16,7 @@ from tests.unit.loader.conftest import ROWS, fill_pets
 torch = pytest.importorskip("torch")
 
 SEED = 5
-JOIN_S = 120
+JOIN_S = 160
 READ = {"shuffle": True, "seed": SEED, "columns": ["tokens", "_row"]}
 
 

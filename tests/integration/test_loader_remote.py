@@ -133,15 +133,19 @@ def test_whatever_the_network_does_batches_are_the_same(folder, conditions):
 
 
 class InFlight(MemoryStore):
-    """A store that answers slowly, and remembers how much was asked of it at once."""
+    """A store that answers only when much is asked of it at once, and remembers how much."""
 
     nbytes = most_nbytes = 0
-    seconds = 0.0
+    much: int | None = None  # it answers at once
 
     async def get_range(self, path, start, stop):
         self.nbytes += stop - start
         self.most_nbytes = max(self.most_nbytes, self.nbytes)
-        await asyncio.sleep(self.seconds)
+        if self.much is not None:
+            if self.most_nbytes >= self.much:
+                self.is_much.set()
+            await asyncio.wait_for(self.is_much.wait(), 60)
+            await asyncio.sleep(0.01)  # whoever asks for too much does so now
         self.nbytes -= stop - start
         return await super().get_range(path, start, stop)
 
@@ -153,12 +157,14 @@ def test_what_is_in_flight_is_bounded_in_bytes():
         big.extend({"x": np.random.default_rng(0).integers(0, 255, (12, 1 << 20), np.uint8)})
         big.commit("a dozen")
     wait_for_hints()
-    store.seconds, store.most_nbytes = 0.05, 0
+    dataset = open_on(store)
+    dataset.reader().locate("x", np.arange(96))  # the index is read before
+    store.is_much, store.much, store.most_nbytes = asyncio.Event(), 48 << 20, 0
 
-    rows = sum(len(batch["x"]) for batch in open_on(store).loader(batch_size=4, prefetch="1GiB"))
+    rows = sum(len(batch["x"]) for batch in dataset.loader(batch_size=4, prefetch="1GiB"))
 
     assert rows == 96
-    assert 32 << 20 < store.most_nbytes <= 65 << 20
+    assert 48 << 20 <= store.most_nbytes <= 65 << 20
 
 
 def test_a_loop_over_more_than_the_cache_holds_fetches_no_more_than_without_one(store):
@@ -338,7 +344,7 @@ def test_pictures_of_the_first_batch_are_decoded_while_others_are_on_their_way(s
 
         def read(self, tensor, physical, **how):
             if last in physical:
-                waited.append(decoding.wait(30))
+                waited.append(decoding.wait(60))
             return dataset.reader().read(tensor, physical, **how)
 
     loader = make_loader(

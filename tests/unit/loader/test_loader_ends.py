@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import threading
+import time
 
 import numpy as np
 import pytest
@@ -62,14 +62,15 @@ def test_skipping_leaves_its_place_empty_and_counts_it(damaged, caplog):
 
 def test_a_store_that_does_not_answer_ends_the_wait():
     dataset = fill_pets("memory://loader-stuck", rows=10)
-    release = threading.Event()
+    iterators = []
 
     class StuckReader:
         def __getattr__(self, name):
             return getattr(dataset.reader(), name)
 
         def map_chunk(self, key):
-            release.wait(30)
+            while not iterators or iterators[0].is_live:  # until nobody waits any more
+                time.sleep(0.01)
 
     loader = make_loader(
         SelectedRows(dataset.selection(), StuckReader()),
@@ -79,11 +80,12 @@ def test_a_store_that_does_not_answer_ends_the_wait():
         timeout=0.05,
         workers=1,
     )
-    iterator = iter(loader)
-    threading.Timer(0.2, release.set).start()
+    iterators.append(iter(loader))
 
     with pytest.raises(StorageTimeoutError, match="timeout="):
-        next(iterator)
+        next(iterators[0])
+
+    assert threads_left() == []
 
 
 # ---- ends
