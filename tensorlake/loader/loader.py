@@ -45,7 +45,6 @@ from tensorlake.loader.strategy import (
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
-    from tensorlake.loader.converter import Converter
     from tensorlake.loader.ordered_rows import OrderedRows
 
 __all__ = ["Loader"]

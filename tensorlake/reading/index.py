@@ -186,9 +186,9 @@ class ChunkIndex:
         return self._leaves_read >= self._leaves
 
     async def _flattened(self) -> FlatExtents | None:
-        is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
-        parts = Parts.LOCATIONS if is_large else Parts.UNITS
-        extents = await self._all(self._root.body_rows, parts, at_most=FLAT_EXTENTS_MAX)
+        extents = await self._all(
+            self._root.body_rows, self._parts_of_all(), at_most=FLAT_EXTENTS_MAX
+        )
         if extents.num_rows < self._root.body_rows:
             self._can_be_flat = False
             return None
@@ -204,10 +204,15 @@ class ChunkIndex:
             tables.append(replace(table, units=UnitTable.none(len(table))))
         return Extents.concat(tables)
 
+    def _parts_of_all(self) -> Parts:
+        is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
+        return Parts.LOCATIONS if is_large else Parts.UNITS
+
     async def _row_nbytes(self) -> int:
         rows = self.num_rows
         if all(child.height == 0 for child in self._root.children):
-            return _mean([await self._all(rows, Parts.LOCATIONS)])
+            # whoever asks will search these pages next, and finds them read
+            return _mean([await self._all(rows, self._parts_of_all())])
         step = self._root.body_rows // self._leaves
         tables: list[Extents] = []
         for window in range(SAMPLED_WINDOWS):

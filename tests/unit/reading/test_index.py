@@ -308,3 +308,21 @@ def test_a_snapshot_of_a_discarded_change_leaves_the_index_of_the_committed_alon
     dataset.discard()
 
     assert hashlib.sha256(dataset["x"][:].tobytes()).hexdigest() == digest
+
+
+def test_asking_how_large_rows_are_reads_the_pages_that_finding_them_needs():
+    store = CountingStore(MemoryStore())
+    dataset = create_on(store, {"x": tl.Array("uint8", shape=(6000,))})
+    for start in range(40):  # chunks of their own, more than a root holds itself
+        dataset.extend({"x": np.random.default_rng(start).integers(0, 255, (2, 6000), np.uint8)})
+        dataset.commit("two rows")
+    wait_for_hints()
+    index = open_on(store).reader().index("x")
+    store.reset()
+
+    assert index.row_nbytes >= 6000
+    asked = store.count("get_range", "get_ranges")
+    index.locate(np.arange(0, 80, 7))
+
+    assert asked > 0
+    assert store.count("get_range", "get_ranges") == asked
