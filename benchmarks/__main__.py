@@ -10,7 +10,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import ingest, loader, loading, query, remote, requests, scale, storage, writers
+from benchmarks import (
+    ingest,
+    loader,
+    loading,
+    query,
+    remote,
+    requests,
+    scale,
+    server,
+    storage,
+    writers,
+)
 from benchmarks.data import REPOSITORY, Workspace, find_images
 from benchmarks.harness import Benchmark, print_measurement, run_rounds
 from benchmarks.report import describe_machine, print_result, write_json, write_page
@@ -25,6 +36,7 @@ ALL: tuple[Benchmark, ...] = (
     *writers.BENCHMARKS,
     *query.BENCHMARKS,
     *scale.BENCHMARKS,
+    *server.BENCHMARKS,
 )
 MIN_ROUNDS = 3
 
