@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "read_without_tensorlake.py"
 GOLDEN = ROOT / "tests" / "golden" / "v1"
 EVOLVED = ROOT / "tests" / "golden" / "v1_evolved"
+CLASSES = ROOT / "tests" / "golden" / "v1_classes"
 
 
 def loaded() -> ModuleType:
@@ -83,6 +84,11 @@ def test_every_golden_version_reads_the_same(version):
 @pytest.mark.parametrize("number", range(5))
 def test_altered_types_and_united_classes_read_the_same(number):
     assert_same(EVOLVED, f"main@{number}")
+
+
+@pytest.mark.parametrize("version", ["main", "main@3", "fix", "fix@2"])
+def test_classes_that_merges_moved_read_the_same(version):
+    assert_same(CLASSES, version)
 
 
 def test_it_needs_no_tensorlake():

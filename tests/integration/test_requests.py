@@ -53,6 +53,43 @@ def entry_bytes(store: CountingStore, seq: int) -> bytes:
     return run(store.get(entry_path("main", seq))) or b""
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "limit"),
+    [
+        ("note", "one", 16_000),
+        ("frames", [np.zeros((9, 9, 3), np.uint8)], 16_000),
+        ("vector", np.ones(256, np.float32), (1 << 20) + 16_000),  # its chunk is rewritten
+    ],
+)
+def test_an_update_of_a_null_or_a_sequence_writes_about_what_it_changes(name, value, limit):
+    """format.md 49, of what exists: NULL and Sequence(Image); bytes written."""
+    store = CountingStore(MemoryStore())
+    schema = {
+        "note": tl.Text(nullable=True),
+        "frames": tl.Sequence(tl.Image("png")),
+        "vector": tl.Embedding(256, nullable=True),
+    }
+    dataset = create_on(store, schema)
+    noise = np.random.default_rng(0).integers(0, 255, (2, 24, 24, 3), dtype=np.uint8)
+    dataset.extend({"note": [None] * 300, "frames": [list(noise)] * 300, "vector": [None] * 300})
+    dataset.commit()
+    wait_for_hints()
+    store.reset()
+
+    dataset[name][150] = value
+    dataset.commit()
+
+    wait_for_hints()
+    assert store.bytes_written <= limit
+    again = open_on(store)
+    assert [row["note"] for row in again[149:152]] == [
+        None,
+        "one" if name == "note" else None,
+        None,
+    ]
+    assert len(again["frames"][150]) == (1 if name == "frames" else 2)
+
+
 def test_committing_a_row_is_two_exclusive_puts_and_the_hint(store, dataset):
     """Test 31: a small commit is 2 PUT + hint, 0 LIST."""
     dataset.append(ROW)

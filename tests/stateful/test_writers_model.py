@@ -12,7 +12,7 @@ import copy
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,7 +26,10 @@ from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog
 from tests.handles import create_on, open_on, rows_of, wait_for_hints
 
+T = TypeVar("T")
+
 COLUMNS = ("x", "y")
+TAGS = ("a", "b", "c")
 FILL = -7
 
 FAULTS = [
@@ -48,6 +51,10 @@ FAULTS = [
     (Fault.TORN, "put", "HEAD"),
     (Fault.REFUSED, "put", "HEAD"),
     (Fault.DELAYED, "put_if_absent", "branches/"),
+    (Fault.DELAYED, "get", "branches/main/0"),
+    (Fault.DELAYED, "get_range", "packs/"),
+    (Fault.REORDERED, "list", "branches/"),
+    (Fault.REORDERED, "list", "tags/"),
 ]
 
 Cell = tuple[str, int]  # column id, key
@@ -148,6 +155,8 @@ class WritersModel(RuleBasedStateMachine):
         for _ in range(4):
             self.append(first, 0, 0)
         self.commit(first)
+        for name in TAGS:
+            first.dataset.tag(name, at="main@1")
         return multiple(first, self.opened(), self.opened())
 
     def opened(self) -> Writer:
@@ -395,7 +404,14 @@ class WritersModel(RuleBasedStateMachine):
             assert len(found) == len(seen)
             assert found == self.view(writer).listed()
 
-    def tried(self, read: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] | None:
+    @rule(writer=writers)
+    def look_at_names(self, writer: Writer) -> None:
+        """A listing fails, or names all there is in one order, whatever the store's."""
+        dataset = writer.dataset
+        seen = self.tried(lambda: [*dataset.branches, *dataset.tags])
+        assert seen in (None, ["main", *TAGS])
+
+    def tried(self, read: Callable[[], list[T]]) -> list[T] | None:
         try:
             return read()
         except StorageError:
