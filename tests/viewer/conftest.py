@@ -55,8 +55,14 @@ def link(lake: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the browser puts pictures of the tour's pages."""
+    return tmp_path_factory.mktemp("shots")
+
+
+@pytest.fixture(scope="session")
 def browser_results(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shots: Path
 ) -> dict[str, list[str]]:
     """What each browser test found wrong, by its name; an empty list where all is well."""
     found = (shutil.which(name) for name in BROWSERS)
@@ -71,7 +77,7 @@ def browser_results(
     run = subprocess.run(
         ["npm", "run", "--silent", "e2e", "--", "--reporter=json", f"--outputFile={report}"],
         cwd=ROOT / "viewer",
-        env={**os.environ, "VIEWER_LINK": link, "CHROMIUM": chromium},
+        env={**os.environ, "VIEWER_LINK": link, "CHROMIUM": chromium, "SHOTS": str(shots)},
         capture_output=True,
         text=True,
         timeout=BROWSER_S,

@@ -15,6 +15,7 @@ __all__ = ["make_lake"]
 
 MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</script>"
 ROWS = 40
+COCO = Path(__file__).parents[2] / "examples/data/coco"
 ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
 GREY = simplejpeg.encode_jpeg(np.full((120, 160, 3), 90, dtype=np.uint8))
 
@@ -35,6 +36,7 @@ def make_lake(root: Path) -> None:
     numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
     numbers.commit("four million")
     _make_named(str(root / "named"))
+    _make_scenes(str(root / "scenes"))
     _make_extremes(root)
 
 
@@ -163,6 +165,19 @@ def _make_named(url: str) -> None:
     named[[5, 0]].save("picked")
     named.extend({"x": [9]})
     named.commit("seven")
+
+
+def _make_scenes(url: str) -> None:
+    """The repository's photographs: what the tour shows."""
+    scenes = tl.ingest.coco(COCO / "instances.json", COCO / "images", url, progress=False)
+    boxes = np.array(scenes["boxes"][1])
+    boxes[0] += [-30, -24, 12, 0]
+    scenes["boxes"][1] = boxes
+    scenes["label"][2] = ["person", *scenes["label"].names[1:2], *scenes[2]["label"][2:]]
+    scenes.commit("correct two photographs")
+    scenes.query("WHERE CONTAINS(label, 'traffic light') ORDER BY SHAPE(boxes)[0] DESC").save(
+        "crossings", "where lights hang"
+    )
 
 
 def _make_extremes(root: Path) -> None:

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cellPlace, contentTop, makeLayout, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
+import { cellPlace, contentTop, frameTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
 
 const area = { width: 840, height: 760 };
 const cell = { width: 168, height: 130, keepsShape: true };
@@ -37,10 +37,20 @@ test("only the cells in sight and the overscan exist", () => {
 
 test("a cell far down lies where it is seen", () => {
   const position = 1_999_999_999;
-  const { y } = cellPlace(huge, position, revealTop(huge, position, 0));
+  const top = revealTop(huge, position, 0);
+  const origin = originLine(huge, visibleCells(huge, top, 1));
+  const y = frameTop(huge, origin, top) + cellPlace(huge, position, origin).y;
 
   expect(y).toBeGreaterThanOrEqual(0);
   expect(y + huge.cellHeight).toBeLessThanOrEqual(area.height);
+});
+
+test("a scroll by a line moves the frame and no cell", () => {
+  const range = (top: number) => visibleCells(small, top, 0);
+  const [before, after] = [10 * small.pitch, 11 * small.pitch].map((top) => originLine(small, range(top)));
+
+  expect(after).toBe(before);
+  expect(frameTop(small, before ?? 0, 11 * small.pitch)).toBe(frameTop(small, before ?? 0, 10 * small.pitch) - small.pitch);
 });
 
 test("revealing a visible row moves nothing", () => {

@@ -76,11 +76,29 @@ export function visibleCells(layout: Layout, top: number, overscan: number): { s
   return { start, stop: Math.max(start, Math.min(layout.count, Math.max(0, last) * layout.columns)) };
 }
 
-/** Where a cell lies, relative to the top of the viewport. */
-export function cellPlace(layout: Layout, position: number, top: number): { x: number; y: number } {
-  const line = Math.floor(position / layout.columns);
+/** How many cells are enough for any place of the scroll: each shows one position after another. */
+export function countSlots(layout: Layout, overscan: number): number {
+  return Math.max(1, (Math.ceil(layout.viewport / layout.pitch) + 2 * overscan + 2) * layout.columns);
+}
+
+/** Lines that share an origin: within them a scroll moves their frame, and no cell. */
+const BLOCK = 64;
+
+/** The line that the cells in sight are placed from; it changes once in many lines. */
+export function originLine(layout: Layout, range: { start: number }): number {
+  return BLOCK * Math.floor(Math.floor(range.start / layout.columns) / BLOCK);
+}
+
+/** Where the frame of cells lies, relative to the top of the viewport. */
+export function frameTop(layout: Layout, origin: number, top: number): number {
+  return origin * layout.pitch - top;
+}
+
+/** Where a cell lies in its frame. */
+export function cellPlace(layout: Layout, position: number, origin: number): { x: number; y: number } {
+  const line = Math.floor(position / layout.columns) - origin;
   const column = position % layout.columns;
-  return { x: GAP + column * (layout.cellWidth + GAP), y: GAP + line * layout.pitch - top };
+  return { x: GAP + column * (layout.cellWidth + GAP), y: GAP + line * layout.pitch };
 }
 
 /** The least change of `top` that brings a cell wholly into the viewport. */

@@ -5,7 +5,7 @@ import { collectShapes, layerOf, type OverlayStyle } from "../overlays/collect";
 import { drawShapes } from "../overlays/draw";
 import { containFit, coverFit } from "../overlays/fit";
 import { drawMask } from "../overlays/masks";
-import type { Thumbnail } from "./thumbnails";
+import type { Thumbnail } from "./read";
 
 /** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
 const SMALL = 96;

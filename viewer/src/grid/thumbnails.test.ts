@@ -1,6 +1,7 @@
 import { expect, test, vi } from "vitest";
 import type { Api } from "../api";
 import { HEADER_NBYTES } from "./frames";
+import { readFrom } from "./read";
 import { ThumbnailLoader, thumbnailSize } from "./thumbnails";
 
 const source = { dataset: "pets", version: "main@1", view: null, tensor: "image", size: 256 };
@@ -28,14 +29,14 @@ const upTo = (count: number, start = 0) => Array.from({ length: count }, (_, i) 
 test("a screen of rows is a few requests, at most three at once", () => {
   const { api, calls } = fakeApi();
 
-  new ThumbnailLoader(api, source, () => {}).want(upTo(100));
+  new ThumbnailLoader(readFrom(api), source, () => {}).want(upTo(100));
 
   expect(calls.map((call) => call.rows.length)).toEqual([24, 24, 24]);
 });
 
 test("rows asked for are not asked for again", async () => {
   const { api, calls } = fakeApi();
-  const loader = new ThumbnailLoader(api, source, () => {});
+  const loader = new ThumbnailLoader(readFrom(api), source, () => {});
   loader.want(upTo(10));
   loader.want(upTo(12));
   for (const call of calls) call.respond();
@@ -47,7 +48,7 @@ test("rows asked for are not asked for again", async () => {
 
 test("a request that is out of sight is aborted, and its rows may be asked for later", async () => {
   const { api, calls } = fakeApi();
-  const loader = new ThumbnailLoader(api, source, () => {});
+  const loader = new ThumbnailLoader(readFrom(api), source, () => {});
   loader.want(upTo(10));
   loader.want(upTo(10, 1000));
   await vi.waitFor(() => expect(calls[0]?.signal.aborted).toBe(true));
@@ -59,7 +60,7 @@ test("a request that is out of sight is aborted, and its rows may be asked for l
 
 test("a failure marks its rows instead of repeating for ever", async () => {
   const thumbnails = vi.fn(() => Promise.reject(new Error("offline")));
-  const loader = new ThumbnailLoader({ thumbnails } as unknown as Api, source, () => {});
+  const loader = new ThumbnailLoader(readFrom({ thumbnails } as unknown as Api), source, () => {});
   loader.want([0, 1]);
   await vi.waitFor(() => expect(loader.get(1)?.error).toContain("offline"));
   loader.want([0, 1]);

@@ -1,30 +1,12 @@
 /**
- * Thumbnails of the rows in sight: many in one request, decoded off the main thread, kept by bytes.
+ * Thumbnails of the rows in sight: many in one request, read and decoded by a worker, kept by bytes.
  *
  * `want(rows)` says what is on screen, nearest first. Missing rows are asked for in requests of at
  * most BATCH rows, at most PARALLEL at once; a request none of whose rows is wanted any more is
  * aborted, so that a fast scroll costs nothing behind it.
  */
-import type { Api } from "../api";
-import { FrameParser, type Frame } from "./frames";
 import { Lru } from "./lru";
-
-export interface Thumbnail {
-  /** null where the row has no value, or `error` says why there is no picture. */
-  bitmap: ImageBitmap | null;
-  width: number;
-  height: number;
-  error: string | null;
-}
-
-export interface ThumbnailSource {
-  dataset: string;
-  version: string;
-  /** Only for pictures that a query computed: rows are then positions in its result. */
-  view: string | null;
-  tensor: string;
-  size: number;
-}
+import type { ReadThumbnails, Thumbnail, ThumbnailSource } from "./read";
 
 const BATCH = 24;
 const PARALLEL = 3; // of the six connections that HTTP/1.1 gives; rows and samples need some
@@ -42,10 +24,9 @@ export class ThumbnailLoader {
   #failed: string | null = null;
 
   constructor(
-    readonly api: Api,
+    readonly read: ReadThumbnails,
     readonly source: ThumbnailSource,
     readonly onChange: () => void,
-    readonly decode: (frame: Frame) => Promise<ImageBitmap | null> = decodeFrame,
   ) {}
 
   get(row: number): Thumbnail | undefined {
@@ -68,7 +49,8 @@ export class ThumbnailLoader {
   }
 
   #fill(): void {
-    const asked = new Set([...this.#pending].flatMap((pending) => pending.rows));
+    const alive = [...this.#pending].filter(({ abort }) => !abort.signal.aborted);
+    const asked = new Set(alive.flatMap((pending) => pending.rows));
     const missing = this.#wanted.filter((row) => !this.#cache.has(row) && !asked.has(row));
     for (let start = 0; start < missing.length && this.#pending.size < PARALLEL; start += BATCH) {
       const rows = missing.slice(start, start + BATCH);
@@ -80,10 +62,12 @@ export class ThumbnailLoader {
 
   async #load(pending: Pending): Promise<void> {
     const { rows } = pending;
-    const { dataset, ...body } = this.source;
     try {
-      const answer = await this.api.thumbnails(dataset, { ...body, rows }, pending.abort.signal);
-      await this.#read(answer, rows);
+      await this.read({ ...this.source, rows }, pending.abort.signal, (index, thumbnail) => {
+        const row = rows[index];
+        if (row !== undefined) this.#keep(row, thumbnail);
+        else thumbnail.bitmap?.close();
+      });
       this.#failed = null;
     } catch (error) {
       if (!pending.abort.signal.aborted) this.#fail(rows, String(error));
@@ -91,31 +75,6 @@ export class ThumbnailLoader {
       this.#pending.delete(pending);
     }
     this.#fill();
-  }
-
-  async #read(answer: Response, rows: number[]): Promise<void> {
-    const parser = new FrameParser();
-    const reader = answer.body?.getReader();
-    const decoding: Promise<void>[] = [];
-    for (;;) {
-      const piece = await reader?.read();
-      if (piece?.value === undefined) break;
-      for (const frame of parser.push(piece.value)) decoding.push(this.#store(frame, rows));
-    }
-    parser.finish();
-    await Promise.all(decoding);
-  }
-
-  async #store(frame: Frame, rows: number[]): Promise<void> {
-    const row = rows[frame.index];
-    if (row === undefined) return;
-    const { width, height } = frame;
-    if (frame.kind === "error") {
-      const error = new TextDecoder().decode(frame.bytes);
-      this.#keep(row, { bitmap: null, width, height, error });
-    } else {
-      this.#keep(row, { bitmap: await this.decode(frame), width, height, error: null });
-    }
   }
 
   #keep(row: number, thumbnail: Thumbnail): void {
@@ -135,17 +94,6 @@ export class ThumbnailLoader {
   get error(): string | null {
     return this.#failed;
   }
-}
-
-/** createImageBitmap decodes on the browser's own threads. */
-async function decodeFrame(frame: Frame): Promise<ImageBitmap | null> {
-  if (frame.kind === "none") return null;
-  return decodePicture(new Blob([frame.bytes], { type: frame.kind }));
-}
-
-/** The stored numbers, whatever the screen: a mask's are codes. */
-export function decodePicture(blob: Blob): Promise<ImageBitmap> {
-  return createImageBitmap(blob, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
 }
 
 const SIZES = [64, 96, 160, 256, 384, 512, 768];

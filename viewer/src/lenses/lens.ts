@@ -32,6 +32,8 @@ export interface Shape extends Bounds {
   score: number | null;
   /** Drawn dashed: what a model says, beside what is true. */
   isPredicted: boolean;
+  /** Its word says what became of it: it is said before the words of others. */
+  isNoted?: boolean;
 }
 
 export interface Pixel {

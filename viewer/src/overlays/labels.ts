@@ -5,6 +5,7 @@ import { placeBounds, type Fit } from "./fit";
 export const LABEL_HEIGHT = 15;
 const PADDING = 8;
 const MOST = 200; // more words than this can nobody read, and each is compared with all before it
+const TRIED = 600; // in a crowd most would cover another: the largest of them are enough to try
 
 export interface PlacedLabel {
   place: Bounds;
@@ -28,8 +29,7 @@ export function placeLabels(
   measure: (text: string) => number,
 ): PlacedLabel[] {
   const placed: PlacedLabel[] = [];
-  const largestFirst = [...shapes].sort((a, b) => b.width * b.height - a.width * a.height);
-  for (const shape of largestFirst) {
+  for (const shape of largestFirst(shapes).slice(0, TRIED)) {
     const text = labelText(shape);
     if (text === "") continue;
     if (placed.length === MOST) break;
@@ -44,6 +44,16 @@ export function placeLabels(
     if (!placed.some((other) => overlaps(other.place, place))) placed.push({ place, shape, text });
   }
   return placed;
+}
+
+const sorted = new WeakMap<readonly Shape[], Shape[]>();
+
+/** What is noted, then by size; the same shapes are drawn again for every move of the picture. */
+function largestFirst(shapes: readonly Shape[]): Shape[] {
+  const size = (shape: Shape) => (shape.isNoted === true ? Infinity : shape.width * shape.height);
+  const known = sorted.get(shapes) ?? [...shapes].sort((a, b) => (size(a) === size(b) ? 0 : size(b) - size(a)));
+  sorted.set(shapes, known);
+  return known;
 }
 
 function overlaps(a: Bounds, b: Bounds): boolean {

@@ -85,7 +85,7 @@ const theme = EditorView.theme({
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "20px", maxHeight: "160px" },
   ".cm-content": { padding: "5px 0", caretColor: "var(--text)" },
   ".cm-line": { padding: "0 12px" },
-  ".cm-placeholder": { color: "var(--dim)" },
+  ".cm-placeholder": { color: "var(--dim)", whiteSpace: "nowrap" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": {
     backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent) !important",

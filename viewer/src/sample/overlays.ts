@@ -1,7 +1,7 @@
 /** Everything that lies over the selected row's picture: its masks, then its shapes. */
 import type { TensorInfo } from "../api";
 import type { Viewer } from "../app/viewer.svelte";
-import { decodePicture } from "../grid/thumbnails";
+import { decodePicture } from "../grid/read";
 import type { Extent, Shape } from "../lenses";
 import { collectShapes, layerOf } from "../overlays/collect";
 import { drawShapes } from "../overlays/draw";
@@ -19,6 +19,8 @@ interface Over {
   extent: Extent;
   fit: Fit;
   within: number;
+  /** What `shapesOver` gives, where it is drawn again and again. */
+  shapes?: Shape[];
   /** Draws only what is true, or only what a model says; left out, both. */
   side?: "truth" | "predicted" | undefined;
 }
@@ -31,9 +33,8 @@ export function drawOverlays(context: CanvasRenderingContext2D, over: Over): voi
     if (bitmap === undefined) continue;
     drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);
   }
-  const shapes = shapesOver(viewer, shown, picture, extent).filter(
-    (shape) => side === undefined || shape.isPredicted === (side === "predicted"),
-  );
+  const all = over.shapes ?? shapesOver(viewer, shown, picture, extent);
+  const shapes = side === undefined ? all : all.filter((shape) => shape.isPredicted === (side === "predicted"));
   drawShapes(context, shapes, fit, viewer.style, { labelsWithin: within });
 }
 

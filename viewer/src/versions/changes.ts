@@ -85,5 +85,5 @@ function matchExactFirst(before: Shape[], after: Shape[]) {
 export function sayFates(fated: readonly FatedShape[], onlyChanged: boolean): Shape[] {
   return fated
     .filter(({ fate }) => !onlyChanged || fate !== "same")
-    .map(({ shape, word }) => (word === "" ? shape : { ...shape, label: [shape.label, word].filter((one) => one !== "").join(" · ") }));
+    .map(({ shape, word }) => (word === "" ? shape : { ...shape, isNoted: true, label: [shape.label, word].filter((one) => one !== "").join(" · ") }));
 }

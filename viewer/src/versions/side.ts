@@ -1,6 +1,6 @@
 /** One row of one version, with its picture and masks: one side of a difference. */
 import type { Api, DatasetInfo, Row, TensorInfo } from "../api";
-import { decodePicture } from "../grid/thumbnails";
+import { decodePicture } from "../grid/read";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../overlays/collect";
 import { drawShapes } from "../overlays/draw";
 import type { Fit } from "../overlays/fit";

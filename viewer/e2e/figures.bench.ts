@@ -1,0 +1,106 @@
+/** The viewer's figures, measured in a real browser; benchmarks/viewer.py makes the lake and prints them. */
+import { readFileSync, writeFileSync } from "node:fs";
+import type { CDPSession, Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { count, open } from "./browser";
+import { traced } from "./trace";
+
+const SCROLL_S = Number(process.env["SCROLL_S"] ?? "20");
+const TRACED_S = 6;
+const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of pictures
+const OPENINGS = 5;
+
+/** Milliseconds from the start of the navigation to the first painted cell, and to all in sight. */
+const FIRST_PAINTS = `new Promise((resolve) => {
+  let first = 0;
+  const isPainted = (canvas) => canvas.width > 1 && canvas.getContext("2d").getImageData(canvas.width >> 1, canvas.height >> 1, 1, 1).data[3] > 0;
+  const look = () => {
+    const grid = document.querySelector("[data-testid=grid]");
+    const bottom = grid?.getBoundingClientRect().bottom ?? 0;
+    const inSight = [...document.querySelectorAll(".cell canvas")].filter((canvas) => canvas.getBoundingClientRect().top < bottom);
+    if (first === 0 && inSight.some(isPainted)) first = performance.now();
+    if (inSight.length > 0 && inSight.every(isPainted)) resolve([first, performance.now(), inSight.length]);
+    else requestAnimationFrame(look);
+  };
+  look();
+})`;
+
+async function opened(path: string): Promise<{ page: Page; session: CDPSession }> {
+  const page = await open(path);
+  return { page, session: await page.context().newCDPSession(page) };
+}
+
+async function scroll(page: Page, session: CDPSession, seconds: number): Promise<void> {
+  const box = await page.getByTestId("grid").boundingBox();
+  const [x, y] = [(box?.x ?? 0) + 100, (box?.y ?? 0) + 100];
+  for (let turn = 0; turn < seconds / 2; turn += 1) {
+    const top = await page.getByTestId("grid").evaluate((grid) => [grid.scrollTop, grid.scrollHeight - grid.clientHeight]);
+    const isNearEnd = (top[0] ?? 0) + 2.5 * PIXELS_A_SECOND > (top[1] ?? 0);
+    if (isNearEnd) await page.getByTestId("grid").evaluate((grid) => grid.scrollTo(0, 0));
+    await session.send("Input.synthesizeScrollGesture", {
+      x,
+      y,
+      yDistance: -2 * PIXELS_A_SECOND,
+      speed: PIXELS_A_SECOND,
+      preventFling: true,
+      gestureSourceType: "mouse",
+    });
+  }
+}
+
+/** Megabytes after a collection: of JavaScript's heap, and of the page's whole process, pictures included. */
+async function memory(page: Page, session: CDPSession): Promise<{ heap: number; process: number }> {
+  await session.send("HeapProfiler.collectGarbage");
+  const { metrics } = await session.send("Performance.getMetrics");
+  const heap = (metrics.find(({ name }) => name === "JSHeapUsedSize")?.value ?? 0) / 1e6;
+  const system = await page.context().browser()?.newBrowserCDPSession();
+  const { processInfo = [] } = (await system?.send("SystemInfo.getProcessInfo")) ?? {};
+  const sizes = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => residentMegabytes(id));
+  await system?.detach();
+  return { heap, process: Math.max(0, ...sizes) }; // the largest renderer is the page that scrolled
+}
+
+function residentMegabytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? "0") / 1000;
+}
+
+const figures: Record<string, unknown> = {};
+
+test("figures", async () => {
+  const openings: number[][] = [];
+  for (let i = 0; i < OPENINGS; i += 1) {
+    const { page } = await opened("million");
+    openings.push((await page.evaluate(FIRST_PAINTS)) as number[]);
+    expect(await count(page)).toBe("1,000,000 rows");
+    await page.context().close();
+  }
+  figures["openings"] = openings;
+
+  const { page, session } = await opened("scenes");
+  await page.evaluate(FIRST_PAINTS);
+  await session.send("Performance.enable");
+  figures["scrolling"] = await traced(session, () => scroll(page, session, TRACED_S));
+  const sizes = [await memory(page, session)];
+  for (let part = 0; part < 4; part += 1) {
+    await scroll(page, session, SCROLL_S / 4);
+    sizes.push(await memory(page, session));
+  }
+  figures["memory"] = sizes;
+  await page.context().close();
+
+  const crowd = await opened("crowd?row=0&look=1");
+  const canvas = crowd.page.locator("[data-testid=closeup] canvas");
+  await crowd.page.getByText(/%$/).waitFor();
+  await canvas.hover();
+  await crowd.page.mouse.down();
+  figures["boxes"] = await traced(crowd.session, async () => {
+    for (let i = 0; i < 60; i += 1) {
+      await crowd.page.mouse.move(500 + 3 * i, 400 + (i % 2));
+      await crowd.page.evaluate("new Promise(requestAnimationFrame)");
+    }
+  });
+  await crowd.page.mouse.up();
+
+  writeFileSync(process.env["FIGURES"] ?? "figures.json", JSON.stringify(figures, null, 1));
+});

@@ -1,0 +1,32 @@
+/** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_tour.py compares them with its pictures. */
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { open, pixel } from "./browser";
+
+const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
+  ["grid", "scenes?row=8", (page) => page.locator("[data-testid=row-panel] table").waitFor()],
+  ["close", "scenes?row=3&look=1", (page) => page.getByText(/%$/).first().waitFor()],
+  ["difference", "scenes?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-picture").waitFor()],
+  ["views", "scenes?view=crossings", (page) => page.getByText("of 19 rows").waitFor()],
+];
+
+/** Whether all pictures in sight are drawn, and letters are in their own font. */
+const IS_STILL = `document.fonts.status === "loaded" && [...document.images].every((image) => image.complete) &&
+  [...document.querySelectorAll(".cell canvas")].every((canvas) => {
+    const top = canvas.getBoundingClientRect().top;
+    return top > innerHeight || canvas.getContext("2d").getImageData(canvas.width >> 1, 4, 1, 1).data[3] > 0;
+  })`;
+
+test("the pages of the tour can be photographed", async () => {
+  const folder = process.env["SHOTS"];
+  for (const [name, path, ready] of PAGES) {
+    const page = await open(path);
+    await ready(page);
+    await expect.poll(() => page.evaluate(IS_STILL)).toBe(true);
+    if (name === "close") await expect.poll(() => pixel(page, "[data-testid=closeup] canvas", 300, 300)).not.toBeNull();
+    if (name === "difference") await expect.poll(() => pixel(page, "[data-testid=diff-picture] canvas", 200, 200)).not.toBeNull();
+    await page.waitForLoadState("networkidle");
+    if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, animations: "disabled" });
+    await page.context().close();
+  }
+});
