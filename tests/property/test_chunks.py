@@ -14,6 +14,8 @@ from tensorlake.types import (
     Scalar,
     Text,
     concat,
+    is_narrow_float,
+    parse_dtype,
     slice_rows,
     take,
 )
@@ -22,7 +24,8 @@ CODECS = st.sampled_from([None, "raw", "lz4", "zstd"])
 
 
 def numbers(dtype):
-    dtype = np.dtype(dtype)
+    if is_narrow_float(dtype):
+        return st.sampled_from([0.0, -0.0, 0.5, -1.25, 3.0, 448.0, float("nan")])
     if dtype.kind == "b":
         return st.booleans()
     if dtype.kind in "iu":
@@ -41,7 +44,7 @@ def columns(draw):
     elif layout == "bytes":
         sample_type, samples = Bytes(nullable=True), st.binary(max_size=30)
     else:
-        dtype = draw(st.sampled_from(DTYPE_NAMES))
+        dtype = parse_dtype(draw(st.sampled_from(DTYPE_NAMES)))
         element = numbers(dtype)
         if layout == "scalar":
             sample_type, samples = Scalar(dtype, nullable=True), element
