@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tensorlake.types import EncodedColumn, Polygon, RaggedColumn, Timestamp, UniformColumn
+from tensorlake.types import (
+    EncodedColumn,
+    Polygon,
+    RaggedColumn,
+    Timestamp,
+    UniformColumn,
+    widened_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +48,7 @@ Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
 
 def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
     """Turn a column, media as stored, into one cell a row."""
+    column = widened_column(column)
     limit = SHAPES_SHOWN if sample_type.drawn_as in DRAWN_KINDS else ARRAY_SHOWN
     match column:
         case UniformColumn() if isinstance(sample_type, Timestamp):
