@@ -15,6 +15,7 @@ from benchmarks import (
     loader,
     loading,
     query,
+    query_reads,
     remote,
     requests,
     scale,
@@ -35,6 +36,7 @@ ALL: tuple[Benchmark, ...] = (
     *storage.BENCHMARKS,
     *writers.BENCHMARKS,
     *query.BENCHMARKS,
+    *query_reads.BENCHMARKS,
     *scale.BENCHMARKS,
     *server.BENCHMARKS,
 )

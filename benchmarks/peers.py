@@ -25,6 +25,7 @@ __all__ = [
     "peer_called",
     "peer_contenders",
     "prepare_peers",
+    "run_task",
     "tokens_file",
 ]
 
@@ -57,8 +58,19 @@ class Peer:
 
 
 PEERS = (
-    Peer("deeplake", "Deep Lake", ("deeplake", "numpy"), ("ingest", "open", "append", "rows")),
-    Peer("lance", "Lance", ("pylance", "numpy"), ("ingest", "open", "append", "rows")),
+    Peer(
+        "deeplake",
+        "Deep Lake",
+        ("deeplake", "numpy"),
+        ("ingest", "open", "append", "rows", "query-label", "query-range", "query-nearest"),
+    ),
+    Peer(
+        "lance",
+        "Lance",
+        ("pylance", "numpy"),
+        ("ingest", "open", "append", "rows", "query-label", "query-range", "query-nearest"),
+    ),
+    Peer("duckdb", "DuckDB", ("duckdb", "numpy"), ("query-label", "query-range", "query-nearest")),
     Peer("zarr", "Zarr", ("zarr",), ("ingest", "open", "rows")),
     Peer(
         "mds",
@@ -87,6 +99,8 @@ def prepare_peers(workspace: Workspace) -> None:
     """Install the peers that are not installed, and write a dataset of each."""
     file = tokens_file(workspace)
     for peer in PEERS:
+        if "ingest" not in peer.tasks:
+            continue
         install_peer(peer)
         folder = _lake(workspace, peer)
         if not peer.failure.exists() and not folder.exists():
@@ -132,10 +146,15 @@ def _measure(workspace: Workspace, peer: Peer, task: str) -> Measurement:
 
 
 def _run(peer: Peer, task: str, folder: Path, file: Path) -> Measurement:
-    script = Path(__file__).with_name("peer_tasks.py")
     repeats = str(REPEATS.get(task, 1))
+    return run_task(peer, "peer_tasks.py", task, str(folder), str(file), repeats)
+
+
+def run_task(peer: Peer, script: str, task: str, *arguments: str) -> Measurement:
+    """Run a script of this folder in a peer's environment; its last line says how long it took."""
+    path = Path(__file__).with_name(script)
     done = subprocess.run(
-        [str(peer.python), str(script), peer.key, task, str(folder), str(file), repeats],
+        [str(peer.python), str(path), peer.key, task, *arguments],
         capture_output=True,
         text=True,
         timeout=TASK_TIMEOUT_S,
@@ -143,7 +162,8 @@ def _run(peer: Peer, task: str, folder: Path, file: Path) -> Measurement:
     )
     if done.returncode:
         return Measurement(0, 0, note=f"fails: {_last_line(done.stderr)}")
-    return Measurement(json.loads(done.stdout.splitlines()[-1])["seconds"], 1.0)
+    told = json.loads(done.stdout.splitlines()[-1])
+    return Measurement(told["seconds"], 1.0, told.get("cpu_seconds", 0.0))
 
 
 def peer_called(key: str) -> Peer:

@@ -47,6 +47,14 @@ class RowMap:
         """How many rows the version shows."""
         return self.root.rows
 
+    @property
+    def base(self) -> int | None:
+        """The physical row of row 0, where all others follow it without a gap; None elsewhere."""
+        segments = self._segments
+        if segments is None or len(segments) != 1 or segments.kind[0] != SegmentKind.RANGE:
+            return None
+        return int(segments.base[0])
+
     def physical(self, rows: Int64Array) -> Int64Array:
         """Map rows to physical rows; any order, repeats allowed."""
         if self._array is not None:

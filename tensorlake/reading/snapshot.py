@@ -164,6 +164,11 @@ class Snapshot:
 
     def zones(self, tensor: str) -> Zones | None:
         """Bounds of a tensor's values by run of rows; None where rows are not in physical order."""
+        base = self._row_map.base
+        if base is not None:
+            self.check_alive()
+            extents = self.extents(self.spec(tensor).id)
+            return _zones(extents, np.clip(extents.stops - base, 0, self.num_rows))
         if self.num_rows > MATERIALISED_ROWS_MAX:
             return None
         physical = self.physical(np.arange(self.num_rows, dtype=np.int64))
@@ -185,12 +190,17 @@ class Snapshot:
 
 def zones_of(extents: Extents, physical: Int64Array) -> Zones | None:
     """Cut rows (ascending physical rows) by the extents they lie in."""
+    return _zones(extents, np.searchsorted(physical, extents.stops))
+
+
+def _zones(extents: Extents, stops: Int64Array) -> Zones | None:
+    """Return the bounds of extents, each of which ends before one of the rows `stops`."""
     table, has_row = extents.statistics.table, extents.statistics.known
     if table is None or table.minimum is None or table.maximum is None or table.domain == "bytes":
         return None
     count = len(extents)
     zones = Zones(
-        starts=np.concatenate(([0], np.searchsorted(physical, extents.stops))).astype(np.int64),
+        starts=np.concatenate(([0], stops)).astype(np.int64),
         minimum=np.zeros(count, dtype=table.minimum.dtype),
         maximum=np.zeros(count, dtype=table.maximum.dtype),
         null_count=np.zeros(count, dtype=np.int64),

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -296,3 +297,15 @@ def test_a_query_of_somebody_else_reaches_nothing_else(ds):
         query_inside(ds, f'FROM "{ds.url}"', {})
     with pytest.raises(tl.QueryNameError, match="no function"):
         query_inside(ds, "WHERE mine(x) = 1", {})
+
+
+def test_a_range_over_very_many_rows_reads_few_of_them():
+    rows = (1 << 23) + 1000  # more than are ever listed one by one
+    many = tl.create("memory://queries-many-rows", {"x": "uint8"})
+    many.extend({"x": np.arange(rows) * 200 // rows})
+    many.commit("sorted")
+
+    plan = "\n".join(many.query("EXPLAIN ANALYZE SELECT COUNT(*) AS n WHERE x = 100")["plan"])
+
+    read = int(re.search(r"read x: ([\d,]+) samples", plan)[1].replace(",", ""))
+    assert 0 < read < rows / 2

@@ -1,0 +1,39 @@
+"""Queries of DuckDB, Lance and Deep Lake, each in an environment of its own.
+
+``query_peer_tasks.py`` is what its Python runs, over the same values as ours, from a file of
+NumPy's. The fastest of some repeats counts, as for ours: caches are warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.data import Workspace
+from benchmarks.harness import Contender, Measurement
+from benchmarks.peers import PEERS, Peer, install_peer, run_task
+
+__all__ = ["query_contenders"]
+
+
+def query_contenders(
+    task: str, values: Callable[[Workspace], np.ndarray], repeats: int
+) -> tuple[Contender, ...]:
+    """Make a contender of each peer that answers this kind of query."""
+
+    def measure(workspace: Workspace, peer: Peer) -> Measurement:
+        install_peer(peer)
+        if peer.failure.exists():
+            return Measurement(0, 0, note=peer.failure.read_text(encoding="utf-8").strip())
+        folder = workspace.scratch(f"{task}.{peer.key}")
+        folder.mkdir(parents=True)
+        np.save(folder / "values.npy", values(workspace))
+        told = run_task(peer, "query_peer_tasks.py", task, str(folder), str(repeats))
+        return Measurement(told.seconds, 1.0, told.cpu_seconds, note=told.note)
+
+    return tuple(
+        Contender(peer.name, lambda workspace, one=peer: measure(workspace, one))
+        for peer in PEERS
+        if task in peer.tasks
+    )
