@@ -32,8 +32,8 @@ def open_on(store: Store, version: str | None = None) -> Dataset:
     return Dataset(Session(store, runtime.run(resolve(store, version))))
 
 
-def wait_for_hints() -> None:
-    """Wait for what commits leave running behind them: the overwriting of `HEAD`."""
+def wait_for_storage() -> None:
+    """Wait for what calls leave running behind them: packs being sent, `HEAD` being put."""
     runtime.run(_idle(), timeout_s=HINT_TIMEOUT_S)
 
 

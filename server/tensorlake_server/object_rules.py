@@ -4,7 +4,7 @@ packs/3f/….tlp                new                a scope to write any branch
 branches/main/0000000013.json new, the next one  a scope for that branch; a whole entry
 branches/main/HEAD            may be replaced    a scope for that branch; an entry of its log
 tags/pin-….json               new                a scope to write any branch
-tags/v1.json                  may be replaced    a scope for the whole dataset
+tags/v1.json                  may be replaced    a scope for the whole dataset; a whole tag
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tensorlake.format import (
     parse_tag_path,
 )
 from tensorlake.storage import Store, run
+from tensorlake.versions import SavedView, parse_citation
 from tensorlake_server.scopes import EVERY
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def _check_put(
     elif tag is not None:
         is_pin = tag.startswith(PIN_PREFIX)
         lake.check_writable(name, None if is_pin and not replaces else EVERY)
+        _check_tag(body, path, tag)
     else:
         lake.check_readable(name)
         raise AccessError(
@@ -121,6 +123,17 @@ def _check_entry(body: bytes, path: str, number: int | None) -> Entry:
     if number is not None and entry.seq != number:
         raise InvalidInputError(f"what is put at {path!r} is entry {entry.seq}", path=path)
     return entry
+
+
+def _check_tag(body: bytes, path: str, tag: str) -> None:
+    """Refuse what no tag is: one unreadable object would fail every listing."""
+    try:
+        found = parse_citation(path, body)
+        if found is not None and found.rows is not None:
+            SavedView.from_bytes(tag, body, where=path)
+    except CorruptionError as error:
+        message = f"what is put at {path!r} is no tag, saved view or tombstone: {error}"
+        raise InvalidInputError(message, path=path) from error
 
 
 def _parsed_tag(path: str) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tensorlake.errors import InvalidStateError
 from tensorlake.loader.counters import Stopwatch
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class BatchIterator(Iterator[Any]):
         counters: Counters,
     ) -> None:
         self.is_live = True
+        self._was_closed = False
         self._pipeline = pipeline
         self._finish = finish
         self._handed_out = handed_out
@@ -68,21 +70,30 @@ class BatchIterator(Iterator[Any]):
         self._clock.lap()  # starting threads is no work of the user's
 
     def __next__(self) -> Any:
-        """Return the next batch."""
+        """Return the next batch.
+
+        Raises:
+            InvalidStateError: Somebody closed the loader before its end: this is not the end.
+        """
+        if self._was_closed:
+            raise InvalidStateError(
+                "the loader was closed before the end of its pass\nmake a new iterator"
+            )
         if not self.is_live:
             raise StopIteration
         user_s = self._clock.lap()
         try:
-            if not self._ready:
-                self._ready = self._next_group()
-            if not self._ready:
-                self.close()
+            ready = self._ready
+            if not ready:
+                ready = self._ready = self._next_group()
+            if not ready:
+                self._end()
                 self._ended()
                 raise StopIteration  # noqa: TRY301 - the protocol's word for the end
-            share, make = self._ready.pop()
+            share, make = ready.pop()
             finished = self._finish(make())
         except BaseException:  # Ctrl-C above all: leave no thread behind
-            self.close()
+            self._end()
             raise
         self._handed_out(share)
         wait_s = self._clock.lap()
@@ -93,8 +104,12 @@ class BatchIterator(Iterator[Any]):
 
     def close(self) -> None:
         """End the threads of this pass; the loader's position stays."""
+        self._was_closed |= self.is_live
+        self._end()
+
+    def _end(self) -> None:
         self.is_live = False
-        self._ready.clear()
+        self._ready = []  # another thread may be taking from the list that it was
         self._pipeline.close()
 
     def __del__(self) -> None:

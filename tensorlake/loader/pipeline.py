@@ -16,7 +16,8 @@ Every group's outcome is settled, by the first of these:
 
     Assembly               its batches, or what a stage raised        worker
     Countdown of its needs what reading a row or a chunk raised       reader, worker, storage loop
-    fail                   what nobody expected to raise              any thread of the pass
+    _produce               what asking for its needs raised           the pass's own thread
+    fail                   what nobody expected to raise              any other thread of the pass
     _end                   the pass was closed                        the pass's own thread
 
 and the queue ends with None or an error, so the consumer waits for nothing that will not come.
@@ -193,7 +194,9 @@ class Pipeline:
             self._produce(assembler)
             self._arrive(None).settle([])
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            self.fail(error)
+            self._arrive(None).fail(
+                error
+            )  # after the groups before it, which are made all the same
         while not self._is_closed:
             self._await_word()
         self._end()
@@ -238,7 +241,11 @@ class Pipeline:
                 if not self._admit(group):
                     return
                 self._arrive(group)
-                self._launch(group, missing, assembler, in_pieces=is_first)
+                try:
+                    self._launch(group, missing, assembler, in_pieces=is_first)
+                except BaseException as error:
+                    group.batches.fail(error)
+                    raise
                 is_first = False
 
     def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:

@@ -13,6 +13,7 @@ from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.building import Published, loaded
 from tensorlake.versions.check import Checked, check_dataset
+from tensorlake.versions.citations import parse_citation
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.commit import CommitRequest, move_transaction, publish_transaction
@@ -136,6 +137,7 @@ __all__ = [
     "optimize_branch",
     "packs_of",
     "packs_of_root",
+    "parse_citation",
     "pinned",
     "plan_merge",
     "publish_transaction",

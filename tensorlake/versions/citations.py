@@ -15,7 +15,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import PIN_PREFIX, Root, RowSegments, parse_tag_path, seal, tag_path, unseal
 from tensorlake.storage import Store
 
-__all__ = ["Citation", "read_citation", "withdraw"]
+__all__ = ["Citation", "parse_citation", "read_citation", "withdraw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,15 @@ async def read_citation(store: Store, path: str) -> Citation | None:
         CorruptionError: It is damaged, so what it holds cannot be told.
     """
     data = await store.get(path)
-    if data is None:
-        return None
+    return None if data is None else parse_citation(path, data)
+
+
+def parse_citation(path: str, data: bytes) -> Citation | None:
+    """Read the object of a tag, a pin or a saved view; None for a tombstone.
+
+    Raises:
+        CorruptionError: It is damaged, or no such object.
+    """
     body = unseal(data, where=path)
     if body.get("deleted"):
         return None
@@ -67,8 +74,7 @@ async def read_citation(store: Store, path: str) -> Citation | None:
         return _parsed(path, body)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptionError(
-            f"{path!r} of {store.url!r} is neither a tag nor a tombstone ({error!r})"
-            "\nrun tensorlake check",
+            f"{path!r} is neither a tag nor a tombstone ({error!r})\nrun tensorlake check",
             object=path,
         ) from error
 

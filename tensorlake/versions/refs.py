@@ -32,10 +32,10 @@ from tensorlake.format import (
     new_txid,
     seal,
     tag_path,
-    unseal,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
 from tensorlake.versions.at_time import newest_at
+from tensorlake.versions.citations import read_citation, withdraw
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 
@@ -102,25 +102,11 @@ class Resolved:
 
 async def read_tag(store: Store, name: str) -> Tag | None:
     """Read a tag; None when there is none, or it was deleted."""
-    path = tag_path(name)
-    data = await store.get(path)
-    return None if data is None else _parse_tag(name, data, path)
-
-
-def _parse_tag(name: str, data: bytes, path: str) -> Tag | None:
-    body = unseal(data, where=path)
-    if body.get("deleted"):
+    found = await read_citation(store, tag_path(name))
+    if found is None:
         return None
-    expires = body.get("expires")
-    return Tag(
-        name=name,
-        branch=str(body["branch"]),
-        seq=int(body["seq"]),
-        digest=str(body["digest_of"]),
-        txid=str(body["txid"]),
-        expires=None if expires is None else dt.datetime.fromisoformat(str(expires)),
-        is_view=body.get("rows") is not None,
-    )
+    is_view = found.rows is not None
+    return Tag(name, found.branch, found.seq, found.digest, found.txid, found.expires, is_view)
 
 
 async def list_tags(store: Store) -> dict[str, Tag]:
@@ -163,7 +149,7 @@ async def create_tag(
             return found
     head = await BranchLog(store, branch).newest_from(entry)
     if head.kind == "end" or fence_of(head).expired_before > entry.seq:
-        await _withdraw(store, tag)
+        await withdraw(store, tag.name, txid=tag.txid)
         message = (
             f"{tag.version} of {store.url!r} was given up while it was being tagged {name!r};"
             " tag a newer version, see ds.log()"
@@ -218,12 +204,7 @@ async def delete_tag(store: Store, name: str) -> None:
     tag = await read_tag(store, name)
     if tag is None:
         raise await _not_found(store, name)
-    await _withdraw(store, tag)
-
-
-async def _withdraw(store: Store, tag: Tag) -> None:
-    body: dict[str, Any] = {"deleted": True, "txid": tag.txid}
-    await store.put(tag_path(tag.name), seal(body))
+    await withdraw(store, tag.name, txid=tag.txid)
 
 
 async def resolve(

@@ -18,7 +18,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import DatasetNotFoundError, NotFoundError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore, SimulatedCrash
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 from tests.writers import ROWS_A_BATCH, SCHEMA, fork_server, ingest
 
 ROUNDS = 10
@@ -110,7 +110,7 @@ def run_from(store: FaultyStore, first: int) -> int:
     for done in range(first, len(STEPS)):
         try:
             STEPS[done].act(store)
-            wait_for_hints()
+            wait_for_storage()
         except SimulatedCrash:
             return done
     return len(STEPS)
@@ -172,7 +172,7 @@ def test_what_was_stopped_can_be_done_again(writes):
 def test_a_creation_that_died_is_reported_by_open_and_completed_by_create(tmp_path):
     folder = tmp_path / "pets"
     tl.create(str(folder), {"x": "int64"}).close()
-    wait_for_hints()
+    wait_for_storage()
     for path in (folder / "branches").rglob("*.json"):
         path.unlink()
     (folder / "branches" / "main" / "HEAD").unlink()

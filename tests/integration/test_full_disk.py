@@ -8,7 +8,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import StorageError
-from tests.handles import rows_of, wait_for_hints
+from tests.handles import rows_of, wait_for_storage
 
 WRITES = range(1, 5)
 """Writes of a commit to a folder: a pack's, the entry's, their directories', the hint's."""
@@ -25,7 +25,7 @@ def test_a_write_that_fails_leaves_the_head_and_what_is_staged(
     dataset = tl.create(url, {"x": "int64"})
     dataset.append({"x": 1})
     dataset.commit("first")
-    wait_for_hints()
+    wait_for_storage()
     dataset.append({"x": 2})
     real, calls = getattr(os, call), 0
 
@@ -42,7 +42,7 @@ def test_a_write_that_fails_leaves_the_head_and_what_is_staged(
             dataset.commit("second")
         except StorageError:
             assert rows_of(dataset) == [{"x": 1}, {"x": 2}]
-        wait_for_hints()
+        wait_for_storage()
 
     dataset.commit("again")
     dataset.append({"x": 3})

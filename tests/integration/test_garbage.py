@@ -27,7 +27,7 @@ from tests.garbage import (
     needed_paths,
     pack_paths,
 )
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 REQUESTS_MAX = 400
 """More than any operation here makes: an endless loop of a test would be one of ours."""
@@ -217,7 +217,7 @@ def test_citing_while_the_version_is_swept_is_valid_or_an_error(cite, give_up, i
             outcomes.add("valid")
         except TensorlakeError as error:
             outcomes.add(type(error).__name__)
-        wait_for_hints()  # the last request of a commit may be the one before which all is swept
+        wait_for_storage()  # the last request of a commit may be the one before which all is swept
 
         contents(store)  # all that must be readable is
         clock.pass_grace()
@@ -323,7 +323,7 @@ def test_a_branch_that_ends_while_a_writer_commits_leaves_one_of_them_failed():
         except TensorlakeError:
             has_committed = False
             writer.discard()
-        wait_for_hints()
+        wait_for_storage()
 
         is_over = interrupted.requests - before <= number
         log = [commit.message for commit in open_on(store, "dev").log(1)]

@@ -23,6 +23,7 @@ from tensorlake.errors import (
     InvalidInputError,
     StorageError,
 )
+from tensorlake.format import seal
 from tensorlake.storage import LakeStore, ObjectExistsError, RetryPolicy, Store, run
 from tensorlake.testing import StoreConformance
 from tensorlake_server import Settings, create_app
@@ -258,6 +259,10 @@ ENTRY = "branches/main/0000000002.json"
         (ENTRY, None, InvalidInputError),  # the bytes of entry 1
         ("branches/main/0000000007.json", b"{}", InvalidInputError),
         ("branches/main/00000000002.json", b"{}", AccessError),
+        ("tags/v9.json", b"{}", InvalidInputError),
+        ("tags/v9.json", None, InvalidInputError),
+        ("tags/v9.json", seal({"branch": "main", "seq": 1}), InvalidInputError),
+        ("tags/pin-9.json", seal({"deleted": False}), InvalidInputError),
         ("tensorlake.json", b"{}", AccessError),
         ("gc/clock.json", b"{}", AccessError),
         ("notes.txt", b"{}", AccessError),

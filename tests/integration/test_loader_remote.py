@@ -15,7 +15,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import Conditions, CountingStore, latency_server
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 ROWS = 400
 COLUMNS = ["image", "label", "_row"]
@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 def store():
     store = CountingStore(MemoryStore())
     fill(create_on(store, SCHEMA))
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
     return store
 
@@ -156,7 +156,7 @@ def test_what_is_in_flight_is_bounded_in_bytes():
     for _ in range(8):  # 96 MiB of noise: more than may be in flight at once
         big.extend({"x": np.random.default_rng(0).integers(0, 255, (12, 1 << 20), np.uint8)})
         big.commit("a dozen")
-    wait_for_hints()
+    wait_for_storage()
     dataset = open_on(store)
     dataset.reader().locate("x", np.arange(96))  # the index is read before
     store.is_much, store.much, store.most_nbytes = asyncio.Event(), 48 << 20, 0

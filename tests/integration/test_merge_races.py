@@ -14,7 +14,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import NotFoundError, TransactionExpiredError
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore, SimulatedCrash
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 from tests.writers import append_rows, fork_server, merge_branches
 
 WRITERS, COMMITS = 2, 8
@@ -38,7 +38,7 @@ def _diverged() -> MemoryStore:
     main["s"][4] = "main"
     main.append({"x": 200, "s": "main"})
     main.commit("main")
-    wait_for_hints()
+    wait_for_storage()
     return objects
 
 
@@ -91,7 +91,7 @@ def writes_of(act: Callable[[FaultyStore], None]) -> int:
     objects = diverged(MemoryStore())
     counting = FaultyStore(objects)
     act(counting)
-    wait_for_hints()
+    wait_for_storage()
     return counting.writes
 
 
@@ -110,7 +110,7 @@ def test_a_stop_before_any_write_leaves_the_state_before_or_after(act):
         dying.crash_after(writes)
         with suppress(SimulatedCrash):
             act(dying)
-            wait_for_hints()
+            wait_for_storage()
 
         now = seen(objects)
 

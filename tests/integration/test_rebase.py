@@ -10,7 +10,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidInputError, UncommittedChangesError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 ROWS = 400
 
@@ -369,7 +369,7 @@ def test_a_rebased_append_reads_one_entry_and_writes_no_page(store):
     before = len(counting.requests)
 
     mine.commit()
-    wait_for_hints()
+    wait_for_storage()
 
     asked = [(one.call, one.path.split("/")[0]) for one in counting.requests[before:]]
     assert asked == [

@@ -8,7 +8,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
-from tests.handles import create_on, open_on
+from tests.handles import create_on, open_on, wait_for_storage
 from tests.unit.versions.test_fences import HOUR, NOON, Clock, put_fence
 
 
@@ -149,8 +149,9 @@ def test_what_is_kept_after_a_conflict_across_a_fence_still_has_its_age():
     store = MemoryStore(clock=clock)
     create_on(store, {"x": tl.Array("uint8", (1 << 20,)), "n": "int64"})
     mine = open_on(store)
-    for n in range(20):  # more than the first pack holds: it is stored now
+    for n in range(20):  # more than the first pack holds: it is sent now
         mine.append({"x": np.full(1 << 20, n, np.uint8), "n": n})
+    wait_for_storage()
     clock.now = NOON + 30 * HOUR
     put_fence(store, NOON + 6 * HOUR)
 

@@ -8,7 +8,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import Entry, entry_path, head_path
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore, latency_server
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 SCHEMA = {
     "x": "int64",
@@ -31,7 +31,7 @@ def dataset(store: CountingStore) -> Dataset:
     for _ in range(5):
         dataset.append(ROW)
         dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
     return dataset
 
@@ -73,13 +73,13 @@ def test_an_update_of_a_null_or_a_sequence_writes_about_what_it_changes(name, va
     noise = np.random.default_rng(0).integers(0, 255, (2, 24, 24, 3), dtype=np.uint8)
     dataset.extend({"note": [None] * 300, "frames": [list(noise)] * 300, "vector": [None] * 300})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
 
     dataset[name][150] = value
     dataset.commit()
 
-    wait_for_hints()
+    wait_for_storage()
     assert store.bytes_written <= limit
     again = open_on(store)
     assert [row["note"] for row in again[149:152]] == [
@@ -94,7 +94,7 @@ def test_committing_a_row_is_two_exclusive_puts_and_the_hint(store, dataset):
     """Test 31: a small commit is 2 PUT + hint, 0 LIST."""
     dataset.append(ROW)
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
 
     assert calls(store) == {"put_if_absent": 2, "put": 1}
     assert store.count("put_if_absent", path="packs/") == 1
@@ -113,7 +113,7 @@ def test_committing_a_small_change_lists_nothing_and_puts_as_little(store, datas
         case _:
             dataset.rename_tensor("x", "y")
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
 
     assert store.count("list") == 0
     assert store.count("put_if_absent") <= 2
@@ -150,7 +150,7 @@ def test_opening_by_url_is_four_requests_in_two_round_trips(tmp_path):
         for _ in range(3):
             made.append(ROW)
             made.commit()
-        wait_for_hints()
+        wait_for_storage()
 
     with latency_server(folder, latency_ms=20) as server:  # so that what runs together overlaps
         opened = tl.open(server.s3_url("bucket/pets"), storage_options=server.storage_options)
@@ -214,7 +214,7 @@ def test_a_wrong_hint_changes_nothing_a_writer_does(store, dataset, hint):
     writer = open_on(store)
     writer.append(ROW)
     commit = writer.commit()
-    wait_for_hints()
+    wait_for_storage()
 
     assert commit.version == "main@6"
     store.reset()
@@ -245,7 +245,7 @@ def test_reading_one_chunk_of_three_columns_is_one_round_trip_each(store):
     dataset = create_on(store, {"x": "int64", "y": "float32"})
     dataset.extend({"x": np.arange(1000), "y": np.arange(1000, dtype=np.float32)})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     reader = open_on(store)
     store.reset()
 
@@ -269,11 +269,11 @@ def test_a_lost_race_of_appends_sends_no_chunk_again(store, dataset):
     other = open_on(store)
     other.append({**ROW, "x": 2})
     other.commit()
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
 
     commit = dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
 
     assert commit.version == "main@7"
     assert store.count("put_if_absent", path="packs/") == 1
@@ -286,14 +286,14 @@ def test_committing_under_keys_reads_the_log_once_and_not_once_a_commit(store, d
     """10⁴ keyed commits of an ingestion must not read 10⁴ entries each."""
     dataset.append(ROW)
     dataset.commit(key="first")
-    wait_for_hints()
+    wait_for_storage()
     assert store.count("get") == 5  # entries 0 to 4; the head is known
     store.reset()
 
     for number in range(3):
         dataset.append(ROW)
         dataset.commit(key=f"{number}")
-    wait_for_hints()
+    wait_for_storage()
 
     assert store.count("get") <= 3
     assert store.count("put_if_absent") == 6
@@ -303,7 +303,7 @@ def test_predicates_and_counts_read_only_their_columns(store):
     dataset = create_on(store, {"x": "int64", "blob": tl.Array("uint8", shape=(4096,))})
     dataset.extend({"x": np.arange(64), "blob": np.zeros((64, 4096), np.uint8)})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     reader = open_on(store)
     store.reset()
 
@@ -319,7 +319,7 @@ def test_one_row_of_a_raw_chunk_reads_its_block_and_not_the_chunk(store):
     tokens = np.arange(2048 * 512, dtype=np.uint16).reshape(2048, 512)
     dataset.extend({"tokens": tokens})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     reader = open_on(store)
     store.reset()
 
@@ -336,11 +336,11 @@ def test_a_thousand_tensors_commit_a_row_in_two_puts_and_open_in_three_round_tri
     row = dict.fromkeys(schema, 7)
     dataset.append(row)
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
     dataset.append(row)
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     assert calls(store) == {"put_if_absent": 2, "put": 1}
     store.reset()
 

@@ -27,7 +27,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 from tests.memory_pages import MemoryPages
 
 MAX_ENTRY_NBYTES = 256 << 10
@@ -83,7 +83,7 @@ def test_a_commit_and_a_refresh_read_nothing_of_a_large_index(lake):
 
     writer.append({"sample": b"one", "vector": b"two", "label": 3})
     writer.commit()
-    wait_for_hints()
+    wait_for_storage()
     assert lake.store.count("get", "get_range") == 0
     assert lake.store.count("put_if_absent") == 2
     assert lake.store.bytes_written < 40_000
@@ -118,7 +118,7 @@ def test_a_merge_reads_the_paths_of_what_changed_and_no_index_whole(lake):
         for row in changed.tolist():
             ds["sample"][row] = value
         ds.commit()
-    wait_for_hints()
+    wait_for_storage()
     merging = open_on(lake.store)
     lake.store.reset()
 
@@ -156,7 +156,7 @@ def test_a_cold_sample_through_deleted_rows_is_five_requests_in_a_row(lake):
     lake.store.reset()
     handle.delete(gone)
     handle.commit()
-    wait_for_hints()
+    wait_for_storage()
     assert lake.store.bytes_written <= 20e6
     row = int(readable_rows(lake.scale, 1)[0])
     row += int(chosen[row])
@@ -177,7 +177,7 @@ def test_scattered_rows_read_their_blocks_and_each_is_verified():
     values = np.random.default_rng(0).integers(0, 2**16, (WIDE_ROWS, 512), dtype=np.uint16)
     dataset.extend({"x": values})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     rows = np.random.default_rng(1).choice(len(values), SCATTERED, replace=False)
     reader = open_on(counting)
     counting.reset()
@@ -242,7 +242,7 @@ def test_a_version_vector_of_ten_thousand_branches_lies_in_a_page():
     dataset = create_on(store, {"x": "int64"})
     dataset.append({"x": 1})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     pages = LakePacks(store, new_txid())
     head = dataset.session.head
     merged = {f"experiment/{number:05}": number for number in range(10_000)}

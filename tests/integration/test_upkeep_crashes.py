@@ -16,7 +16,7 @@ from tensorlake.errors import DatasetNotFoundError, TensorlakeError
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import FaultyStore, SimulatedCrash
 from tensorlake.versions import copy_dataset, read_descriptor
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 WRITES_MAX = 200
 
@@ -33,7 +33,7 @@ def filled() -> MemoryStore:
     ds.commit("fewer")
     ds.tag("v1")
     ds.branch("side")
-    wait_for_hints()
+    wait_for_storage()
     return store
 
 
@@ -96,7 +96,7 @@ def test_a_repair_that_stops_leaves_what_was_there_or_what_it_mended():
     ds = create_on(store, {"number": "int64", "data": tl.Bytes()})
     ds.extend({"number": np.arange(90), "data": [bytes([n]) * 200_000 for n in range(90)]})
     ds.commit()
-    wait_for_hints()
+    wait_for_storage()
     state = ds.selection().snapshot.state
     (page,) = state.roots[ds.selection().snapshot.spec("data").id].children
     objects = runtime.run(snapshot_of(store))
@@ -158,7 +158,7 @@ def test_a_mirror_being_brought_up_to_date_is_readable_all_the_time():
     ds = open_on(source)
     ds.append({"number": 99, "text": "new", "data": b"new"})
     ds.commit("new")
-    wait_for_hints()
+    wait_for_storage()
     after = content(open_on(source))
 
     def look(store: Store) -> None:

@@ -17,7 +17,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.versions import read_descriptor
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 FLIPS_PER_OBJECT = 12
 CUTS_PER_OBJECT = 2
@@ -56,7 +56,7 @@ def dataset_of_every_kind() -> MemoryStore:
     ds.query("WHERE number > 12").save("large")
     side = ds.branch("side")
     side.optimize()
-    wait_for_hints()
+    wait_for_storage()
     return store
 
 

@@ -24,7 +24,7 @@ from tensorlake.errors import CommitOutcomeUnknownError, ConflictError, StorageE
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class WritersModel(RuleBasedStateMachine):
         self.keys = itertools.count()
         self.numbers = itertools.count()
         create_on(self.objects, {"key": "int64", **dict.fromkeys(COLUMNS, "int64")})
-        wait_for_hints()
+        wait_for_storage()
         self.versions = [Content(names={name: name for name in COLUMNS})]
         self.published: list[Net] = [Net()]
         self.by_txid: dict[str, Net] = {}
@@ -168,7 +168,7 @@ class WritersModel(RuleBasedStateMachine):
 
     def learn(self) -> None:
         """Take what was published since into the model."""
-        wait_for_hints()
+        wait_for_storage()
         log = BranchLog(self.objects, "main")
         while (entry := run(log.entry(len(self.versions)))) is not None:
             net = self.by_txid.pop(entry.txid)  # a txid that is known twice raises KeyError

@@ -1,4 +1,4 @@
-/** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_tour.py compares them with its pictures. */
+/** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_viewer.py compares them with its pictures. */
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { open, pixel } from "./browser";

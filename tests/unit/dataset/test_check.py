@@ -11,7 +11,7 @@ from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
 from tensorlake.versions import BranchLog
 from tensorlake.versions.entries import following
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 
 def with_commits(store: MemoryStore, commits: int = 6, rows: int = 4) -> Dataset:
@@ -20,7 +20,7 @@ def with_commits(store: MemoryStore, commits: int = 6, rows: int = 4) -> Dataset
         numbers = np.arange(commit * rows, (commit + 1) * rows)
         ds.extend({"number": numbers, "data": [bytes([n % 256]) * 50 for n in numbers]})
         ds.commit(f"commit {commit}")
-    wait_for_hints()
+    wait_for_storage()
     return ds
 
 
@@ -252,7 +252,7 @@ def bulk(store: MemoryStore) -> Dataset:
     ds = create_on(store, {"number": "int64", "data": tl.Bytes()})
     ds.extend({"number": np.arange(90), "data": [bytes([n]) * 200_000 for n in range(90)]})
     ds.commit("bulk")
-    wait_for_hints()
+    wait_for_storage()
     return ds
 
 

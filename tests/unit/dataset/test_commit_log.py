@@ -7,7 +7,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import Entry, EntryLine, entry_path
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 COMMITS = 90
 
@@ -23,7 +23,7 @@ def store() -> CountingStore:
     side = dataset.branch("side", f"main@{COMMITS // 2}")
     side["x"][0] = 7
     side.commit("beside")
-    wait_for_hints()
+    wait_for_storage()
     return store
 
 

@@ -9,7 +9,7 @@ from tensorlake.format import head_path
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import Copied, copy_dataset, packs_of, read_descriptor
-from tests.handles import create_on, open_on, rows_of, wait_for_hints
+from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 
 def source_with(commits: int = 5, store: Store | None = None) -> Dataset:
@@ -17,7 +17,7 @@ def source_with(commits: int = 5, store: Store | None = None) -> Dataset:
     for commit in range(commits):
         ds.extend({"number": [commit, commit + 100], "text": [f"a{commit}", f"b{commit}"]})
         ds.commit(f"commit {commit}")
-    wait_for_hints()
+    wait_for_storage()
     return ds
 
 

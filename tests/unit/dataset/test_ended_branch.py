@@ -16,7 +16,7 @@ from tensorlake.errors import (
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import FaultyStore
 from tensorlake.versions import BranchLog
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 DAY = dt.timedelta(days=1)
 
@@ -134,7 +134,7 @@ def test_a_merge_onto_a_branch_that_ends_meanwhile_publishes_nothing(store, main
     with pytest.raises(InvalidStateError, match="was deleted"):
         fix.merge("main")
 
-    wait_for_hints()
+    wait_for_storage()
     assert open_on(store, "fix")["x"][:].tolist() == [0, 11, 2, 3]
 
 

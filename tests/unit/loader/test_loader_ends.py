@@ -11,6 +11,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import (
     CorruptSampleError,
+    InvalidStateError,
     StorageTimeoutError,
 )
 from tensorlake.loader import SelectedRows, make_loader
@@ -125,7 +126,8 @@ def test_closing_a_loader_ends_its_iterator(pets):
         iterator = iter(loader)
         next(iterator)
 
-    assert list(iterator) == []
+    with pytest.raises(InvalidStateError, match="was closed"):
+        list(iterator)
     assert threads_left() == []
 
 

@@ -16,7 +16,7 @@ from tensorlake.loader import LoaderStats
 from tensorlake.loader.bottleneck import find_bottleneck
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 from tests.unit.loader.conftest import RESIZE, ROWS, picture
 
 NAMES = itertools.count()
@@ -65,7 +65,7 @@ def far_store():
             }
         )
         dataset.commit("ten more")
-    wait_for_hints()
+    wait_for_storage()
     store.seconds = FAR_S
     return store
 
@@ -244,7 +244,7 @@ def test_saying_what_a_loader_is_reads_nothing():
     dataset = create_on(store, dict.fromkeys(names, "int64"))
     dataset.extend({name: range(20) for name in names})
     dataset.commit("twenty")
-    wait_for_hints()
+    wait_for_storage()
     loader = open_on(store).loader(batch_size=5, shuffle=True)
     store.reset()
 

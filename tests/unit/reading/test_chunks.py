@@ -7,7 +7,7 @@ import tensorlake as tl
 from tensorlake.reading import ChunkCache, Reader
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 ROWS = 2_000_000
 
@@ -49,7 +49,7 @@ def pictures() -> tuple[CountingStore, list[bytes]]:
     blobs = [rng.bytes(20_000 + row) for row in range(200)]
     dataset.extend({"blob": blobs, "x": np.arange(200)})
     dataset.commit()
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
     return store, blobs
 

@@ -14,7 +14,7 @@ from tensorlake.errors import CorruptionError, SnapshotExpiredError
 from tensorlake.format import entry_path
 from tensorlake.storage import LocalStore, MemoryStore, Store, run
 from tensorlake.testing import Fault, FaultyStore
-from tests.handles import create_on, open_on, plain, wait_for_hints
+from tests.handles import create_on, open_on, plain, wait_for_storage
 
 SCHEMA = {
     "x": "int64",
@@ -43,7 +43,7 @@ def fill(dataset: Dataset) -> None:
     dataset.delete(1)
     dataset.commit()
     dataset.tag("v1", at="main@1")
-    wait_for_hints()
+    wait_for_storage()
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from tensorlake.reading.row_map import RowMap
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
 from tensorlake.types import concat
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 TXID = "0" * 31 + "1"
 ROWS_A_CHUNK = 10
@@ -286,7 +286,7 @@ def test_a_commit_and_the_reads_after_it_do_not_read_the_index_again():
         dataset.commit()
     handle = open_on(store)
     assert handle["x"][:].tolist() == list(range(200))
-    wait_for_hints()
+    wait_for_storage()
     store.reset()
 
     handle.append({"x": 200})
@@ -294,7 +294,7 @@ def test_a_commit_and_the_reads_after_it_do_not_read_the_index_again():
     assert handle["x"][[0, 100, 200]].tolist() == [0, 100, 200]
 
     assert store.count("get_range") <= 1  # the new chunk's own
-    wait_for_hints()
+    wait_for_storage()
 
 
 def test_a_snapshot_of_a_discarded_change_leaves_the_index_of_the_committed_alone():
@@ -316,7 +316,7 @@ def test_asking_how_large_rows_are_reads_the_pages_that_finding_them_needs():
     for start in range(40):  # chunks of their own, more than a root holds itself
         dataset.extend({"x": np.random.default_rng(start).integers(0, 255, (2, 6000), np.uint8)})
         dataset.commit("two rows")
-    wait_for_hints()
+    wait_for_storage()
     index = open_on(store).reader().index("x")
     store.reset()
 

@@ -11,7 +11,7 @@ import pytest
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.storage import MemoryStore, gather_bounded, run, runtime
 from tensorlake.storage.runtime import stop
-from tests.handles import wait_for_hints
+from tests.handles import wait_for_storage
 from tests.interrupts import interrupted_at
 
 
@@ -75,7 +75,7 @@ def test_timeout_cancels_and_says_so():
     with pytest.raises(StorageTimeoutError, match=r"0\.01 s"):
         run(slow(), timeout_s=0.01)
 
-    wait_for_hints()  # whatever else runs, which an uncancelled wait would be
+    wait_for_storage()  # whatever else runs, which an uncancelled wait would be
     assert not running
 
 

@@ -13,7 +13,7 @@ from tensorlake.versions import BranchLog, PackReader, loaded, version_at
 from tensorlake.versions.bases import contains, merge_bases, was_reordered
 from tensorlake.versions.entries import following
 from tensorlake.versions.stage import PackStage
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 MANY = 10_000
 DAY = dt.timedelta(days=1)
@@ -190,7 +190,7 @@ def test_ten_thousand_merged_branches_cost_no_more_reads(store, main):
     fix = main.branch("fix")
     append(fix, 10)
     append(main, 20)
-    wait_for_hints()
+    wait_for_storage()
     counting = CountingStore(store)
 
     handle = open_on(counting)

@@ -12,7 +12,7 @@ from tensorlake.format import Entry, Fence, head_path, seal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import BranchLog
 from tensorlake.versions.entries import following, microseconds
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -149,7 +149,7 @@ async def _paths(store: MemoryStore, prefix: str) -> list[str]:
 def test_a_hint_of_a_newer_format_is_no_reason_not_to_open(store, dataset):
     """A hint costs requests, never truth, whoever wrote it."""
     del dataset
-    wait_for_hints()
+    wait_for_storage()
     entry = run(BranchLog(store, "main").existing(1)).to_json()
     entry["features"] = {"read": ["from-the-future"], "write": []}
     run(store.put(head_path("main"), seal(entry)))

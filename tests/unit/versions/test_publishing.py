@@ -13,7 +13,7 @@ from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, Stor
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions.stage import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
-from tests.handles import create_on, open_on, wait_for_hints
+from tests.handles import create_on, open_on, wait_for_storage
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_refused_put_leaves_the_changes_staged_for_another_try(
     assert values(store) == [0]
     assert dataset["x"][:].tolist() == [0, 1]
     gc.collect()
-    wait_for_hints()
+    wait_for_storage()
     assert not caplog.records  # reported once, by the exception
     assert dataset.commit("again").version == "main@2"
     assert values(store) == [0, 1]
@@ -114,7 +114,7 @@ def test_committing_again_after_an_unknown_outcome_publishes_once(store, dataset
     commit = dataset.commit("second, again")
     dataset.append({"x": 2})
     dataset.commit("third")
-    wait_for_hints()
+    wait_for_storage()
 
     assert commit.version == "main@2"
     assert values(store) == [0, 1, 2]
@@ -180,7 +180,7 @@ def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
     store.inject(Fault.REFUSED, call="put", path="HEAD", times=100)
 
     dataset.commit("second")
-    wait_for_hints()
+    wait_for_storage()
 
     assert values(store) == [0, 1]
 
@@ -340,12 +340,12 @@ def test_a_key_costs_nothing_but_new_entries_once_the_log_was_read(store, datase
     handle = open_on(counting)
     handle.append({"x": 100})
     handle.commit(key="k100")
-    wait_for_hints()
+    wait_for_storage()
     before = len(counting.requests)
 
     handle.append({"x": 101})
     handle.commit(key="k101")
-    wait_for_hints()
+    wait_for_storage()
 
     assert [one.call for one in counting.requests[before:]] == [
         "put_if_absent",
@@ -364,7 +364,7 @@ def test_a_put_that_lands_later_than_its_answer_is_one_commit(store, dataset, fa
     dataset.commit("second")
     dataset.append({"x": 2})
     dataset.commit("third")
-    wait_for_hints()
+    wait_for_storage()
 
     assert values(store) == [0, 1, 2]
     assert open_on(store).version == "main@3"
@@ -385,10 +385,10 @@ def test_a_torn_hint_changes_nothing(store, dataset):
     store.inject(Fault.TORN, call="put", path="HEAD", times=100)
 
     dataset.commit("second")
-    wait_for_hints()
+    wait_for_storage()
     dataset.append({"x": 2})
     dataset.commit("third")
-    wait_for_hints()
+    wait_for_storage()
 
     assert values(store) == [0, 1, 2]
 
