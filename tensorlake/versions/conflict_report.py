@@ -54,9 +54,9 @@ def conflict_error(
     numbers = runtime.run(rows_of(state.rows, shown, pages)) if len(shown) else shown
     number_of = dict(zip(shown.tolist(), numbers.tolist(), strict=True))
     names = {spec.id: spec.name for spec in state.schema.tensors}
-    described = "; ".join(_described(one, names, number_of) for one in conflicts)
-    culprit = _culprit(conflicts, between, changes, reads)
     first, last = f"{branch}@{base.seq}", f"{branch}@{between[-1].seq}"
+    described = "; ".join(_described(one, names, number_of, first) for one in conflicts)
+    culprit = _culprit(conflicts, between, changes, reads)
     return ConflictError(
         f"{branch!r} of {url!r} moved from {first} to {last} while this transaction was open;"
         f" {described}\n"
@@ -65,7 +65,7 @@ def conflict_error(
         base=first,
         head=last,
         tensor=next((names[one.tensor_id] for one in conflicts if one.tensor_id in names), None),
-        rows=tuple(numbers.tolist()),
+        rows=tuple(numbers[numbers >= 0].tolist()),  # the others are known by row id alone
         row_ids=_ids(state, shown, pages),
         author=culprit.author,
         commit_message=culprit.message,
@@ -82,7 +82,10 @@ def _advice(on_conflict: str) -> str:
     return f"on_conflict={on_conflict!r} cannot decide this. Your changes are kept: ds.discard()"
 
 
-def _described(conflict: Conflict, names: dict[str, str], number_of: dict[int, int]) -> str:
+def _described(
+    conflict: Conflict, names: dict[str, str], number_of: dict[int, int], base: str
+) -> str:
+    """One conflict, its first rows by number; a number of -1 is a row that the base hides."""
     tensor = repr(names.get(conflict.tensor_id or "", "?"))
     match conflict.what:
         case "update":
@@ -104,9 +107,11 @@ def _described(conflict: Conflict, names: dict[str, str], number_of: dict[int, i
     if not conflict.physical:
         return what
     count = len(conflict.physical)
-    rows = [number_of[row] for row in conflict.physical[:SHOWN_ROWS] if row in number_of]
-    more = ", …" if count > len(rows) else ""
-    return f"{what} {count:,} row{'s' * (count > 1)} ({', '.join(map(str, rows))}{more})"
+    found = [number_of[row] for row in conflict.physical[:SHOWN_ROWS] if row in number_of]
+    rows = [str(number) for number in found if number >= 0]
+    hidden = [f"not shown in {base}"] * (len(rows) < len(found))
+    more = ["…"] * (count > len(found))
+    return f"{what} {count:,} row{'s' * (count > 1)} ({', '.join(rows + hidden + more)})"
 
 
 def _culprit(

@@ -220,11 +220,13 @@ def contest_of(meeting: Meeting) -> Contest:
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
         vanished = rows[~meeting.is_shown(meeting.targets(rows))]
         touched = _touched(meeting, deleted)
+    # A row that stays by their wish shows what they gave it, not what it had here before it went.
+    going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
     mine, theirs = staged.working.schema, meeting.state.schema
     drops = {one.tensor_id or "" for one in is_about["drop"]}
     dropped = frozenset(one for one in drops if theirs.by_id(one) and not mine.by_id(one))
     return Contest(
-        cells=_cells(meeting, is_about["update"], deleted),
+        cells=_cells(meeting, is_about["update"], going),
         vanished=vanished,
         lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
         touched=touched,
@@ -251,9 +253,9 @@ def _nothing() -> Int64Array:
 
 
 def _cells(
-    meeting: Meeting, suspects: Sequence[Conflict], deleted: Int64Array
+    meeting: Meeting, suspects: Sequence[Conflict], going: Int64Array
 ) -> dict[str, Int64Array]:
-    """Cells that both gave a value, and not the same one."""
+    """Cells that both gave a value, and not the same one, but those of rows that go."""
     found: dict[str, Int64Array] = {}
     staged = meeting.staged
     for tensor_id in dict.fromkeys(one.tensor_id or "" for one in suspects):
@@ -261,7 +263,7 @@ def _cells(
             continue  # dropped since: another conflict
         listed = [one.physical for one in suspects if one.tensor_id == tensor_id]
         rows = staged.updated_rows(tensor_id)
-        rows = np.setdiff1d(rows, deleted, assume_unique=True)
+        rows = np.setdiff1d(rows, going, assume_unique=True)
         rows = rows[meeting.is_shown(meeting.targets(rows))]
         is_theirs = np.isin(rows, np.array([row for one in listed for row in one], dtype=np.int64))
         if not all(listed):  # "many": what has another value than in the base was changed

@@ -171,6 +171,50 @@ def test_theirs_lets_the_published_changes_win_and_keeps_the_rest(pair):
     assert -40 not in published["x"][:].tolist()
 
 
+def test_a_row_that_theirs_keeps_shows_what_they_gave_it(pair):
+    mine, theirs = pair
+    mine["x"][5] = -1
+    mine["y"][5] = -2
+    mine.delete([5])
+    theirs["x"][5] = -50
+    theirs.commit()
+
+    mine.refresh(keep_staged=True, on_conflict="theirs")
+    mine.commit()
+
+    assert open_on_same(mine)["x"][5] == -50
+    assert open_on_same(mine)["y"][5] == -2  # nobody else gave it a value
+
+
+@pytest.mark.parametrize(
+    ("winner", "last"), [("ours", [ROWS - 2, ROWS - 1]), ("theirs", [ROWS - 1, -50])]
+)
+def test_a_deletion_that_both_made_stays_staged_and_meets_who_brings_the_row_back(
+    pair, winner, last
+):
+    """Whether the handle moved in between or not, the conflict is the same."""
+    mine, theirs = pair
+    unmoved, third = open_on_same(mine), open_on_same(mine)
+    row_id = tuple(mine[[5]].row_ids)
+    third["x"][5] = -50
+    mine.delete([5])
+    unmoved.delete([5])
+    theirs.delete([5])
+    theirs.commit()
+    mine.refresh(keep_staged=True)
+    third.refresh(keep_staged=True, on_conflict="ours")
+    third.commit()
+
+    for late, rows, said in ((mine, (), "not shown in main@2"), (unmoved, (5,), "5")):
+        with pytest.raises(ConflictError, match=rf"one deleted, .* 1 row \({said}\)") as caught:
+            late.commit()
+        assert (caught.value.rows, caught.value.row_ids) == (rows, row_id)
+        late.refresh(keep_staged=True, on_conflict=winner)
+        assert late["x"][-2:].tolist() == last
+    mine.commit()
+    assert open_on_same(mine)["x"][-2:].tolist() == last
+
+
 def test_equal_values_are_no_conflict(pair):
     mine, theirs = pair
     mine["x"][[3, 4]] = [30, 40]
