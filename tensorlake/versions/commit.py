@@ -186,11 +186,14 @@ async def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry 
     doubted = transaction.doubted
     transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
     try:
-        return await log.publish(entry, hint_later=True)
+        outcome = await log.publish(entry, hint_later=True)
     except StorageError as error:
         if not isinstance(error, CommitOutcomeUnknownError):
             transaction.doubted = doubted  # the store said no: nothing new stands anywhere
         raise
+    if isinstance(outcome, LostRace):
+        transaction.doubted = doubted  # the number is another's, whatever fails from here on
+    return outcome
 
 
 def _answer(transaction: Transaction, between: Sequence[Entry], key: str | None) -> Entry | None:

@@ -112,7 +112,7 @@ async def read_tag(store: Store, name: str) -> Tag | None:
 async def list_tags(store: Store) -> dict[str, Tag]:
     """Read every tag that was not deleted, by name, but those with rows: those are views.
 
-    Pins are not tags of the user's.
+    Pins are not tags of the user's. The names are in order, in whichever the store lists them.
     """
     tags: dict[str, Tag] = {}
     async for meta in store.list("tags/"):
@@ -122,7 +122,7 @@ async def list_tags(store: Store) -> dict[str, Tag]:
         tag = await read_tag(store, name)
         if tag is not None and not tag.is_view:
             tags[name] = tag
-    return tags
+    return dict(sorted(tags.items()))
 
 
 async def create_tag(

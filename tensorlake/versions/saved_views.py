@@ -209,7 +209,7 @@ async def read_view(store: Store, name: str) -> SavedView:
 
 
 async def list_views(store: Store) -> dict[str, SavedView]:
-    """Read every saved view that was not deleted, by name."""
+    """Read every saved view that was not deleted, by name, in the names' order."""
     names: list[str] = []
     async for meta in store.list(TAGS):
         name = parse_tag_path(meta.path)
@@ -221,7 +221,7 @@ async def list_views(store: Store) -> dict[str, SavedView]:
         return None if data is None else SavedView.from_bytes(name, data, where=tag_path(name))
 
     found = await runtime.gather_bounded(
-        [partial(read, name) for name in names], limit=LISTED_AT_ONCE
+        [partial(read, name) for name in sorted(names)], limit=LISTED_AT_ONCE
     )
     return {view.name: view for view in found if view is not None}
 
