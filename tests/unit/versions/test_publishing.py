@@ -312,7 +312,7 @@ def test_a_refresh_finds_that_the_commit_in_doubt_stands(store, dataset):
 def test_a_failure_after_a_race_was_lost_leaves_no_doubt(store, dataset):
     """The winner was read in its place; what came after it was not."""
     add_row(store, 10)
-    wait_for_hints()
+    wait_for_storage()
     store.inject(Fault.REFUSED, call="get", path="branches/main/0", skip=1)
     with pytest.raises(StorageError) as caught:
         dataset.commit()
