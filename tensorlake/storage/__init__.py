@@ -1,7 +1,7 @@
 """Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
 
 from tensorlake.storage.answer_stream import AnswerStream, LostStreamError
-from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.coalesce import MergedRange, merge_ranges, scatter
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
 from tensorlake.storage.fsspec_store import FsspecStore
@@ -68,5 +68,6 @@ __all__ = [
     "public_url",
     "retry",
     "run",
+    "scatter",
     "split_url",
 ]

@@ -1,17 +1,23 @@
-"""Merge byte ranges of one object into fewer, larger requests. Pure: no I/O.
+"""Merge byte ranges of one object into fewer, larger requests, and cut what came apart again.
 
-    asked   [0,4)   [6,9)        [90,99)        gap 4
-    merged  [0,          9)      [90,99)        slices of each: where the asked ranges lie in it
+    asked      [0,4)   [6,9)        [90,99)        gap 4
+    merged     [0,          9)      [90,99)        slices of each: where the asked ranges lie in it
+    scattered  [0,4)   [6,9)        [90,99)        views of the blocks read, in the order asked
 
 A request costs about as much as the bytes that pass in its latency, so bytes between two ranges are
 read along while they are fewer than `gap`.  Ranges may come in any order, overlap and repeat.
+Pure: whoever reads is given as an argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
+
+from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.store import Buffer
 
 DEFAULT_GAP: Final = 64 * 1024
 """Bytes read along rather than asked for again: under 1 ms of one connection to S3 (90 MB/s)."""
@@ -58,3 +64,33 @@ def merge_ranges(
     if positions:
         merged.append(MergedRange(first, last, tuple(positions)))
     return merged
+
+
+def scatter(
+    merged: Sequence[MergedRange], blocks: Sequence[Buffer], ranges: Sequence[tuple[int, int]]
+) -> list[Buffer]:
+    """Cut the blocks that merged requests brought into the ranges asked for, in their order.
+
+    >>> ranges = [(6, 9), (0, 4)]
+    >>> [bytes(one) for one in scatter(merge_ranges(ranges), [b"abcdefghi"], ranges)]
+    [b'ghi', b'abcd']
+    """
+    found: list[Buffer] = [b""] * len(ranges)
+    for request, block in zip(merged, blocks, strict=True):
+        view = memoryview(block)
+        for position in request.positions:
+            start, stop = ranges[position]
+            found[position] = view[start - request.start : stop - request.start]
+    return found
+
+
+async def read_merged(
+    read: Callable[[int, int], Awaitable[Buffer]],
+    ranges: Sequence[tuple[int, int]],
+    *,
+    limit: int,
+) -> list[Buffer]:
+    """Read ranges of an object by as few requests as pay, at most `limit` of them at once."""
+    merged = merge_ranges(ranges)
+    requests = [partial(read, one.start, one.stop) for one in merged]
+    return scatter(merged, await gather_bounded(requests, limit=limit), ranges)

@@ -34,10 +34,10 @@ from tensorlake.errors import (
     missing_extra,
 )
 from tensorlake.storage.answer_stream import AnswerStream
-from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.coalesce import read_merged
 from tensorlake.storage.problems import detail_of, error_of
 from tensorlake.storage.retry import RetryPolicy, retry
-from tensorlake.storage.runtime import gather_bounded, run
+from tensorlake.storage.runtime import run
 from tensorlake.storage.store import (
     Buffer,
     Data,
@@ -148,19 +148,7 @@ class LakeStore:
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         for start, stop in ranges:
             check_range(path, start, stop)
-        merged = merge_ranges(ranges)
-
-        async def fetch(request: MergedRange) -> Buffer:
-            return await self.get_range(path, request.start, request.stop)
-
-        blocks = await gather_bounded([partial(fetch, one) for one in merged], limit=REQUESTS)
-        found: list[Buffer] = [b""] * len(ranges)
-        for request, block in zip(merged, blocks, strict=True):
-            view = memoryview(block)
-            for position in request.positions:
-                start, stop = ranges[position]
-                found[position] = view[start - request.start : stop - request.start]
-        return found
+        return await read_merged(partial(self.get_range, path), ranges, limit=REQUESTS)
 
     async def put_if_absent(self, path: str, data: Data) -> None:
         address, body = self._object(path), b"".join(pieces_of(data))

@@ -30,7 +30,7 @@ from tensorlake.errors import (
     TensorlakeError,
     UnsupportedStoreError,
 )
-from tensorlake.storage.coalesce import MergedRange, merge_ranges
+from tensorlake.storage.coalesce import read_merged
 from tensorlake.storage.failures import (
     REPORTED,
     TRANSIENT,
@@ -43,7 +43,6 @@ from tensorlake.storage.failures import (
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.options import connect
 from tensorlake.storage.retry import RetryPolicy, retry
-from tensorlake.storage.runtime import gather_bounded
 from tensorlake.storage.settle import watched
 from tensorlake.storage.store import (
     Buffer,
@@ -145,21 +144,9 @@ class ObjectStore:
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         for start, stop in ranges:
             check_range(path, start, stop)
-        merged = merge_ranges(ranges)
-
-        async def fetch(request: MergedRange) -> Buffer:
-            return await self.get_range(path, request.start, request.stop)
-
-        blocks = await gather_bounded(
-            [partial(fetch, request) for request in merged], limit=self._flight.max_requests
+        return await read_merged(
+            partial(self.get_range, path), ranges, limit=self._flight.max_requests
         )
-        found: list[Buffer] = [b""] * len(ranges)
-        for request, block in zip(merged, blocks, strict=True):
-            view = memoryview(block)
-            for position in request.positions:
-                start, stop = ranges[position]
-                found[position] = view[start - request.start : stop - request.start]
-        return found
 
     async def put_if_absent(self, path: str, data: Data) -> None:
         pieces = self._checked_for_write(path, data)

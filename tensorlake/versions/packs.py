@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import PackId, PageReader, PageRef
-from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read
+from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read, scatter
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
@@ -113,13 +113,7 @@ class PackReader:
         blocks = await asyncio.gather(
             *(self.store.get_range(path, request.start, request.stop) for request in merged)
         )
-        found: list[Buffer] = [b""] * len(ranges)
-        for request, block in zip(merged, blocks, strict=True):
-            view = memoryview(block)
-            for position in request.positions:
-                start, stop = ranges[position]
-                found[position] = view[start - request.start : stop - request.start]
-        return found
+        return scatter(merged, blocks, ranges)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.storage import MergedRange, merge_ranges
+from tensorlake.storage import MergedRange, merge_ranges, scatter
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(0, 200)).map(lambda r: (r[0], r[0] + r[1])),
@@ -66,3 +66,23 @@ def test_requests_waste_no_more_than_the_gaps(ranges, gap, max_nbytes):
         longest = max(ranges[p][1] - ranges[p][0] for p in request.positions)
         assert wasted <= gap * (len(request.positions) - 1)
         assert request.stop - request.start <= max(max_nbytes, longest)
+
+
+@given(RANGES, st.integers(0, 100), st.integers(1, 400))
+def test_every_range_gets_its_own_bytes_back(ranges, gap, max_nbytes):
+    stored = bytes(at % 251 for at in range(1200))
+    merged = merge_ranges(ranges, gap=gap, max_nbytes=max_nbytes)
+    blocks = [stored[request.start : request.stop] for request in merged]
+
+    found = scatter(merged, blocks, ranges)
+
+    assert [bytes(one) for one in found] == [stored[start:stop] for start, stop in ranges]
+
+
+def test_what_is_scattered_is_a_view_and_no_copy():
+    block = bytes(100)
+    ranges = [(0, 4), (50, 60)]
+
+    found = scatter(merge_ranges(ranges, gap=64), [block], ranges)
+
+    assert all(isinstance(one, memoryview) and one.obj is block for one in found)
