@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import xxhash
 
-from tensorlake.format.chunk_header import ChunkKind, read_header
+from tensorlake.format.chunk_header import ChunkHeader, ChunkKind
 from tensorlake.format.damage import damaged
 from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
 
@@ -30,7 +30,7 @@ __all__ = [
     "Units",
     "checksums_of",
     "decode_units",
-    "read_units",
+    "header_units",
     "rows_of_unit",
     "rows_per_unit",
     "unit_of_rows",
@@ -107,25 +107,24 @@ def unit_ranges(units: Units, wanted: np.ndarray, *, header_nbytes: int) -> np.n
     return np.stack((offsets[wanted], offsets[wanted + 1]), axis=1)
 
 
-def read_units(
-    header: Buffer, *, header_nbytes: int, rows: int, layout: ChunkLayout, where: str = "a chunk"
+def header_units(
+    header: ChunkHeader, *, layout: ChunkLayout, where: str = "a chunk"
 ) -> Units | None:
-    """Read a chunk's units from its header; None where it has none.
+    """Return a chunk's units, as its header has them; None where it has none.
 
     Raises:
         CorruptionError: The header is damaged.
     """
-    read = read_header(header, header_nbytes=header_nbytes, rows=rows, where=where)
-    checksums = read.unit_checksums
+    checksums = header.unit_checksums
     if checksums is None:
         return None
-    if read.lengths is not None:
-        lengths = read.lengths.astype(np.uint32)
+    if header.lengths is not None:
+        lengths = header.lengths.astype(np.uint32)
     else:
         count = rows_per_unit(layout.row_nbytes)
-        lengths = np.full(-(-rows // count), count * layout.row_nbytes, dtype=np.uint32)
-        lengths[-1:] = layout.row_nbytes * (rows - count * (len(lengths) - 1))
-    if len(lengths) != len(checksums) or int(lengths.sum(dtype=np.int64)) != read.payload_nbytes:
+        lengths = np.full(-(-header.rows // count), count * layout.row_nbytes, dtype=np.uint32)
+        lengths[-1:] = layout.row_nbytes * (header.rows - count * (len(lengths) - 1))
+    if len(lengths) != len(checksums) or int(lengths.sum(dtype=np.int64)) != header.payload_nbytes:
         raise damaged(where, f"{len(checksums):,} units do not make up its samples")
     return Units(lengths, checksums)
 

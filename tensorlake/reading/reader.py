@@ -26,8 +26,8 @@ from tensorlake.format import (
     decode_chunk,
     decode_units,
     header_rows,
+    header_units,
     read_header,
-    read_units,
     rows_of_unit,
     unit_of_rows,
     unit_ranges,
@@ -36,7 +36,7 @@ from tensorlake.reading.chunks import ChunkCache, ChunkKey
 from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.snapshot import Snapshot
-from tensorlake.storage import Buffer, Store, runtime
+from tensorlake.storage import Buffer, SingleFlight, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
 
 __all__ = ["Reader"]
@@ -55,6 +55,9 @@ class Reader:
     def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
         self.snapshot = snapshot
         self._cache = cache or ChunkCache()
+        # Several threads read rows of one chunk at a time: what serves all is asked for once.
+        self._headers_under_way = SingleFlight[ChunkKey, ChunkHeader]()
+        self._wholes_under_way = SingleFlight[ChunkKey, Column]()
 
     @property
     def store(self) -> Store:
@@ -262,9 +265,16 @@ class Reader:
         return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
 
     async def _fetch_whole(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column:
+        whole = self._cache.column(key)
+        if whole is None:
+            read = partial(self._read_whole, spec, key)
+            whole = await self._wholes_under_way.read(key, read)
+        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
+
+    async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
         whole = _decoded(spec, key, await self.fetch_chunk(key))
         self._cache.keep(key, whole)
-        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
+        return whole
 
     async def _fetch_units(
         self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
@@ -287,14 +297,8 @@ class Reader:
 
     async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
         """The parts of a chunk that can be read alone, where the index does not record them."""
-        data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
-        return read_units(
-            data,
-            header_nbytes=key.header_nbytes,
-            rows=header_rows(data),
-            layout=spec.encodings[key.read_as],
-            where=str(key),
-        )
+        header = await self._fetch_header(key)
+        return header_units(header, layout=spec.encodings[key.read_as], where=str(key))
 
     def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
         """Headers of chunks, in order; None for fills."""
@@ -320,6 +324,13 @@ class Reader:
         return header
 
     async def _fetch_header(self, key: ChunkKey) -> ChunkHeader:
+        header = self._cache.header(key)
+        if header is None:
+            read = partial(self._read_header, key)
+            header = await self._headers_under_way.read(key, read)
+        return header
+
+    async def _read_header(self, key: ChunkKey) -> ChunkHeader:
         data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
         return self._parsed(key, data)
 

@@ -15,6 +15,7 @@ from tensorlake.storage.probe import probe
 from tensorlake.storage.problems import error_of_problem
 from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
 from tensorlake.storage.runtime import gather_bounded, run
+from tensorlake.storage.single_flight import SingleFlight
 from tensorlake.storage.store import (
     Buffer,
     Data,
@@ -49,6 +50,7 @@ __all__ = [
     "ObjectMeta",
     "ObjectStore",
     "RetryPolicy",
+    "SingleFlight",
     "Store",
     "Surroundings",
     "Tally",

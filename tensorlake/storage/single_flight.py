@@ -29,6 +29,11 @@ class _Flight(Generic[T]):
     task: asyncio.Task[T]
     waiting: int = 0
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it may be joined: a loop that was stopped, or forked, took its reads with it."""
+        return not self.task.done() and self.task.get_loop() is asyncio.get_running_loop()
+
 
 class SingleFlight(Generic[K, T]):
     """Reads under way, by what they read; used by the tasks of an event loop."""
@@ -43,8 +48,7 @@ class SingleFlight(Generic[K, T]):
     async def read(self, key: K, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Wait for what is being read already, or else read it."""
         flight = self._flights.get(key)
-        # A loop that was stopped, or left behind by a fork, took its reads with it.
-        if flight is None or flight.task.get_loop() is not asyncio.get_running_loop():
+        if flight is None or not flight.is_under_way:
             flight = self._flights[key] = _Flight(asyncio.create_task(read()))
         flight.waiting += 1
         try:
@@ -62,3 +66,5 @@ class SingleFlight(Generic[K, T]):
         if not flight.task.done():
             flight.task.cancel()
             await asyncio.wait([flight.task])
+        if not flight.task.cancelled():
+            flight.task.exception()  # else asyncio would report it as seen by nobody

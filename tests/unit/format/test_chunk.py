@@ -13,7 +13,8 @@ from tensorlake.format import (
     decode_chunk,
     decode_units,
     encode_chunk,
-    read_units,
+    header_units,
+    read_header,
     rows_of_unit,
     unit_of_rows,
     unit_ranges,
@@ -213,12 +214,9 @@ def test_another_layout_than_the_chunks_is_noticed():
 )
 def test_every_row_can_be_read_alone(sample_type, samples):
     column, layout, blob, data = stored(sample_type, samples)
-    units = read_units(
-        data[: blob.header_nbytes],
-        header_nbytes=blob.header_nbytes,
-        rows=blob.rows,
-        layout=layout,
-    )
+    head = data[: blob.header_nbytes]
+    header = read_header(head, header_nbytes=len(head), rows=blob.rows, where="a chunk")
+    units = header_units(header, layout=layout)
 
     assert units.lengths.tolist() == blob.units.lengths.tolist()
     assert units.checksums.tolist() == blob.units.checksums.tolist()
@@ -275,7 +273,8 @@ def test_null_and_empty_samples_differ_without_the_header():
 def test_chunks_that_are_read_whole_have_no_units(sample_type, samples):
     _, layout, blob, data = stored(sample_type, samples)
 
-    units = read_units(data, header_nbytes=blob.header_nbytes, rows=blob.rows, layout=layout)
+    header = read_header(data, header_nbytes=blob.header_nbytes, rows=blob.rows, where="a chunk")
+    units = header_units(header, layout=layout)
 
     assert blob.units is None
     assert units is None

@@ -1,9 +1,13 @@
 """Chunks between the index and the reader: what is kept, and how much of it."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.errors import StorageError
 from tensorlake.reading import ChunkCache, Reader
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
@@ -79,3 +83,82 @@ def test_half_of_a_chunk_is_read_as_the_whole_chunk(pictures):
 
     assert handle["blob"][:150] == blobs[:150]
     assert store.count("get_range") <= 3
+
+
+@pytest.fixture
+def in_tail() -> tuple[CountingStore, list[bytes]]:
+    """Samples in chunks of a tail: which parts they have is in their headers alone."""
+    store = CountingStore(MemoryStore())
+    dataset = create_on(store, {"blob": tl.Bytes()})
+    rng = np.random.default_rng(1)
+    blobs = [rng.bytes(20_000 + row) for row in range(400)]
+    for start in range(0, 400, 100):
+        dataset.extend({"blob": blobs[start : start + 100]})
+        dataset.commit()
+    wait_for_storage()
+    return store, blobs
+
+
+def read_by_threads(reader: Reader, rows: np.ndarray, threads: int) -> list[bytes]:
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(partial(reader.read, "blob"), np.split(rows, threads)))
+    return [bytes(sample) for part in parts for sample in part.samples]
+
+
+def headers_read(store: CountingStore) -> list[int]:
+    """Requests for the header of a chunk: none other is so small here."""
+    return [one.nbytes for one in store.requests if one.call == "get_range" and one.nbytes < 20_000]
+
+
+def test_threads_that_read_rows_of_the_same_chunks_ask_for_each_header_once(in_tail):
+    store, blobs = in_tail
+    reader = open_on(store).reader()
+    rows = np.random.default_rng(2).permutation(400)[:64]
+    chunks = len(reader.locate("blob", rows).chunks)
+    store.reset()
+
+    found = read_by_threads(reader, rows, 8)
+
+    assert found == [blobs[row] for row in rows.tolist()]
+    assert len(headers_read(store)) == chunks > 1
+    assert store.count() <= chunks + len(rows)
+
+
+def test_a_header_that_was_read_serves_later_reads_too(in_tail):
+    store, blobs = in_tail
+    reader = open_on(store).reader()
+    reader.read("blob", np.array([5, 110]))
+    store.reset()
+
+    found = reader.read("blob", np.array([17, 120]))
+
+    assert [bytes(one) for one in found.samples] == [blobs[17], blobs[120]]
+    assert headers_read(store) == []
+
+
+def test_threads_that_need_the_same_whole_chunk_read_it_once():
+    store = CountingStore(MemoryStore())
+    dataset = create_on(store, {"blob": tl.Bytes()})
+    blobs = [bytes([row]) * 100 for row in range(80)]
+    dataset.extend({"blob": blobs})
+    dataset.commit()
+    wait_for_storage()
+    reader = open_on(store).reader()
+    reader.locate("blob", np.arange(80))
+    store.reset()
+
+    assert read_by_threads(reader, np.arange(80), 8) == blobs
+    assert store.count() == 1
+
+
+def test_a_header_that_could_not_be_read_is_asked_for_again(in_tail):
+    counting, blobs = in_tail
+    store = FaultyStore(counting)
+    reader = open_on(store).reader()
+    reader.locate("blob", np.array([5]))
+    store.inject(Fault.REFUSED, call="get_range")
+
+    with pytest.raises(StorageError):
+        reader.read("blob", np.array([5]))
+
+    assert bytes(reader.read("blob", np.array([5])).samples[0]) == blobs[5]
