@@ -28,6 +28,7 @@ from tensorlake_query.source import (
     IdentifiedSource,
     ObjectBatch,
     RaggedBatch,
+    RunSource,
     Tables,
     UniformBatch,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "QuerySyntaxError",
     "QueryTypeError",
     "RaggedBatch",
+    "RunSource",
     "Tables",
     "UniformBatch",
     "ast",

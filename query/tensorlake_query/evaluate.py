@@ -1,10 +1,15 @@
 """Evaluation of bound expressions over one batch of rows.
 
 A `Scope` is a set of rows and where their columns come from. It reads each column at most once, and
-only when an expression asks; `take` keeps what has been read for the rows that survive.
+only when an expression asks; `take` and `slice` keep what has been read for the rows that survive.
+A scan makes `RunScope`s: consecutive rows, whose numbers are listed only where something asks.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+from msgspec import Struct, field
 
 from tensorlake_query.ast import Span
 from tensorlake_query.bound import (
@@ -21,7 +26,7 @@ from tensorlake_query.bound import (
     span_of,
 )
 from tensorlake_query.errors import QueryTypeError
-from tensorlake_query.readers import Reader
+from tensorlake_query.readers import Reader, SourceReader
 from tensorlake_query.source import IntArray, UniformBatch
 from tensorlake_query.types import is_ragged
 from tensorlake_query.vectors import (
@@ -30,45 +35,112 @@ from tensorlake_query.vectors import (
     all_valid,
     constant,
     object_array,
+    slice_of,
     take,
 )
+
+
+class Known(Struct):
+    """What has been read for the rows of a scope."""
+
+    columns: dict[str, Vector] = field(default_factory=dict[str, Vector])
+    shapes: dict[str, Vector] = field(default_factory=dict[str, Vector])
+
+    def cut(self, cut: Callable[[Vector], Vector]) -> "Known":
+        """Return it for some of the rows."""
+        return Known(
+            {name: cut(vector) for name, vector in self.columns.items()},
+            {name: cut(vector) for name, vector in self.shapes.items()},
+        )
 
 
 class Scope:
     """Some rows, and the columns that have been read for them."""
 
-    def __init__(self, reader: Reader, rows: IntArray, text: str) -> None:
+    def __init__(
+        self, reader: Reader, rows: IntArray | None, text: str, known: Known | None = None
+    ) -> None:
         self.reader = reader
-        self.rows = rows
         self.text = text
-        self._columns: dict[str, Vector] = {}
-        self._shapes: dict[str, Vector] = {}
+        self._rows: IntArray | None = rows
+        self._known = known or Known()
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def rows(self) -> IntArray:
+        """The rows' numbers."""
+        assert self._rows is not None, "a scope without them lists them itself"
+        return self._rows
+
     def column(self, name: str) -> Vector:
         """Return a column's samples, read at the first call."""
-        if name not in self._columns:
+        if name not in self._known.columns:
             try:
-                self._columns[name] = self.reader.column(name, self.rows)
+                self._known.columns[name] = self._read(name)
             except RowError as error:  # of a stack: the position is a group's
                 shown = f"{name!r}, group {error.position}: {error.message}"
                 raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
-        return self._columns[name]
+        return self._known.columns[name]
 
     def shapes(self, name: str) -> Vector:
         """Return a column's sample shapes, asked for at the first call."""
-        if name not in self._shapes:
-            self._shapes[name] = self.reader.shapes(name, self.rows)
-        return self._shapes[name]
+        if name not in self._known.shapes:
+            self._known.shapes[name] = self.reader.shapes(name, self.rows)
+        return self._known.shapes[name]
 
     def take(self, positions: IntArray) -> "Scope":
         """Return the scope of some of the rows, with what has been read of them."""
-        scope = Scope(self.reader, self.rows[positions], self.text)
-        scope._columns = {name: take(vector, positions) for name, vector in self._columns.items()}
-        scope._shapes = {name: take(vector, positions) for name, vector in self._shapes.items()}
-        return scope
+        known = self._known.cut(partial(take, positions=positions))
+        return Scope(self.reader, self._numbers(positions), self.text, known)
+
+    def slice(self, start: int, stop: int) -> "Scope":
+        """Return the scope of consecutive ones of the rows; what has been read is not copied."""
+        if (start, stop) == (0, len(self)):
+            return self
+        return self._part(start, stop, self._known.cut(partial(slice_of, start=start, stop=stop)))
+
+    def _read(self, name: str) -> Vector:
+        return self.reader.column(name, self.rows)
+
+    def _numbers(self, positions: IntArray) -> IntArray:
+        return self.rows[positions]
+
+    def _part(self, start: int, stop: int, known: Known) -> "Scope":
+        return Scope(self.reader, self.rows[start:stop], self.text, known)
+
+
+class RunScope(Scope):
+    """Consecutive rows of a source."""
+
+    def __init__(
+        self, reader: SourceReader, start: int, stop: int, text: str, known: Known | None = None
+    ) -> None:
+        super().__init__(reader, None, text, known)
+        self._source = reader
+        self._start = start
+        self._stop = stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @property
+    def rows(self) -> IntArray:
+        """The rows' numbers, listed at the first call."""
+        if self._rows is None:
+            self._rows = np.arange(self._start, self._stop)
+        return self._rows
+
+    def _read(self, name: str) -> Vector:
+        return self._source.run(name, self._start, self._stop)
+
+    def _numbers(self, positions: IntArray) -> IntArray:
+        return positions + self._start
+
+    def _part(self, start: int, stop: int, known: Known) -> Scope:
+        first = self._start
+        return RunScope(self._source, first + start, first + stop, self.text, known)
 
 
 def _whole(text: str) -> Span:

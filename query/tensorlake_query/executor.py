@@ -6,6 +6,7 @@ milliseconds of work, and between them the deadline is checked.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import structs
@@ -13,7 +14,7 @@ from msgspec import structs
 from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
 from tensorlake_query.errors import QueryTypeError
-from tensorlake_query.evaluate import Scope, evaluate
+from tensorlake_query.evaluate import RunScope, Scope, evaluate
 from tensorlake_query.functions.membership import Members
 from tensorlake_query.functions.search import WORDS_COST, Corpus
 from tensorlake_query.joins import Pairs, all_pairs, matching_pairs, with_unmatched
@@ -57,7 +58,9 @@ from tensorlake_query.zones import candidate_ranges
 BATCH_NBYTES = (
     8 << 20
 )  # of samples a batch: a few milliseconds of arithmetic, within the caches of a large core
-MAX_BATCH_ROWS = 65_536
+MAX_BATCH_ROWS = 1 << 18
+FIRST_BATCH_ROWS = 1 << 13  # of a scan, which LIMIT may end there; the next ones grow
+BATCH_GROWTH = 4
 MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
 RAGGED_SIZE = 16  # elements along a dimension that differs by row
 OBJECT_NBYTES = 128
@@ -227,10 +230,16 @@ def _row_numbers(side: ResultSource) -> Vector:
 def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
     """Return the values of expressions for every row; a column they share is read once."""
     collected: list[list[Vector]] = [[] for _ in exprs]
-    for piece in pieces(scope, exprs, run) if exprs and len(scope) else ():
-        for vectors, expr in zip(collected, exprs, strict=True):
-            vectors.append(evaluate(expr, piece))
+    parts = pieces(scope, exprs, run) if exprs and len(scope) else ()
+    for _, made in run.workers.mapped(partial(values_of, exprs), parts, exprs):
+        for vectors, vector in zip(collected, made, strict=True):
+            vectors.append(vector)
     return columns_of_batches(collected, exprs)
+
+
+def values_of(exprs: Sequence[Bound], piece: Scope) -> list[Vector]:
+    """Return the values of expressions for one batch."""
+    return [evaluate(expr, piece) for expr in exprs]
 
 
 def batch_rows(exprs: Sequence[Bound], cost: float = 0.0) -> int:
@@ -264,8 +273,7 @@ def pieces(scope: Scope, exprs: Sequence[Bound], run: Run, *, cost: float = 0.0)
     step = batch_rows(exprs, cost)
     for start in range(0, len(scope), step):
         run.deadline.check(start, len(scope))
-        stop = min(start + step, len(scope))
-        yield scope if stop - start == len(scope) else scope.take(np.arange(start, stop))
+        yield scope.slice(start, min(start + step, len(scope)))
 
 
 class _Block:
@@ -298,9 +306,8 @@ class _Block:
                 yield from self._scan(plan)
             case Nothing():
                 return
-            case Filter(step, predicate):
-                for scope in self.stream(step):
-                    yield from self._kept(scope, predicate)
+            case Filter():
+                yield from self._kept(plan)
             case Limit():
                 yield from self._limited(plan)
             case Project(step):
@@ -345,9 +352,14 @@ class _Block:
     def _values(self, exprs: Sequence[Bound], scope: Scope) -> list[Vector]:
         return compute(exprs, scope, self._run)
 
-    def _kept(self, scope: Scope, predicate: Bound) -> Iterator[Scope]:
-        for piece in pieces(scope, (predicate,), self._run):
-            condition = evaluate(predicate, piece)
+    def _batches(self, step: Plan, exprs: Sequence[Bound]) -> Iterator[tuple[Scope, list[Vector]]]:
+        """Yield the rows of a step, in batches that suit some expressions, with their values."""
+        run = self._run
+        parts = (piece for scope in self.stream(step) for piece in pieces(scope, exprs, run))
+        return run.workers.mapped(partial(values_of, exprs), parts, exprs)
+
+    def _kept(self, plan: Filter) -> Iterator[Scope]:
+        for piece, (condition,) in self._batches(plan.input, (plan.predicate,)):
             is_true = np.asarray(condition.values, np.bool_)
             if condition.valid is not None:
                 is_true = is_true & condition.valid
@@ -362,13 +374,14 @@ class _Block:
         num_rows = reader.source.num_rows
         largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
         step = rows_of(largest)
+        size = min(FIRST_BATCH_ROWS, step)
         for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
-            for first in range(start, stop, step):
+            first = start
+            while first < stop:
                 run.deadline.check(first, num_rows)
-                scope = Scope(reader, np.arange(first, min(first + step, stop)), run.text)
-                for name in plan.columns:
-                    scope.column(name)
-                yield scope
+                yield RunScope(reader, first, min(first + size, stop), run.text)
+                first += size
+                size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
 
     def _sorted(self, plan: Sort | TopK) -> Scope:
@@ -376,10 +389,9 @@ class _Block:
         ordering = Ordering(plan.keys, limit)
         reader = None
         exprs = [key.expr for key in plan.keys]
-        for scope in self.stream(plan.input):
-            reader = scope.reader
-            for piece in pieces(scope, exprs, self._run):
-                ordering.add(piece.rows, [evaluate(expr, piece) for expr in exprs])
+        for piece, values in self._batches(plan.input, exprs):
+            reader = piece.reader
+            ordering.add(piece.rows, values)
         return Scope(reader or self._reader, ordering.rows(), self._run.text)
 
     def _limited(self, plan: Limit) -> Iterator[Scope]:
@@ -387,7 +399,7 @@ class _Block:
         if plan.percent is not None:
             whole = self.joined(plan.input)
             start, stop = plan.offset, plan.offset + int(len(whole) * plan.percent / 100)
-            yield whole.take(np.arange(len(whole))[start:stop])
+            yield whole.slice(min(start, len(whole)), min(stop, len(whole)))
             return
         skip = plan.offset
         if count == 0:
@@ -397,7 +409,7 @@ class _Block:
             skip -= start
             stop = len(scope) if count is None else min(start + count, len(scope))
             if stop > start:
-                yield scope.take(np.arange(start, stop))
+                yield scope.slice(start, stop)
             if count is not None:
                 count -= stop - start
                 if count == 0:

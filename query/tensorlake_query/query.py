@@ -169,15 +169,15 @@ class CompiledQuery:
             return self._plan_result(self.analyze(source, limits))
         if self._explains:
             return self._plan_result(self.explain())
-        run = self._run(limits)
-        result = Executor(source, run).result(self._statement)
-        return self._result(result, run, compute_columns=compute_columns)
+        with self._run(limits) as run:
+            result = Executor(source, run).result(self._statement)
+            return self._result(result, run, compute_columns=compute_columns)
 
     def analyze(self, source: ColumnSource, limits: Limits | None = None) -> str:
         """Run over a source, and return the plan with what each step did."""
-        run = self._run(limits or Limits(), counts=StepCounts())
-        result = Executor(source, run).result(self._statement)
-        self._result(result, run, compute_columns=True)
+        with self._run(limits or Limits(), counts=StepCounts()) as run:
+            result = Executor(source, run).result(self._statement)
+            self._result(result, run, compute_columns=True)
         assert run.counts is not None, "given above"
         lines = [explain(self._statement.plan, run.counts.note)]
         lines += [f"read {name}: {n:,} samples" for name, n in sorted(_all_read(run).items())]
@@ -191,11 +191,11 @@ class CompiledQuery:
             QueryNameError: the query has no such output.
         """
         output = self._output(output_name)
-        run = self._run(Limits())
-        executor = Executor(source, run)
-        reader = SourceReader(source, run.meter, executor.answer)
-        scope = Scope(reader, np.asarray(rows, np.int64), self._written)
-        return to_batch(compute([output.expr], scope, run)[0])
+        with self._run(Limits()) as run:
+            executor = Executor(source, run)
+            reader = SourceReader(source, run.meter, executor.answer)
+            scope = Scope(reader, np.asarray(rows, np.int64), self._written)
+            return to_batch(compute([output.expr], scope, run)[0])
 
     def _result(self, result: ResultSource, run: Run, *, compute_columns: bool) -> QueryResult:
         lineage = result.lineage() if self._statement.selects_rows else None

@@ -10,17 +10,20 @@ unchanged (`source_column`), so that a result can be rows of a dataset rather th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
 from tensorlake_query.lineage import lineage_of
 from tensorlake_query.source import (
+    Batch,
     ColumnSource,
     ColumnType,
     IdentifiedSource,
     IntArray,
+    RunSource,
     UniformBatch,
 )
 from tensorlake_query.stacks import element_at, stacked
@@ -56,7 +59,7 @@ class Reader(Protocol):
 
 
 class SourceReader:
-    """Reads a `ColumnSource`, and counts what it reads."""
+    """Reads a `ColumnSource`, and counts what it reads. Thread-safe where the source is."""
 
     def __init__(self, source: ColumnSource, meter: "Meter", answer: Answer) -> None:
         self.source = source
@@ -64,6 +67,7 @@ class SourceReader:
         self.answer = answer
         self._meter = meter
         self._schema = source.schema
+        self._lock = Lock()
 
     @property
     def base(self) -> "SourceReader":
@@ -72,8 +76,20 @@ class SourceReader:
 
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the samples of `rows`, in the form the column's type asks for."""
-        self.rows_read[name] = self.rows_read.get(name, 0) + len(rows)
-        vector = from_batch(self.source.read(name, rows), self._schema[name])
+        return self._counted(name, self.source.read(name, rows), len(rows))
+
+    def run(self, name: str, start: int, stop: int) -> Vector:
+        """Return the samples of rows `start` … `stop` − 1; a source may do that at less cost."""
+        if isinstance(self.source, RunSource):
+            batch = self.source.read_run(name, start, stop)
+        else:
+            batch = self.source.read(name, np.arange(start, stop))
+        return self._counted(name, batch, stop - start)
+
+    def _counted(self, name: str, batch: Batch, num_rows: int) -> Vector:
+        vector = from_batch(batch, self._schema[name])
+        with self._lock:
+            self.rows_read[name] = self.rows_read.get(name, 0) + num_rows
         self._meter.add(vector)
         return vector
 
@@ -118,11 +134,12 @@ class SourceReader:
 
 @dataclass(slots=True)
 class Meter:
-    """Counts the bytes of samples that a run reads, and ends it at a limit."""
+    """Counts the bytes of samples that a run reads, and ends it at a limit. Thread-safe."""
 
     limit_nbytes: int | None
     fail: Callable[[int], Exception]
     nbytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def add(self, vector: Vector) -> None:
         """Count what was read.
@@ -145,7 +162,8 @@ class Meter:
         Raises:
             QueryLimitError: they are more than the limit.
         """
-        self.nbytes += nbytes
+        with self._lock:
+            self.nbytes += nbytes
         if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
             raise self.fail(self.nbytes)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Self
 
 from msgspec import Struct, field
 
@@ -10,6 +11,7 @@ from tensorlake_query.errors import QueryLimitError
 from tensorlake_query.evaluate import Scope
 from tensorlake_query.plan import Plan
 from tensorlake_query.readers import Meter, SourceReader
+from tensorlake_query.workers import Workers
 
 ROW_NBYTES = 8  # of a row's number
 MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
@@ -91,6 +93,7 @@ class Run(Struct):
         text: the query, for errors to point at.
         counts: what each step did; None where nobody asked.
         readers: everything that was read from, in order of opening.
+        workers: compute batches side by side, until the run is left.
     """
 
     deadline: Deadline
@@ -98,6 +101,13 @@ class Run(Struct):
     text: str
     counts: StepCounts | None = None
     readers: list[SourceReader] = field(default_factory=list[SourceReader])
+    workers: Workers = field(default_factory=Workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.workers.close()
 
     def check_made(self, num_rows: int, before: int = 0) -> None:
         """Raise before a step makes more rows out of those it has than may be held.

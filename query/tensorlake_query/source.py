@@ -89,7 +89,7 @@ class ColumnStatistics:
 
 @runtime_checkable
 class ColumnSource(Protocol):
-    """Named columns, read by row number."""
+    """Named columns, read by row number; a run may read in several threads at once."""
 
     @property
     def schema(self) -> Mapping[str, ColumnType]:
@@ -111,6 +111,15 @@ class ColumnSource(Protocol):
 
     def statistics(self, column: str) -> ColumnStatistics | None:
         """Return the zone maps of a column, or None where nothing is known."""
+        ...
+
+
+@runtime_checkable
+class RunSource(Protocol):
+    """A source that reads consecutive rows without being told each of their numbers."""
+
+    def read_run(self, column: str, start: int, stop: int) -> Batch:
+        """Return the samples of rows `start` … `stop` − 1, as `read` does."""
         ...
 
 

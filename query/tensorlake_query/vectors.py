@@ -192,6 +192,17 @@ def take(vector: Vector, positions: IntArray) -> Vector:
     return RaggedBatch(vector.values[walk(starts, np.ones_like(kept), kept)], shapes, valid)
 
 
+def slice_of(vector: Vector, start: int, stop: int) -> Vector:
+    """Return the rows `start` … `stop` − 1, without copying them."""
+    valid = None if vector.valid is None else vector.valid[start:stop]
+    if isinstance(vector, UniformBatch):
+        return UniformBatch(vector.values[start:stop], valid)
+    before = int(counts_of(vector.shapes[:start]).sum())
+    shapes = vector.shapes[start:stop]
+    values = vector.values[before : before + int(counts_of(shapes).sum())]
+    return RaggedBatch(values, shapes, valid)
+
+
 def concatenated(vectors: Sequence[Vector]) -> Vector:
     """Join vectors of one type, end to end."""
     if len(vectors) == 1:

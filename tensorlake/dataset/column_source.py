@@ -86,6 +86,14 @@ class SelectionSource:
         stored = self._reader.read(column, self._selection.physical(rows))
         return batch_of(sample_type, stored)
 
+    def read_run(self, column: str, start: int, stop: int) -> tql.Batch:
+        """Read the samples of rows ``start`` … ``stop`` - 1; media come decoded."""
+        first = None if column in self._computed else self._selection.first_physical
+        if first is None:
+            return self.read(column, np.arange(start, stop))
+        sample_type = self._selection.snapshot.spec(column).type
+        return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
+
     def shapes(self, column: str, rows: Int64Array) -> Int64Array:
         """Shapes of samples without decoding; −1 where NULL."""
         if column in self._computed:

@@ -114,12 +114,24 @@ class Reader:
         if len(physical) == 0:
             column = spec.type.convert([], tensor=tensor)
         else:
-            column = self._run_at_hand(spec, physical)
+            run = _run_of(physical)
+            column = None if run is None else self._run_at_hand(spec, *run)
             if column is None:
                 column = self._gather(spec, self.locate(tensor, physical))
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
         return column
+
+    def read_run(self, tensor: str, start: int, stop: int) -> Column:
+        """Read samples of physical rows ``start`` … ``stop`` - 1; media decoded.
+
+        Raises:
+            CorruptionError: Stored bytes are damaged; the message says where.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        column = None if spec.type.is_media else self._run_at_hand(spec, start, stop)
+        return self.read(tensor, np.arange(start, stop)) if column is None else column
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
         """Shapes of samples, int64 (n, ndim), from headers alone; −1 where NULL.
@@ -177,14 +189,11 @@ class Reader:
             return 0
         return sum(key.nbytes for key in self.locate(tensor, physical).chunks)
 
-    def _run_at_hand(self, spec: TensorSpec, physical: Int64Array) -> Column | None:
+    def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
         """Consecutive rows of chunks that need no request; None where they are anything else.
 
         Nothing is done for each row: a scan costs what its chunks cost.
         """
-        start, stop = int(physical[0]), int(physical[-1]) + 1
-        if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
-            return None
         runs = self.index(spec.name).runs(start, stop)
         if runs is None:
             return None
@@ -340,6 +349,14 @@ class Reader:
         )
         self._cache.keep_header(key, header)
         return header
+
+
+def _run_of(physical: Int64Array) -> tuple[int, int] | None:
+    """Say where rows start and stop that follow each other without a gap; None of any others."""
+    start, stop = int(physical[0]), int(physical[-1]) + 1
+    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
+        return None
+    return start, stop
 
 
 def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:

@@ -55,6 +55,11 @@ class Selection:
         """Map positions in the selection to physical rows."""
         return self.snapshot.physical(self.row_numbers(positions))
 
+    @property
+    def first_physical(self) -> int | None:
+        """The physical row of the first, where all others follow it without a gap; else None."""
+        return self.snapshot.first_physical if self.rows is None else None
+
     def all_positions(self) -> Int64Array:
         """List every position, in order."""
         return np.arange(self.num_rows, dtype=np.int64)

@@ -138,6 +138,11 @@ class Snapshot:
         self.check_alive()
         return self._row_map.physical(rows)
 
+    @property
+    def first_physical(self) -> int | None:
+        """The physical row of row 0, where all others follow it without a gap; else None."""
+        return self._row_map.base
+
     def rows_of(self, physical: Int64Array) -> Int64Array:
         """Map physical rows to rows of the version; -1 where the version does not show them."""
         if len(physical) == 0:

@@ -45,7 +45,7 @@ def user_function(
 
         nullable = any(arg.type.nullable for arg in site.args)
         made = replace(column_type, nullable=nullable or column_type.kind == "json")
-        return site.apply(kernel, made, cost=USER_COST)
+        return site.apply(kernel, made, cost=USER_COST, role="user")
 
     usage = f"{name.upper()}(…)"
     return Function(name.upper(), usage, "A function of yours.", (0, MAX_ARGUMENTS), bind)

@@ -1,0 +1,93 @@
+"""Batches of one run computed side by side: NumPy lets go of the interpreter while it computes.
+
+A scan of ten million labels is forty batches of a fraction of a millisecond. Results come in the
+order of their batches, so nothing that follows can tell. What is not computed here: functions of
+the user, which need not be ready for threads, and queries inside expressions, which are runs of
+their own; both run in the thread that asked.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+MAX_THREADS = 8  # of one query: a server answers several at once
+
+
+class Workers:
+    """The threads of one run; none is started for a run of a single batch."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    def mapped(
+        self, function: Callable[[Item], Made], items: Iterable[Item], exprs: Sequence[Bound]
+    ) -> Iterator[tuple[Item, Made]]:
+        """Yield each item with what the function makes of it, in order.
+
+        The first item is done alone: a LIMIT may end the run there. What was begun when the caller
+        stops is waited for, so that no thread outlives its run.
+
+        Args:
+            function: evaluates expressions for an item; called in several threads.
+            items: what to do; taken in the caller's thread, a few ahead.
+            exprs: what the function evaluates.
+        """
+        iterator = iter(items)
+        for item in iterator:
+            yield item, function(item)
+            break
+        if not all(map(is_threadable, exprs)):
+            yield from ((item, function(item)) for item in iterator)
+            return
+        begun: deque[tuple[Item, Future[Made]]] = deque()
+        try:
+            for item in iterator:
+                begun.append((item, self._started().submit(function, item)))
+                if len(begun) > thread_count():
+                    yield _finished(begun)
+            while begun:
+                yield _finished(begun)
+        finally:
+            for _, future in begun:
+                future.cancel()
+            for _, future in begun:
+                if not future.cancelled():
+                    future.exception()
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _started(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(thread_count(), "tensorlake-query")
+        return self._pool
+
+
+def _finished(begun: deque[tuple[Item, Future[Made]]]) -> tuple[Item, Made]:
+    item, future = begun.popleft()
+    return item, future.result()
+
+
+def thread_count() -> int:
+    """Return how many threads a run may use."""
+    known = getattr(os, "sched_getaffinity", None)  # not on every system
+    cores = len(known(0)) if known else os.cpu_count() or 1
+    return min(cores, MAX_THREADS)
+
+
+def is_threadable(expr: Bound) -> bool:
+    """Tell whether an expression may be evaluated in several threads at once."""
+    return not any(
+        isinstance(node, QueryRef | CorpusRef) or (isinstance(node, Apply) and node.role == "user")
+        for node in walk_bound(expr)
+    )
