@@ -19,7 +19,7 @@ STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-extras soak bench docs viewer clean
+.PHONY: help setup demo serve check test test-extras soak bench docs api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ bench: setup ## the figures, beside what they are compared to (ARGS=--write: int
 docs: setup ## the documentation as a site, in docs/site
 	$(BIN)/python -m pip install --quiet -c constraints.txt '.[docs]'
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
+
+api: setup viewer/node_modules/.ok ## describe the HTTP API anew, and make the viewer's types of it
+	$(BIN)/python server/make_openapi.py
+	cd viewer && npm run --silent types
 
 viewer: $(STATIC) ## build the browser viewer into the server's package (needs npm)
 

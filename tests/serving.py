@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+
+from tensorlake_server.connections import configure
 
 STOP_S = 60
 
 
 @contextmanager
-def listening(app: Any, *, port: int = 0) -> Iterator[str]:
+def listening(app: FastAPI, *, port: int = 0) -> Iterator[str]:
     """Serve an application until the block ends; yields its address, ``http://127.0.0.1:port``."""
     started = threading.Event()
 
@@ -22,7 +25,8 @@ def listening(app: Any, *, port: int = 0) -> Iterator[str]:
             await super().startup(sockets)
             started.set()
 
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")
+    config = configure(app, log_level="error")
+    config.port = port
     server = Started(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,11 +1,12 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
+import { compress } from "./compress";
 
 // The built page lies beside the server that ships it, and names its files relatively, so that it
 // works behind any path prefix. `npm run dev` forwards the API to a server started by hand.
 export default defineConfig({
   base: "./",
-  plugins: [svelte()],
+  plugins: [svelte(), compress()],
   build: {
     outDir: "../server/tensorlake_server/static",
     emptyOutDir: true,
@@ -14,5 +15,5 @@ export default defineConfig({
     assetsInlineLimit: 0, // data: URLs would need a wider content security policy
   },
   server: { proxy: { "/v1": "http://127.0.0.1:8300" } },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts", "compress.test.ts"], environment: "node" },
 });

@@ -20,6 +20,7 @@ import uvicorn
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
 from tensorlake_server.app import create_app
 from tensorlake_server.config import OPTIONS, print_config, resolve_options
+from tensorlake_server.connections import configure
 from tensorlake_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,12 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         requests.addHandler(logging.StreamHandler())  # a line of JSON each, on stderr
         requests.setLevel(logging.INFO)
     server = DrainingServer(
-        uvicorn.Config(
-            app,
-            log_level="info" if given.verbose else "warning",
-            access_log=False,  # it would show query strings; the guard's log has no secrets
-            timeout_graceful_shutdown=SHUTDOWN_S,
-        )
+        configure(app, log_level="info" if given.verbose else "warning", shutdown_s=SHUTDOWN_S)
     )
     link = _with_place(settings.link(only), given.place)
     sys.stdout.write(f"Viewer at {link} (Ctrl-C stops)\n")
@@ -169,7 +165,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-streams", type=int, help="of events, open at once")
     parser.add_argument("--max-batch-streams", type=int, help="of decoded batches, open at once")
     parser.add_argument("--max-batch-streams-each", type=int, help="of them, for each token")
-    parser.add_argument("--stream-patience-s", type=float, help="with who takes nothing")
+    parser.add_argument("--header-patience-s", type=float, help="until a request is asked")
+    parser.add_argument("--body-patience-s", type=float, help="until its body is here, and 1 KiB/s")
+    parser.add_argument("--answer-patience-s", type=float, help="with who reads no answer")
+    parser.add_argument(
+        "--stream-patience-s", type=float, help="with who takes no more of a stream"
+    )
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
     parser.add_argument("--max-query-nbytes", type=int, help="that a query may read")
     parser.add_argument("--max-queries", type=int, help="that run at once")

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
-from starlette.responses import FileResponse
-from starlette.staticfiles import StaticFiles
 
 import tensorlake_query as tql
 from tensorlake_server import (
@@ -39,10 +37,11 @@ from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
 from tensorlake_server.metrics import METRICS_TYPE, Metrics
 from tensorlake_server.object_rules import FormatRules
-from tensorlake_server.openapi import add_components
+from tensorlake_server.openapi import add_components, component
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import settings_of
 from tensorlake_server.streams import Streams
+from tensorlake_server.viewer_files import ViewerFiles
 
 if TYPE_CHECKING:
     from tensorlake_server.settings import Settings
@@ -55,11 +54,12 @@ PAGE_POLICY = (
     "form-action 'none'; frame-ancestors 'self'"
 )  # inline styles: the editor brings its rules in a <style> of its own
 NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
-
+PAGE, ICON = "index.html", "favicon.svg"
+HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
 
 PROBLEM: dict[str, Any] = {
     "description": "what went wrong, as RFC 9457 problem JSON",
-    "content": {PROBLEM_TYPE: {"schema": ProblemInfo.model_json_schema()}},
+    "content": {PROBLEM_TYPE: {"schema": component(ProblemInfo)}},
 }
 
 
@@ -99,7 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
     asking = (datasets, rows, query, selection, views, samples, statistics, stream)
     for module in (*asking, writing, refs, objects, events):
         app.include_router(module.router)
-    add_components(app, [TransactionRequest])
+    add_components(app, [TransactionRequest, ProblemInfo])
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/readyz", readyz, include_in_schema=False)
@@ -142,31 +142,23 @@ def read_metrics(request: Request) -> Response:
 
 
 def _add_viewer(app: FastAPI, settings: Settings) -> None:
-    static = settings.static
-    page = static / "index.html"
+    files = ViewerFiles(settings.static)
     policy = PAGE_POLICY + (NOTEBOOKS if settings.is_framed else "")
 
-    def viewer_page() -> Response:
-        if not page.is_file():
+    def viewer_page(request: Request) -> Response:
+        if PAGE not in files:
             raise Problem(
                 503, "viewer-not-built", "this server was installed without its viewer\nmake viewer"
             )
         headers = {"Cache-Control": "no-cache", "Content-Security-Policy": policy}
-        return FileResponse(page, headers=headers)
+        return files.answer(request, PAGE, headers)
 
-    if (static / "assets").is_dir():
-        app.mount("/assets", _ImmutableFiles(directory=static / "assets"))
-        app.add_api_route(
-            "/favicon.svg", lambda: FileResponse(static / "favicon.svg"), include_in_schema=False
-        )
-    app.add_api_route("/", viewer_page, include_in_schema=False)
-    app.add_api_route("/{dataset}", viewer_page, include_in_schema=False)
+    def asset(request: Request, path: str) -> Response:
+        return files.answer(request, f"assets/{path}", {"Cache-Control": HASHED})
 
+    def icon(request: Request) -> Response:
+        return files.answer(request, ICON, {"Cache-Control": "no-cache"})
 
-class _ImmutableFiles(StaticFiles):
-    """Files whose names hold a hash of their content."""
-
-    def file_response(self, *args: object, **kwargs: object) -> Response:
-        response = super().file_response(*args, **kwargs)  # pyright: ignore[reportArgumentType] - passed through
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return response
+    pages = {"/assets/{path:path}": asset, f"/{ICON}": icon, "/": viewer_page}
+    for route, answer in {**pages, "/{dataset}": viewer_page}.items():
+        app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)

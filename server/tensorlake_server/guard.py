@@ -5,7 +5,8 @@
 * A request that another site's page makes changes nothing (403), whatever the browser sends along.
   No answer has CORS headers, so such a page reads nothing either.
 * ``/v1`` needs somebody whom the server knows: access.py says who that is.
-* Bodies are counted as they arrive.
+* Bodies are counted as they arrive (413), and must arrive: within ``body_patience_s`` and a second
+  for each SLOWEST_NBYTES_PER_S (408).
 * Requests a second are bounded for each token (429).
 * Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
   special to them. Every request is counted, and a line of the log; with an audit log, each to
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import secrets
@@ -23,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
+from tensorlake_server.connections import SLOWEST_NBYTES_PER_S
 from tensorlake_server.principal import NOBODY
-from tensorlake_server.problems import Problem, problem_response
+from tensorlake_server.problems import CLIENT_GONE, Problem, problem_response
 from tensorlake_server.rate import Rate
 
 if TYPE_CHECKING:
@@ -98,7 +101,8 @@ class Guard:
     def _note(self, scope: Scope, answered: _Answered, seconds: float) -> None:
         """Count a request, and write it to the logs."""
         route = getattr(scope.get("route"), "path", "other")
-        method, status, nbytes = scope["method"], answered.status, answered.nbytes
+        method, nbytes = scope["method"], answered.nbytes
+        status = CLIENT_GONE if answered.status is None else answered.status
         self._metrics.note(method if method in METHODS else "other", route, status, seconds, nbytes)
         record = _record(scope, status)
         if log.isEnabledFor(logging.INFO):
@@ -107,7 +111,7 @@ class Guard:
         if self._audit is not None and scope["path"].startswith("/v1/"):
             self._audit.write(record)
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: _Answered) -> None:
         try:
             scope["state"]["principal"] = self._checked(scope, Headers(scope=scope))
         except Problem as problem:
@@ -119,7 +123,8 @@ class Guard:
             )
             await refusal(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive, self._body_limit(scope)), send)
+        body = _Body(receive, send, self._body_limit(scope), self._settings.body_patience_s)
+        await self._app(scope, body, send)
 
     def _checked(self, scope: Scope, headers: Headers) -> Principal:
         """Check a request before its body, and say who makes it.
@@ -165,18 +170,39 @@ class Guard:
         brings = path.startswith("/v1/") and (path.endswith("/transactions") or "/objects/" in path)
         return settings.max_write_nbytes if brings and settings.write else settings.max_body_nbytes
 
-    def _counted(self, receive: Receive, limit: int) -> Receive:
-        seen = 0
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > limit:
-                raise _too_long(limit)
-            return message
+class _Body:
+    """Hands on a body as it arrives, if it is neither too long nor too slow."""
 
-        return counted
+    def __init__(
+        self, receive: Receive, answered: _Answered, limit: int, patience_s: float
+    ) -> None:
+        self._receive = receive
+        self._answered = answered
+        self._limit = limit
+        self._patience_s = patience_s
+        self._nbytes = 0
+        self._started = 0.0
+        self._is_whole = False
+
+    async def __call__(self) -> Message:
+        if self._is_whole:  # what is waited for is the client's going: as long as the answer takes
+            return await self._receive()
+        loop = asyncio.get_running_loop()
+        self._started = self._started or loop.time()
+        allowed_s = self._patience_s + self._nbytes / SLOWEST_NBYTES_PER_S
+        try:
+            async with asyncio.timeout_at(self._started + allowed_s):
+                message = await self._receive()
+        except TimeoutError as error:
+            if self._answered.status is not None:  # whoever answered did without the body
+                return {"type": "http.disconnect"}
+            raise _too_slow(self._nbytes, allowed_s) from error
+        self._nbytes += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        if self._nbytes > self._limit:
+            raise _too_long(self._limit)
+        return message
 
 
 class _Answered:
@@ -185,7 +211,7 @@ class _Answered:
     def __init__(self, send: Send, headers: dict[str, str]) -> None:
         self._send = send
         self._headers = headers
-        self.status = 499  # the client went before there was an answer
+        self.status: int | None = None  # there is no answer yet
         self.nbytes = 0
 
     async def __call__(self, message: Message) -> None:
@@ -222,6 +248,16 @@ def _is_cross_site(headers: Headers) -> bool:
 
 def _too_long(limit: int) -> Problem:
     return Problem(413, "content-too-large", f"a request body may have {limit:,} bytes at most")
+
+
+def _too_slow(nbytes: int, seconds: float) -> Problem:
+    return Problem(
+        408,
+        "request-timeout",
+        f"{nbytes:,} bytes of the request's body came within {seconds:.0f} seconds, and no end"
+        "\nsend it again, all of it",
+        {"Connection": "close"},
+    )
 
 
 def _host_name(host: str) -> str:

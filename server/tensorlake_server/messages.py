@@ -1,17 +1,19 @@
-"""The JSON of the REST API, as types; viewer/src/api.ts is the other end.
+"""The JSON of the REST API, as types; viewer/src/api-types.ts is made of them.
 
 Requests are parsed into these once, at the border. Rows are written by msgspec straight from their
-columns (cells.py says how), so `RowsPage` here only describes them.
+columns (cells.py says how), so `RowsPage` here only describes them. After a change: ``make api``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeAliasType  # in typing since Python 3.12; pydantic brings this one
 
 __all__ = [
     "Branches",
+    "CellValue",
     "ClassCount",
     "CommitInfo",
     "Cost",
@@ -27,12 +29,14 @@ __all__ = [
     "QueryRequest",
     "QueryResult",
     "Ref",
+    "Row",
     "RowsPage",
     "SaveViewRequest",
     "SavedViewInfo",
     "SavedViews",
     "SessionRequest",
     "Statistics",
+    "Summary",
     "Tags",
     "TensorInfo",
     "ThumbnailsRequest",
@@ -88,25 +92,27 @@ class TensorInfo(Message):
     """One column: its type, and what the viewer needs to draw it."""
 
     name: str
-    kind: str
-    type: str
+    kind: Annotated[str, Field(description="the type's tag: image, bbox, class_label, scalar, …")]
+    type: Annotated[str, Field(description="as people write it: Image(jpeg)")]
     dtype: str | None
     shape: list[int | None] | None
     nullable: bool
     media_type: str | None
-    picture: bool
-    names: list[str] | None = None
-    of: str | None = None
-    per: str | None = None
-    format: str | None = None
-    skeleton: list[tuple[int, int]] | None = None
+    picture: Annotated[bool, Field(description="whether samples can be shown as pictures")]
+    names: Annotated[list[str] | None, Field(description="of classes, or of keypoints")] = None
+    of: Annotated[str | None, Field(description="the picture that coordinates mean")] = None
+    per: Annotated[str | None, Field(description="the tensor whose items are labelled")] = None
+    format: Annotated[str | None, Field(description="order of a box's four numbers")] = None
+    skeleton: Annotated[
+        list[tuple[int, int]] | None, Field(description="keypoints drawn joined, by position")
+    ] = None
 
 
 class DatasetInfo(Message):
     """One version of one dataset."""
 
     name: str
-    url: str | None
+    url: Annotated[str | None, Field(description="for tl.open; null when the server hides it")]
     version: str
     digest: str
     rows: int
@@ -196,14 +202,44 @@ class FolderList(Message):
     folders: list[str]
 
 
+CellValue = TypeAliasType(
+    "CellValue", "str | float | bool | list[CellValue] | dict[str, CellValue] | None"
+)
+"""Any JSON: a sample that is shown whole."""
+
+
+class Summary(Message):
+    """What stands for a sample too large, or not made, for JSON; what is known of it is there."""
+
+    kind: Annotated[
+        Literal["media", "array", "text", "json", "bytes", "error"], Field(alias="$summary")
+    ]
+    nbytes: int | None = None
+    media_type: str | None = None
+    dtype: str | None = None
+    shape: list[int] | None = None
+    preview: CellValue = None
+    message: str | None = None
+
+
+class Row(Message):
+    """One row, with a cell for each column; of rows that a query computed both names are null."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    row: Annotated[int | None, Field(alias="_row", description="its position in the version")]
+    row_id: Annotated[str | None, Field(alias="_row_id", description="the same for ever")]
+    __pydantic_extra__: dict[str, CellValue | Summary]  # pyright: ignore[reportIncompatibleVariableOverride] - pydantic reads it for what else there may be
+
+
 class RowsPage(Message):
-    """Rows by position; each is ``_row``, ``_row_id`` and a cell for each column."""
+    """Rows by position in the version, or in a query's result."""
 
     version: str
     view: str | None
     offset: int
     total: int
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
 
 class QueryRequest(Message):
@@ -242,7 +278,7 @@ class Offer(Message):
     """A text that could replace the word before the cursor, and what it is."""
 
     text: str
-    kind: str
+    kind: Literal["tensor", "class", "function", "keyword"]
     detail: str
 
 

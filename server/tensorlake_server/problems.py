@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 
 from tensorlake.errors import (
     AccessError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 __all__ = [
+    "CLIENT_GONE",
     "PROBLEM_TYPE",
     "Problem",
     "add_problem_answers",
@@ -52,6 +54,7 @@ __all__ = [
 log = logging.getLogger("tensorlake.server")
 
 PROBLEM_TYPE = "application/problem+json"
+CLIENT_GONE = 499  # noted where a client went before it was answered; nobody receives it
 
 # The most special first: the first that fits decides.
 STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
@@ -163,6 +166,9 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
         ]
         return problem_response(422, "invalid-input", "\n".join(lines))
 
+    def on_gone(_request: Request, _error: Exception) -> Response:
+        return Response(status_code=CLIENT_GONE)
+
     def on_fault(_request: Request, error: Exception) -> JSONResponse:
         log.error("a request failed", exc_info=error)
         return problem_response(500, "internal", "the server failed; its log says more")
@@ -170,6 +176,7 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
     app.add_exception_handler(TensorlakeError, on_tensorlake_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(ClientDisconnect, on_gone)
     app.add_exception_handler(Exception, on_fault)
 
 

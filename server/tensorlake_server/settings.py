@@ -52,6 +52,9 @@ class Settings:
         max_batch_streams: Most streams of batches open at once; each decodes.
         max_batch_streams_each: Most of them for each token; for all who have none together.
         max_batch_nbytes: Largest batch that is decoded for a client.
+        header_patience_s: How long a client may take to say what it wants.
+        body_patience_s: How long to send the body, and a second for each KiB of it.
+        answer_patience_s: How long it may read nothing of its answer.
         stream_patience_s: How long a client of a stream may take nothing.
         max_query_s: How long a query may run.
         max_query_nbytes: How much of samples a query may read.
@@ -83,6 +86,9 @@ class Settings:
     max_batch_streams: int = 32
     max_batch_streams_each: int = 16
     max_batch_nbytes: int = 256 << 20
+    header_patience_s: float = 10.0
+    body_patience_s: float = 20.0
+    answer_patience_s: float = 30.0
     stream_patience_s: float = 300.0
     max_query_s: float = 60.0
     max_query_nbytes: int = 16 << 30

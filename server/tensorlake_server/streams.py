@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import anyio
 from starlette.responses import StreamingResponse
 
+from tensorlake_server.connections import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from starlette.types import Send
+    from starlette.types import Receive, Scope, Send
 
 __all__ = ["BoundedStream", "Place", "Streams"]
 
@@ -109,6 +111,11 @@ class BoundedStream(StreamingResponse):
         super().__init__(body, 200, headers, media_type)
         self._body = body
         self._patience_s = patience_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; the connection is as patient as the stream."""
+        scope.setdefault("state", {})[PATIENCE] = self._patience_s
+        await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         """Send the pieces, each within the time that a client is waited for."""

@@ -30,6 +30,7 @@ WORDS = (  # noqa: SIM905 a list literal would be one word a line
     "Dataset View Tensor Sample Chunk ChunkIndex Codec Store Commit Branch Tag Snapshot Selection "
     "Pack Extent Entry Row RowId Predicate Transaction Query Expr LogicalPlan AccessPlan Loader"
 ).split()
+MADE = {"viewer/src/api-types.ts"}  # by a program, of what the house wrote
 
 
 @cache
@@ -66,6 +67,7 @@ def test_no_source_file_is_longer_than_the_house_allows():
     lengths = {
         shown(path): len(path.read_text(encoding="utf-8").splitlines())
         for path in sources(*SOURCE_SUFFIXES)
+        if shown(path) not in MADE
     }
 
     assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}

@@ -1,166 +1,31 @@
 /**
- * The shapes of the REST API under `/v1`, and the calls the viewer makes.
+ * The calls that the viewer makes of the REST API under `/v1`, and its shapes.
  *
- * docs/reference/rest.md describes every field; server/tensorlake_server/messages.py is the other
- * end. Names are the wire's own (snake_case), so that nothing is translated in between.
+ * The shapes are the server's own: `make api` makes api-types.ts of its OpenAPI document, and the
+ * checks compare. Names are the wire's (snake_case), so that nothing is translated in between.
  */
+import type { components } from "./api-types";
 
-export type CellValue = string | number | boolean | null | CellValue[] | { [key: string]: CellValue };
+type Schemas = components["schemas"];
 
-/** What stands for a value too large, or not made, for JSON. */
-export interface Summary {
-  $summary: "media" | "array" | "text" | "json" | "bytes" | "error";
-  nbytes?: number;
-  media_type?: string | null;
-  dtype?: string;
-  shape?: number[];
-  preview?: CellValue;
-  message?: string;
-}
-
-export interface TensorInfo {
-  name: string;
-  /** The type's tag: "image", "bbox", "class_label", "scalar", "text", … */
-  kind: string;
-  /** The type as people write it: `Image(jpeg)`. */
-  type: string;
-  dtype: string | null;
-  shape: (number | null)[] | null;
-  nullable: boolean;
-  media_type: string | null;
-  /** True where the server renders the samples as pictures. */
-  picture: boolean;
-  /** Class names, for class labels and segmentations; of keypoints what the points are. */
-  names?: string[] | null;
-  /** The tensor whose pixels this one's coordinates mean. */
-  of?: string | null;
-  /** The tensor whose entries this one labels, one by one. */
-  per?: string | null;
-  /** The order of a box's four numbers. */
-  format?: string | null;
-  /** Pairs of keypoints, by position, that are drawn joined. */
-  skeleton?: [number, number][] | null;
-}
-
-export interface Commit {
-  version: string;
-  digest: string;
-  message: string;
-  author: string | null;
-  time: string;
-  parents: string[];
-  /** One short line a change: "+1,200 rows", "label 214 rows". */
-  changes: string[];
-}
-
-export interface DatasetInfo {
-  name: string;
-  /** Where `tl.open` finds it; null when the server does not tell. */
-  url: string | null;
-  version: string;
-  digest: string;
-  rows: number;
-  nbytes: number | null;
-  tensors: TensorInfo[];
-}
-
-/** What differs from version `a` to `b`, by row identity; rows are listed up to `limit`. */
-export interface Diff {
-  a: string;
-  b: string;
-  limit: number;
-  schema_changes: string[];
-  added: number;
-  added_rows: number[];
-  removed: number;
-  removed_rows: number[];
-  /** Positions in the older version and, in the same order, in the newer one. */
-  updated: { tensor: string; count: number; rows_before: number[]; rows: number[] }[];
-}
-
-export interface Row {
-  /** Position in the version; null for rows that a query computed. */
-  _row: number | null;
-  _row_id: string | null;
-  [tensor: string]: CellValue | Summary;
-}
-
-export interface RowsPage {
-  version: string;
-  view: string | null;
-  offset: number;
-  total: number;
-  rows: Row[];
-}
-
-export interface Cost {
-  seconds: number;
-  nbytes: number | null;
-  requests: number | null;
-}
-
-export interface QueryResult {
-  view: string;
-  version: string;
-  tql: string;
-  tensors: TensorInfo[];
-  rows: number;
-  /** True for aggregates, whose rows are no rows of the dataset. */
-  is_computed: boolean;
-  cost: Cost;
-  page: RowsPage;
-}
-
-/** Rows of a version under a name, for everyone. */
-export interface SavedView {
-  name: string;
-  version: string;
-  rows: number;
-  /** What led to the rows; null where they were picked. */
-  tql: string | null;
-  message: string;
-  author: string | null;
-}
-
-export interface SavedViews {
-  views: SavedView[];
-  may_save: boolean;
-}
-
-export interface Offer {
-  text: string;
-  kind: "tensor" | "class" | "function" | "keyword";
-  detail: string;
-}
-
-export interface ClassCount {
-  code: number;
-  name: string;
-  count: number;
-}
-
-export interface Statistics {
-  tensor: string;
-  /** Rows of the version or view, and how many of them were read for this. */
-  rows: number;
-  counted: number;
-  values: number;
-  nulls: number;
-  classes: ClassCount[] | null;
-  histogram: { title: string; edges: number[]; counts: number[] } | null;
-}
+export type CellValue = Schemas["CellValue"];
+export type ClassCount = Schemas["ClassCount"];
+export type Commit = Schemas["CommitInfo"];
+export type DatasetInfo = Schemas["DatasetInfo"];
+export type Diff = Schemas["DiffInfo"];
+export type Offer = Schemas["Offer"];
+export type Ref = Schemas["Ref"];
+export type QueryResult = Schemas["QueryResult"];
+export type Row = Schemas["Row"];
+export type RowsPage = Schemas["RowsPage"];
+export type SavedView = Schemas["SavedViewInfo"];
+export type SavedViews = Schemas["SavedViews"];
+export type Statistics = Schemas["Statistics"];
+export type Summary = Schemas["Summary"];
+export type TensorInfo = Schemas["TensorInfo"];
 
 /** RFC 9457, with tensorlake's stable `code` and, for queries, the place in the text. */
-export interface Problem {
-  title: string;
-  status: number;
-  detail: string;
-  code: string;
-  start?: number;
-  stop?: number;
-  line?: number;
-  column?: number;
-}
+export type Problem = Omit<Schemas["ProblemInfo"], "type">;
 
 export class ApiError extends Error {
   constructor(readonly problem: Problem) {
@@ -173,6 +38,12 @@ export class ApiError extends Error {
 export interface Source {
   version: string;
   view: string | null;
+}
+
+interface Request {
+  method?: string;
+  body?: string;
+  signal?: AbortSignal | undefined;
 }
 
 const DIFF_ROWS = 10_000; // the most that the server lists
@@ -194,11 +65,11 @@ export class Api {
   }
 
   async session(token: string): Promise<void> {
-    await this.#request("session", { method: "POST", body: JSON.stringify({ token }) });
+    await this.#request("session", posted<"SessionRequest">({ token }));
   }
 
   async datasets(): Promise<string[]> {
-    const answer = await this.#json<{ datasets: { name: string }[] }>("datasets");
+    const answer = await this.#json<Schemas["DatasetList"]>("datasets");
     return answer.datasets.map((dataset) => dataset.name);
   }
 
@@ -207,18 +78,19 @@ export class Api {
   }
 
   async versions(name: string, at: string, limit: number): Promise<Commit[]> {
-    const answer = await this.#json<{ versions: Commit[] }>(`${path(name)}/versions`, {
+    const answer = await this.#json<Schemas["Versions"]>(`${path(name)}/versions`, {
       version: at,
       limit,
     });
     return answer.versions;
   }
 
-  async refs(name: string, kind: "branches" | "tags"): Promise<{ name: string; version: string }[]> {
-    const answer = await this.#json<Record<string, { name: string; version: string }[]>>(
-      `${path(name)}/${kind}`,
-    );
-    return answer[kind] ?? [];
+  async branches(name: string): Promise<Ref[]> {
+    return (await this.#json<Schemas["Branches"]>(`${path(name)}/branches`)).branches;
+  }
+
+  async tags(name: string): Promise<Ref[]> {
+    return (await this.#json<Schemas["Tags"]>(`${path(name)}/tags`)).tags;
   }
 
   diff(name: string, a: string, b: string): Promise<Diff> {
@@ -236,8 +108,8 @@ export class Api {
   }
 
   query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
-    const body = JSON.stringify({ tql, version, limit: 0 });
-    return this.#json(`${path(name)}/query`, {}, { method: "POST", body, signal });
+    const request = posted<"QueryRequest">({ tql, version, limit: 0 }, signal);
+    return this.#json(`${path(name)}/query`, {}, request);
   }
 
   savedViews(name: string): Promise<SavedViews> {
@@ -249,34 +121,28 @@ export class Api {
     return this.#json(`${path(name)}/views/${encodeName(saved)}`, { limit: 0 }, { signal });
   }
 
-  async saveView(name: string, body: { name: string; view: string; message: string }): Promise<void> {
-    await this.#request(`${path(name)}/views`, { method: "POST", body: JSON.stringify(body) });
+  async saveView(name: string, body: Schemas["SaveViewRequest"]): Promise<void> {
+    await this.#request(`${path(name)}/views`, posted<"SaveViewRequest">(body));
   }
 
   /** How a query would run; one that is wrong is an error with its place. */
-  explain(name: string, tql: string, version: string, signal: AbortSignal): Promise<{ plan: string }> {
-    const body = JSON.stringify({ tql, version });
-    return this.#json(`${path(name)}/query/explain`, {}, { method: "POST", body, signal });
+  explain(name: string, tql: string, version: string, signal: AbortSignal): Promise<Schemas["Explanation"]> {
+    const request = posted<"ExplainRequest">({ tql, version }, signal);
+    return this.#json(`${path(name)}/query/explain`, {}, request);
   }
 
   /** What the word before the cursor could become. */
   async complete(name: string, tql: string, cursor: number, version: string, signal: AbortSignal): Promise<Offer[]> {
-    const body = JSON.stringify({ tql, cursor, version });
-    const request = { method: "POST", body, signal };
-    return (await this.#json<{ offers: Offer[] }>(`${path(name)}/query/complete`, {}, request)).offers;
+    const request = posted<"CompletionRequest">({ tql, cursor, version }, signal);
+    return (await this.#json<Schemas["Completions"]>(`${path(name)}/query/complete`, {}, request)).offers;
   }
 
   statistics(name: string, tensor: string, source: Source, signal?: AbortSignal): Promise<Statistics> {
     return this.#json(`${path(name)}/statistics/${encodeName(tensor)}`, { ...source }, { signal });
   }
 
-  thumbnails(
-    name: string,
-    body: Source & { tensor: string; size: number; rows: number[] },
-    signal: AbortSignal,
-  ): Promise<Response> {
-    const request = { method: "POST", body: JSON.stringify(body), signal };
-    return this.#request(`${path(name)}/thumbnails`, request);
+  thumbnails(name: string, body: Schemas["ThumbnailsRequest"], signal: AbortSignal): Promise<Response> {
+    return this.#request(`${path(name)}/thumbnails`, posted<"ThumbnailsRequest">(body, signal));
   }
 
   /** The address of one sample, for `<img>` and downloads. */
@@ -300,7 +166,7 @@ export class Api {
   async #json<T>(
     route: string,
     options: Record<string, string | number | null | undefined> = {},
-    request: { method?: string; body?: string; signal?: AbortSignal | undefined } = {},
+    request: Request = {},
   ): Promise<T> {
     const answer = await this.#request(this.#url(route, options).href, request);
     return (await answer.json()) as T;
@@ -308,7 +174,7 @@ export class Api {
 
   async #request(
     route: string,
-    { method = "GET", body, signal }: { method?: string; body?: string; signal?: AbortSignal | undefined },
+    { method = "GET", body, signal }: Request,
   ): Promise<Response> {
     const answer = await fetch(new URL(route, this.base), {
       method,
@@ -332,6 +198,11 @@ export function encodeName(name: string): string {
 
 export function isSummary(value: CellValue | Summary | undefined): value is Summary {
   return typeof value === "object" && value !== null && !Array.isArray(value) && "$summary" in value;
+}
+
+/** A request that sends a body which the server describes. */
+function posted<Name extends keyof Schemas>(body: Schemas[Name], signal?: AbortSignal): Request {
+  return { method: "POST", body: JSON.stringify(body), signal };
 }
 
 function path(name: string): string {

@@ -41,8 +41,9 @@ class InProcess(httpx.BaseTransport):
     async def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
         again = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         answer = await self._transport.handle_async_request(again)
-        content = await answer.aread()
-        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+        sent = b"".join([piece async for piece in answer.aiter_raw()])
+        stream = httpx.ByteStream(sent)  # as it is on the wire: packed, where it was packed
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
 
 
 @pytest.fixture(scope="session")

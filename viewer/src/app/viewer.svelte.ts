@@ -277,8 +277,8 @@ export class Viewer {
     const branch = version.slice(0, version.lastIndexOf("@"));
     [this.log, this.branches, this.tags, this.savedViews] = await Promise.all([
       this.api.versions(dataset, branch, LOG_LENGTH),
-      this.api.refs(dataset, "branches"),
-      this.api.refs(dataset, "tags"),
+      this.api.branches(dataset),
+      this.api.tags(dataset),
       this.api.savedViews(dataset),
     ]);
   }

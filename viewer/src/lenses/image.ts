@@ -15,7 +15,7 @@ export const imageLens: Lens = {
     const size = width === undefined ? [] : [`${width} × ${height}${channels === undefined ? "" : ` × ${channels}`}`];
     const codec = (value.media_type ?? tensor.media_type)?.replace("image/", "");
     const parts = [...size, ...(codec === undefined ? [] : [codec])];
-    if (value.nbytes !== undefined) parts.push(formatBytes(value.nbytes));
+    if (typeof value.nbytes === "number") parts.push(formatBytes(value.nbytes));
     return parts.join(", ");
   },
 };

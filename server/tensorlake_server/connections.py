@@ -1,0 +1,170 @@
+"""Connections: how long a client may take to say what it wants, and to take what it is answered.
+
+uvicorn waits for ever for the end of a request's headers, takes any number of them, and keeps what
+a client does not read for as long as the client likes. `PatientProtocol` is its protocol with ends:
+
+    nothing, or a part of headers         closed after ``header_patience_s``, with 408 if it began
+    headers without an end                431 after MAX_HEADERS_NBYTES
+    the rest of a body that was refused   closed after ``header_patience_s``
+    an answer that is hardly read         aborted after ``answer_patience_s``: what waits is dropped
+
+Streams have a patience of their own (``PATIENCE`` in the request's state): training takes a batch
+and comes back minutes later. How long a body may take is the guard's affair, which can say so in
+words.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from fastapi import FastAPI
+
+    from tensorlake_server.settings import Settings
+
+__all__ = ["PATIENCE", "SLOWEST_NBYTES_PER_S", "PatientProtocol", "configure"]
+
+PATIENCE = "patience_s"  # in a request's state: how long its answer may wait for its client
+MAX_HEADERS_NBYTES = 64 << 10
+SLOWEST_NBYTES_PER_S = 1024  # who is slower stands still
+LOOKS = 4  # at a client that reads nothing, within its patience
+
+
+def configure(app: FastAPI, *, log_level: str, shutdown_s: int | None = None) -> uvicorn.Config:
+    """Say how uvicorn serves our application.
+
+    Args:
+        app: What `create_app` made.
+        log_level: Of uvicorn's own log.
+        shutdown_s: How long answers under way may take when it is stopped; None: as they need.
+    """
+    return uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",  # we have none; a connection that became one would be out of these ends
+        log_level=log_level,
+        access_log=False,  # it would show query strings; the guard's log has no secrets
+        timeout_graceful_shutdown=shutdown_s,
+    )
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """One connection of a client that is waited for, but not for ever."""
+
+    def __init__(self, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)
+        app: Any = config.app
+        settings: Settings = app.state.settings
+        self._header_patience_s = settings.header_patience_s
+        self._answer_patience_s = settings.answer_patience_s
+        self._unanswered: list[RequestResponseCycle] = []
+        self._is_in_body = False
+        self._headers_nbytes = 0
+        self._waiting: asyncio.TimerHandle | None = None  # for headers
+        self._looking: asyncio.TimerHandle | None = None  # whether an answer is read
+        self._left_nbytes = 0
+        self._read_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin to wait for the first headers."""
+        super().connection_made(transport)
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more, and let no request of the client do so."""
+        self._stop_waiting()
+        self._stop_looking()
+        for one in self._unanswered:  # uvicorn tells it only to the last of those sent at once
+            one.disconnected = True
+            one.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; without a request under way it is a part of headers, or too late."""
+        super().data_received(data)
+        if self.transport.is_closing() or not self._is_idle:
+            return
+        self._wait_for_headers()
+        if not self._is_in_body:
+            self._headers_nbytes += len(data)
+            if self._headers_nbytes > MAX_HEADERS_NBYTES:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        """Begin a request: its headers are here."""
+        self._stop_waiting()
+        self._headers_nbytes = 0
+        self._is_in_body = True
+        super().on_headers_complete()
+        self._unanswered = [one for one in self._unanswered if not one.response_complete]
+        self._unanswered.append(self.cycle)
+
+    def on_message_complete(self) -> None:
+        """Note that the whole of a request is here."""
+        self._is_in_body = False
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Begin to look whether the client reads."""
+        super().pause_writing()
+        self._left_nbytes = self.transport.get_write_buffer_size()
+        self._read_at = self.loop.time()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        """Stop looking: it reads."""
+        self._stop_looking()
+        super().resume_writing()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_for_headers(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(self._header_patience_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if self._headers_nbytes and not self._is_in_body:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer what is no request yet, and end the connection."""
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        self.transport.write(f"{line}content-length: 0\r\nconnection: close\r\n\r\n".encode())
+        self.transport.close()
+
+    def _look_later(self) -> None:
+        self._looking = self.loop.call_later(self._answer_patience_s / LOOKS, self._look)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _look(self) -> None:
+        """Abort the connection when its client has read too little for too long."""
+        left, now = self.transport.get_write_buffer_size(), self.loop.time()
+        state: dict[str, Any] = self.cycle.scope.get("state", {})
+        patience_s: float = state.get(PATIENCE, self._answer_patience_s)
+        least = self._answer_patience_s / LOOKS * SLOWEST_NBYTES_PER_S
+        if self._left_nbytes - left >= least:
+            self._left_nbytes, self._read_at = left, now
+        elif now - self._read_at >= patience_s:
+            self.transport.abort()
+            return
+        self._look_later()

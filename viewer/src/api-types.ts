@@ -1,0 +1,3090 @@
+// Made of openapi.json by `npm run types`; do not edit.
+
+type Json = string | number | boolean | null | Json[] | {
+    [key: string]: Json;
+};
+export interface paths {
+    "/v1/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Datasets
+         * @description List the lake's datasets.
+         */
+        get: operations["list_datasets_v1_datasets_get"];
+        put?: never;
+        /**
+         * Create Dataset
+         * @description Make a dataset; needs a scope to write all of it.
+         */
+        post: operations["create_dataset_v1_datasets_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Describe Dataset
+         * @description Describe one version: schema, rows, bytes.
+         */
+        get: operations["describe_dataset_v1_datasets__name__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Dataset
+         * @description Remove a dataset and all its versions, for good; needs an ``admin`` scope.
+         */
+        delete: operations["delete_dataset_v1_datasets__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Versions
+         * @description List commits, the newest first, from a version backwards.
+         */
+        get: operations["list_versions_v1_datasets__name__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/branches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Branches
+         * @description List branches and the commits at their heads.
+         */
+        get: operations["list_branches_v1_datasets__name__branches_get"];
+        put?: never;
+        /**
+         * Create Branch
+         * @description Start a branch at a version.
+         */
+        post: operations["create_branch_v1_datasets__name__branches_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tags
+         * @description List tags and the commits that they name.
+         */
+        get: operations["list_tags_v1_datasets__name__tags_get"];
+        put?: never;
+        /**
+         * Create Tag
+         * @description Name a version for ever; needs a scope to write the whole dataset.
+         */
+        post: operations["create_tag_v1_datasets__name__tags_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Diff Versions
+         * @description Say what differs from version ``a`` to ``b`` (left out: main's newest), by row identity.
+         */
+        get: operations["diff_versions_v1_datasets__name__diff_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Page
+         * @description Read rows by position in the version, or in a query's result.
+         */
+        get: operations["read_page_v1_datasets__name__rows_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run Query
+         * @description Run a query over one version: the rows' count, their columns, the first page.
+         */
+        post: operations["run_query_v1_datasets__name__query_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/query/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Explain Query
+         * @description Say how a query would run; a text that is none is an error with its place.
+         */
+        post: operations["explain_query_v1_datasets__name__query_explain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/query/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete Query
+         * @description Say what the word before the cursor could become.
+         */
+        post: operations["complete_query_v1_datasets__name__query_complete_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/selection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Select Rows
+         * @description Say which rows queries select, or the values of their groups, as .npz.
+         */
+        post: operations["select_rows_v1_datasets__name__selection_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Saved
+         * @description List the saved views.
+         */
+        get: operations["list_saved_v1_datasets__name__views_get"];
+        put?: never;
+        /**
+         * Save View
+         * @description Give a query's rows a name, for good and for everyone.
+         */
+        post: operations["save_view_v1_datasets__name__views_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/views/{view}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Open Saved
+         * @description Open a saved view as a query's result.
+         */
+        get: operations["open_saved_v1_datasets__name__views__view__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tensors/{tensor}/{row}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Sample
+         * @description Read one sample: a picture for browsers, the stored bytes with ``?raw``.
+         */
+        get: operations["read_sample_v1_datasets__name__tensors__tensor___row__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/thumbnails": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read Thumbnails
+         * @description Make many thumbnails in one framed body (frames.py draws it), each sent as soon as made.
+         */
+        post: operations["read_thumbnails_v1_datasets__name__thumbnails_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/statistics/{tensor}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Statistics
+         * @description Count the values of one tensor over a version, or over a query's result.
+         */
+        get: operations["read_statistics_v1_datasets__name__statistics__tensor__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stream Batches
+         * @description Stream decoded batches, from the beginning of an epoch or from a loader's state.
+         */
+        post: operations["stream_batches_v1_datasets__name__stream_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Commit Transaction
+         * @description Change one branch: all of the operations, or none. An Arrow stream is rows to append.
+         */
+        post: operations["commit_transaction_v1_datasets__name__transactions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/branches/{branch}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Branch
+         * @description End a branch; its name stays used.
+         */
+        delete: operations["delete_branch_v1_datasets__name__branches__branch__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tags/{tag}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Tag
+         * @description Give up a tag; its name stays used.
+         */
+        delete: operations["delete_tag_v1_datasets__name__tags__tag__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge
+         * @description Bring the changes of one branch into another, by row identity; 409 names the conflicts.
+         */
+        post: operations["merge_v1_datasets__name__merge_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore
+         * @description Publish the content of an older version as a new commit; history stays.
+         */
+        post: operations["restore_v1_datasets__name__restore_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Objects
+         * @description List the objects whose path starts with ``prefix``, in order, from behind ``after``.
+         */
+        get: operations["list_objects_v1_datasets__name__objects_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/folders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Folders
+         * @description Name what lies directly under ``prefix`` and holds objects.
+         */
+        get: operations["list_folders_v1_datasets__name__folders_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/objects/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Object
+         * @description Read an object, whole or one range of it.
+         */
+        get: operations["read_object_v1_datasets__name__objects__path__get"];
+        /**
+         * Put Object
+         * @description Put an object that a commit is made of; with ``If-None-Match: *`` only where none is.
+         */
+        put: operations["put_object_v1_datasets__name__objects__path__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        /**
+         * Look Up Object
+         * @description Say how long an object is, and when it was written.
+         */
+        head: operations["look_up_object_v1_datasets__name__objects__path__head"];
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream Events
+         * @description Say when a branch gets a new commit.
+         */
+        get: operations["stream_events_v1_datasets__name__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open Session
+         * @description Exchange a token for a cookie that no script can read.
+         */
+        post: operations["open_session_v1_session_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /**
+         * AskedRows
+         * @description Rows of one version, or of a view.
+         */
+        AskedRows: {
+            /** Version */
+            version?: string | null;
+            /** Digest */
+            digest?: string | null;
+            /** Steps */
+            steps?: components["schemas"]["Step"][];
+            /** Saved */
+            saved?: string | null;
+            /** View */
+            view?: string | null;
+        };
+        /**
+         * BranchRequest
+         * @description A new branch.
+         */
+        BranchRequest: {
+            /** Name */
+            name: string;
+            /**
+             * At
+             * @description main's newest when left out
+             */
+            at?: string | null;
+        };
+        /**
+         * Branches
+         * @description All branches.
+         */
+        Branches: {
+            /** Branches */
+            branches: components["schemas"]["Ref"][];
+        };
+        CellValue: Json;
+        /**
+         * ClassCount
+         * @description How often one class occurs.
+         */
+        ClassCount: {
+            /** Code */
+            code: number;
+            /** Name */
+            name: string;
+            /** Count */
+            count: number;
+        };
+        /**
+         * CommitInfo
+         * @description One commit; ``changes`` has one short line a change.
+         */
+        CommitInfo: {
+            /** Version */
+            version: string;
+            /** Digest */
+            digest: string;
+            /** Message */
+            message: string;
+            /** Author */
+            author: string | null;
+            /** Time */
+            time: string;
+            /** Parents */
+            parents: string[];
+            /** Changes */
+            changes: string[];
+        };
+        /**
+         * Committed
+         * @description What was published; ``is_repeated`` when it had been, under the same key.
+         */
+        Committed: {
+            /** Version */
+            version: string;
+            /** Digest */
+            digest: string;
+            /** Rows */
+            rows: number;
+            /** Is Repeated */
+            is_repeated: boolean;
+        };
+        /**
+         * CompletionRequest
+         * @description A query that is being written, and the place of the cursor in it.
+         */
+        CompletionRequest: {
+            /** Tql */
+            tql: string;
+            /** Cursor */
+            cursor: number;
+            /** Version */
+            version?: string | null;
+        };
+        /**
+         * Completions
+         * @description What could come next, the most specific kinds first.
+         */
+        Completions: {
+            /** Offers */
+            offers: components["schemas"]["Offer"][];
+        };
+        /**
+         * Cost
+         * @description What a query took; None where it was not counted.
+         */
+        Cost: {
+            /** Seconds */
+            seconds: number;
+            /** Nbytes */
+            nbytes: number | null;
+            /** Requests */
+            requests: number | null;
+        };
+        /**
+         * CreateRequest
+         * @description A new dataset.
+         */
+        CreateRequest: {
+            /** Name */
+            name: string;
+            /**
+             * Schema
+             * @description types by tensor: a dtype's name, `str`, or an object with `kind`
+             * @example {
+             *       "image": {
+             *         "codec": "jpeg",
+             *         "kind": "image"
+             *       },
+             *       "score": "float32"
+             *     }
+             */
+            schema: {
+                [key: string]: string | {
+                    [key: string]: unknown;
+                };
+            };
+            /**
+             * Grace
+             * @description as tl.create takes it
+             * @default 24h
+             */
+            grace?: string;
+            /**
+             * Exist Ok
+             * @default false
+             */
+            exist_ok?: boolean;
+        };
+        /**
+         * DatasetInfo
+         * @description One version of one dataset.
+         */
+        DatasetInfo: {
+            /** Name */
+            name: string;
+            /**
+             * Url
+             * @description for tl.open; null when the server hides it
+             */
+            url: string | null;
+            /** Version */
+            version: string;
+            /** Digest */
+            digest: string;
+            /** Rows */
+            rows: number;
+            /** Nbytes */
+            nbytes: number | null;
+            /** Tensors */
+            tensors: components["schemas"]["TensorInfo"][];
+        };
+        /**
+         * DatasetList
+         * @description The lake's datasets, by name.
+         */
+        DatasetList: {
+            /** Datasets */
+            datasets: components["schemas"]["DatasetName"][];
+        };
+        /**
+         * DatasetName
+         * @description One dataset of the lake.
+         */
+        DatasetName: {
+            /** Name */
+            name: string;
+        };
+        /**
+         * DiffInfo
+         * @description What differs between two versions, by row identity; rows are listed up to ``limit``.
+         */
+        DiffInfo: {
+            /** A */
+            a: string;
+            /** B */
+            b: string;
+            /** Limit */
+            limit: number;
+            /** Schema Changes */
+            schema_changes: string[];
+            /** Added */
+            added: number;
+            /** Added Rows */
+            added_rows: number[];
+            /** Removed */
+            removed: number;
+            /** Removed Rows */
+            removed_rows: number[];
+            /** Updated */
+            updated: components["schemas"]["UpdatedRows"][];
+        };
+        /**
+         * ExplainRequest
+         * @description A query that is asked about, not run.
+         */
+        ExplainRequest: {
+            /** Tql */
+            tql: string;
+            /**
+             * Params
+             * @default {}
+             */
+            params?: {
+                [key: string]: unknown;
+            };
+            /** Version */
+            version?: string | null;
+        };
+        /**
+         * Explanation
+         * @description How a query would run, one step a line.
+         */
+        Explanation: {
+            /** Plan */
+            plan: string;
+        };
+        /**
+         * FolderList
+         * @description What lies directly under a prefix and holds objects.
+         */
+        FolderList: {
+            /** Folders */
+            folders: string[];
+        };
+        /**
+         * Histogram
+         * @description ``counts[i]`` values lie in [edges[i], edges[i + 1]).
+         */
+        Histogram: {
+            /** Title */
+            title: string;
+            /** Edges */
+            edges: number[];
+            /** Counts */
+            counts: number[];
+        };
+        /**
+         * MergeRequest
+         * @description Bring the changes of ``source`` (a branch, or any version) into a branch.
+         */
+        MergeRequest: {
+            /** Source */
+            source: string;
+            /**
+             * Branch
+             * @default main
+             */
+            branch?: string;
+            /**
+             * On Conflict
+             * @default error
+             * @enum {string}
+             */
+            on_conflict?: "error" | "ours" | "theirs";
+            /** Tensors */
+            tensors?: string[] | null;
+            /**
+             * Dry Run
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        /**
+         * Merged
+         * @description What a merge did, or would do: ``how`` is nothing, fast-forward or merge.
+         */
+        Merged: {
+            /** How */
+            how: string;
+            /** Version */
+            version: string | null;
+            /** Added */
+            added: number;
+            /** Removed */
+            removed: number;
+            /** Updated */
+            updated: {
+                [key: string]: number;
+            };
+            /** Conflicts */
+            conflicts: string[];
+        };
+        /**
+         * ObjectInfo
+         * @description One object of a dataset; ``modified`` is by the store's clock.
+         */
+        ObjectInfo: {
+            /** Path */
+            path: string;
+            /** Nbytes */
+            nbytes: number;
+            /** Modified */
+            modified: string;
+        };
+        /**
+         * ObjectList
+         * @description Objects in the order of their paths; ``next`` is what to go on behind, None at the end.
+         */
+        ObjectList: {
+            /** Objects */
+            objects: components["schemas"]["ObjectInfo"][];
+            /** Next */
+            next: string | null;
+        };
+        /**
+         * Offer
+         * @description A text that could replace the word before the cursor, and what it is.
+         */
+        Offer: {
+            /** Text */
+            text: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "tensor" | "class" | "function" | "keyword";
+            /** Detail */
+            detail: string;
+        };
+        /**
+         * QueryRequest
+         * @description A query over one version (None: main's newest).
+         */
+        QueryRequest: {
+            /** Tql */
+            tql: string;
+            /**
+             * Params
+             * @default {}
+             */
+            params?: {
+                [key: string]: unknown;
+            };
+            /** Version */
+            version?: string | null;
+            /**
+             * Limit
+             * @default 64
+             */
+            limit?: number;
+            /** Columns */
+            columns?: string[] | null;
+        };
+        /**
+         * QueryResult
+         * @description A query's rows: ``view`` names them for ever; of aggregates, no rows of the dataset.
+         */
+        QueryResult: {
+            /** View */
+            view: string;
+            /** Version */
+            version: string;
+            /** Tql */
+            tql: string;
+            /** Tensors */
+            tensors: components["schemas"]["TensorInfo"][];
+            /** Rows */
+            rows: number;
+            /** Is Computed */
+            is_computed: boolean;
+            cost: components["schemas"]["Cost"];
+            page: components["schemas"]["RowsPage"];
+        };
+        /**
+         * Ref
+         * @description A branch or a tag, and the commit that it names.
+         */
+        Ref: {
+            /** Name */
+            name: string;
+            /** Version */
+            version: string;
+        };
+        /**
+         * RestoreRequest
+         * @description Publish the content of an older version as a new commit of a branch.
+         */
+        RestoreRequest: {
+            /**
+             * Restored
+             * @description the older version
+             */
+            restored: string;
+            /**
+             * Branch
+             * @default main
+             */
+            branch?: string;
+        };
+        /**
+         * Row
+         * @description One row, with a cell for each column; of rows that a query computed both names are null.
+         */
+        Row: {
+            /**
+             * Row
+             * @description its position in the version
+             */
+            _row: number | null;
+            /**
+             * Row Id
+             * @description the same for ever
+             */
+            _row_id: string | null;
+        } & {
+            [key: string]: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
+        };
+        /**
+         * RowsPage
+         * @description Rows by position in the version, or in a query's result.
+         */
+        RowsPage: {
+            /** Version */
+            version: string;
+            /** View */
+            view: string | null;
+            /** Offset */
+            offset: number;
+            /** Total */
+            total: number;
+            /** Rows */
+            rows: components["schemas"]["Row"][];
+        };
+        /**
+         * SaveViewRequest
+         * @description The ``view`` of a query's result, and the name that it is to have.
+         */
+        SaveViewRequest: {
+            /** Name */
+            name: string;
+            /** View */
+            view: string;
+            /**
+             * Message
+             * @default
+             */
+            message?: string;
+        };
+        /**
+         * SavedViewInfo
+         * @description Rows of a version under a name; ``tql`` is what led to them, None where they were picked.
+         */
+        SavedViewInfo: {
+            /** Name */
+            name: string;
+            /** Version */
+            version: string;
+            /** Rows */
+            rows: number;
+            /** Tql */
+            tql: string | null;
+            /** Message */
+            message: string;
+            /** Author */
+            author: string | null;
+        };
+        /**
+         * SavedViews
+         * @description The saved views, by name, and whether who asks may save one.
+         */
+        SavedViews: {
+            /** Views */
+            views: components["schemas"]["SavedViewInfo"][];
+            /** May Save */
+            may_save: boolean;
+        };
+        /**
+         * SessionRequest
+         * @description The token of the link that the server printed.
+         */
+        SessionRequest: {
+            /** Token */
+            token: string;
+        };
+        /**
+         * Statistics
+         * @description Counts over the first ``counted`` of ``rows`` rows.
+         */
+        Statistics: {
+            /** Tensor */
+            tensor: string;
+            /** Rows */
+            rows: number;
+            /** Counted */
+            counted: number;
+            /** Values */
+            values: number;
+            /** Nulls */
+            nulls: number;
+            /** Classes */
+            classes?: components["schemas"]["ClassCount"][] | null;
+            histogram?: components["schemas"]["Histogram"] | null;
+        };
+        /**
+         * Step
+         * @description A query over the rows so far, or some of their columns.
+         */
+        Step: {
+            /** Tql */
+            tql?: string | null;
+            /** Params */
+            params?: {
+                [key: string]: unknown;
+            } | null;
+            /** Columns */
+            columns?: string[] | null;
+        };
+        /**
+         * StreamRequest
+         * @description Batches of rows; what is left out is as in ``ds.loader()``.
+         */
+        StreamRequest: {
+            /** Version */
+            version?: string | null;
+            /** Digest */
+            digest?: string | null;
+            /** Steps */
+            steps?: components["schemas"]["Step"][];
+            /** Saved */
+            saved?: string | null;
+            /** View */
+            view?: string | null;
+            /** Columns */
+            columns?: string[] | null;
+            /** Batch Size */
+            batch_size?: number | null;
+            /** Global Batch Size */
+            global_batch_size?: number | null;
+            /**
+             * Rank
+             * @default 0
+             */
+            rank?: number;
+            /**
+             * World Size
+             * @default 1
+             */
+            world_size?: number;
+            /**
+             * Drop Last
+             * @default false
+             */
+            drop_last?: boolean;
+            /**
+             * Every
+             * @description every how many-th batch
+             * @default 1
+             */
+            every?: number;
+            /**
+             * Shuffle
+             * @default false
+             */
+            shuffle?: boolean | ("full" | "window");
+            /** Seed */
+            seed?: number | null;
+            /**
+             * Epoch
+             * @default 0
+             */
+            epoch?: number;
+            /**
+             * State
+             * @description a loader's; begins there
+             */
+            state?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Decode
+             * @description steps of tl.decode, by column
+             */
+            decode?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                }[];
+            };
+            /**
+             * Lists
+             * @description columns whose samples stay apart
+             */
+            lists?: string[];
+            /**
+             * On Error
+             * @default raise
+             * @enum {string}
+             */
+            on_error?: "raise" | "skip";
+            /**
+             * Keeps Places
+             * @description what is skipped is False in _valid
+             * @default false
+             */
+            keeps_places?: boolean;
+        };
+        /**
+         * Summary
+         * @description What stands for a sample too large, or not made, for JSON; what is known of it is there.
+         */
+        Summary: {
+            /**
+             * $Summary
+             * @enum {string}
+             */
+            $summary: "media" | "array" | "text" | "json" | "bytes" | "error";
+            /** Nbytes */
+            nbytes?: number | null;
+            /** Media Type */
+            media_type?: string | null;
+            /** Dtype */
+            dtype?: string | null;
+            /** Shape */
+            shape?: number[] | null;
+            preview?: components["schemas"]["CellValue"];
+            /** Message */
+            message?: string | null;
+        };
+        /**
+         * TagRequest
+         * @description A new tag, which never moves.
+         */
+        TagRequest: {
+            /** Name */
+            name: string;
+            /**
+             * At
+             * @description main's newest when left out
+             */
+            at?: string | null;
+        };
+        /**
+         * Tags
+         * @description All tags.
+         */
+        Tags: {
+            /** Tags */
+            tags: components["schemas"]["Ref"][];
+        };
+        /**
+         * TensorInfo
+         * @description One column: its type, and what the viewer needs to draw it.
+         */
+        TensorInfo: {
+            /** Name */
+            name: string;
+            /**
+             * Kind
+             * @description the type's tag: image, bbox, class_label, scalar, …
+             */
+            kind: string;
+            /**
+             * Type
+             * @description as people write it: Image(jpeg)
+             */
+            type: string;
+            /** Dtype */
+            dtype: string | null;
+            /** Shape */
+            shape: (number | null)[] | null;
+            /** Nullable */
+            nullable: boolean;
+            /** Media Type */
+            media_type: string | null;
+            /**
+             * Picture
+             * @description whether samples can be shown as pictures
+             */
+            picture: boolean;
+            /**
+             * Names
+             * @description of classes, or of keypoints
+             */
+            names?: string[] | null;
+            /**
+             * Of
+             * @description the picture that coordinates mean
+             */
+            of?: string | null;
+            /**
+             * Per
+             * @description the tensor whose items are labelled
+             */
+            per?: string | null;
+            /**
+             * Format
+             * @description order of a box's four numbers
+             */
+            format?: string | null;
+            /**
+             * Skeleton
+             * @description keypoints drawn joined, by position
+             */
+            skeleton?: [
+                number,
+                number
+            ][] | null;
+        };
+        /**
+         * ThumbnailsRequest
+         * @description Which samples, and how large: they fit into ``size`` × ``size``.
+         */
+        ThumbnailsRequest: {
+            /** Tensor */
+            tensor: string;
+            /** Rows */
+            rows: number[];
+            /**
+             * Size
+             * @default 256
+             */
+            size?: number;
+            /** Version */
+            version?: string | null;
+            /** View */
+            view?: string | null;
+        };
+        /**
+         * UpdatedRows
+         * @description Rows that have another value of one tensor: their positions in both versions.
+         */
+        UpdatedRows: {
+            /** Tensor */
+            tensor: string;
+            /** Count */
+            count: number;
+            /** Rows Before */
+            rows_before: number[];
+            /** Rows */
+            rows: number[];
+        };
+        /**
+         * Versions
+         * @description Commits, the newest first; ``next`` continues, None at the first commit.
+         */
+        Versions: {
+            /** Versions */
+            versions: components["schemas"]["CommitInfo"][];
+            /** Next */
+            next: string | null;
+        };
+        /**
+         * AddNames
+         * @description More classes of a class label.
+         */
+        AddNames: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "add_names";
+            /** Tensor */
+            tensor: string;
+            /** Names */
+            names: string[];
+        };
+        /**
+         * AddTensor
+         * @description A new tensor; rows that exist get ``fill``, else the type's default, else NULL.
+         */
+        AddTensor: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "add_tensor";
+            /** Tensor */
+            tensor: string;
+            /** Type */
+            type: string | {
+                [key: string]: unknown;
+            };
+            /**
+             * Fill
+             * @default null
+             */
+            fill?: unknown;
+        };
+        /**
+         * Append
+         * @description New rows, at the end: values by tensor.
+         */
+        Append: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "append";
+            /** Columns */
+            columns: {
+                [key: string]: unknown[];
+            };
+        };
+        /**
+         * Delete
+         * @description Rows that go.
+         */
+        Delete: {
+            /**
+             * Rows
+             * @default null
+             */
+            rows?: number[] | null;
+            /**
+             * Where
+             * @default null
+             */
+            where?: string | null;
+            /** Params */
+            params?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "delete";
+        };
+        /**
+         * DropTensor
+         * @description A tensor that goes; older versions keep it.
+         */
+        DropTensor: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "drop_tensor";
+            /** Tensor */
+            tensor: string;
+        };
+        /**
+         * ProblemInfo
+         * @description RFC 9457; ``line`` to ``stop`` are the place in a query's text.
+         */
+        ProblemInfo: {
+            /** Type */
+            type: string;
+            /** Title */
+            title: string;
+            /** Status */
+            status: number;
+            /** Code */
+            code: string;
+            /** Detail */
+            detail: string;
+            /**
+             * Line
+             * @default null
+             */
+            line?: number | null;
+            /**
+             * Column
+             * @default null
+             */
+            column?: number | null;
+            /**
+             * Start
+             * @default null
+             */
+            start?: number | null;
+            /**
+             * Stop
+             * @default null
+             */
+            stop?: number | null;
+            /**
+             * Conflict
+             * @default null
+             */
+            conflict?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * RenameTensor
+         * @description Another name for a tensor.
+         */
+        RenameTensor: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "rename_tensor";
+            /** Tensor */
+            tensor: string;
+            /** To */
+            to: string;
+        };
+        /**
+         * TransactionRequest
+         * @description Changes of one branch, published together or not at all.
+         */
+        TransactionRequest: {
+            /** Operations */
+            operations: (components["schemas"]["Append"] | components["schemas"]["Upsert"] | components["schemas"]["Update"] | components["schemas"]["Delete"] | components["schemas"]["AddTensor"] | components["schemas"]["DropTensor"] | components["schemas"]["RenameTensor"] | components["schemas"]["AddNames"])[];
+            /**
+             * Branch
+             * @default main
+             */
+            branch?: string;
+            /**
+             * Message
+             * @default
+             */
+            message?: string;
+            /**
+             * Base Version
+             * @description the version that was read; the newest when left out
+             * @default null
+             */
+            base_version?: string | null;
+            /**
+             * Key
+             * @description sent again, it changes nothing
+             * @default null
+             */
+            key?: string | null;
+        };
+        /**
+         * Update
+         * @description Values for rows of one tensor: ``values``, one a row, or one ``value`` for all.
+         */
+        Update: {
+            /**
+             * Rows
+             * @default null
+             */
+            rows?: number[] | null;
+            /**
+             * Where
+             * @default null
+             */
+            where?: string | null;
+            /** Params */
+            params?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "update";
+            /** Tensor */
+            tensor: string;
+            /**
+             * Values
+             * @default null
+             */
+            values?: unknown[] | null;
+            /**
+             * Value
+             * @default null
+             */
+            value?: unknown;
+        };
+        /**
+         * Upsert
+         * @description Rows by key: where it is known the row gets the values, else it is appended.
+         */
+        Upsert: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "upsert";
+            /** Columns */
+            columns: {
+                [key: string]: unknown[];
+            };
+            /** On */
+            on: string[];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    list_datasets_v1_datasets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    create_dataset_v1_datasets_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetName"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    describe_dataset_v1_datasets__name__get: {
+        parameters: {
+            query?: {
+                /** @description branch, tag or commit; main when left out */
+                version?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    delete_dataset_v1_datasets__name__delete: {
+        parameters: {
+            query: {
+                /** @description the name again */
+                confirm: string;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_versions_v1_datasets__name__versions_get: {
+        parameters: {
+            query?: {
+                /** @description branch, tag or commit; main when left out */
+                version?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Versions"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_branches_v1_datasets__name__branches_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Branches"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    create_branch_v1_datasets__name__branches_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BranchRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ref"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_tags_v1_datasets__name__tags_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tags"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    create_tag_v1_datasets__name__tags_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ref"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    diff_versions_v1_datasets__name__diff_get: {
+        parameters: {
+            query: {
+                a: string;
+                b?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiffInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_page_v1_datasets__name__rows_get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description id of a query's result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+                offset?: number;
+                limit?: number;
+                /** @description names, by commas; all if left out */
+                columns?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RowsPage"];
+                    "application/vnd.apache.arrow.stream": unknown;
+                    "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    run_query_v1_datasets__name__query_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueryRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueryResult"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    explain_query_v1_datasets__name__query_explain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExplainRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    complete_query_v1_datasets__name__query_complete_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompletionRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Completions"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    select_rows_v1_datasets__name__selection_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AskedRows"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_saved_v1_datasets__name__views_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViews"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    save_view_v1_datasets__name__views_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SaveViewRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    open_saved_v1_datasets__name__views__view__get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                view: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueryResult"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_sample_v1_datasets__name__tensors__tensor___row__get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description `row` is a position in its result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+                size?: number | null;
+                /** @description the stored bytes, to download */
+                raw?: string | null;
+            };
+            header?: never;
+            path: {
+                row: number;
+                /** @description `~` stands for `/` */
+                name: string;
+                /** @description `~` stands for `/` */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_thumbnails_v1_datasets__name__thumbnails_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThumbnailsRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.tensorlake.frames": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_statistics_v1_datasets__name__statistics__tensor__get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description id of a query's result */
+                view?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+                /** @description `~` stands for `/` */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Statistics"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    stream_batches_v1_datasets__name__stream_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StreamRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.arrow.stream": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    commit_transaction_v1_datasets__name__transactions_post: {
+        parameters: {
+            query?: {
+                /** @description of an Arrow body */
+                branch?: string;
+                /** @description of an Arrow body */
+                message?: string;
+                /** @description of an Arrow body */
+                base_version?: string | null;
+                /** @description of an Arrow body */
+                key?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TransactionRequest"];
+                "application/vnd.apache.arrow.stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Committed"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    delete_branch_v1_datasets__name__branches__branch__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                branch: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    delete_tag_v1_datasets__name__tags__tag__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tag: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    merge_v1_datasets__name__merge_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MergeRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Merged"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    restore_v1_datasets__name__restore_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RestoreRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Committed"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_objects_v1_datasets__name__objects_get: {
+        parameters: {
+            query?: {
+                prefix?: string;
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObjectList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_folders_v1_datasets__name__folders_get: {
+        parameters: {
+            query?: {
+                prefix?: string;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FolderList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_object_v1_datasets__name__objects__path__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    put_object_v1_datasets__name__objects__path__put: {
+        parameters: {
+            query?: {
+                /** @description false: losing it changes nothing */
+                durable?: boolean;
+            };
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    look_up_object_v1_datasets__name__objects__path__head: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    stream_events_v1_datasets__name__events_get: {
+        parameters: {
+            query?: {
+                branch?: string;
+                /** @description a commit: those after it */
+                after?: string | null;
+                /** @description false: those that are there, and no more */
+                wait?: boolean;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    open_session_v1_session_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+}
