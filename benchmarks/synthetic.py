@@ -32,6 +32,8 @@ from tensorlake.format import (
     PackWriter,
     PageRef,
     Parent,
+    PlacedChunk,
+    PlacedChunks,
     Root,
     RowIdRuns,
     RowSegments,
@@ -201,7 +203,7 @@ def _samples(scale: Scale, seed: int) -> list[bytes]:
 def _stored(packs: LakePacks, spec: TensorSpec, samples: list[bytes]) -> Extents:
     blob: ChunkBlob = encode_chunk(EncodedColumn(list[Buffer](samples), None), spec.layout)
     pack, offset = packs.place(blob.pieces)
-    return Extents.of_blob(blob, pack, offset)
+    return PlacedChunks((PlacedChunk.of(blob, pack, offset),)).to_table()
 
 
 def _repeated(leaf: Extents, chunks: int, packs: LakePacks) -> Root[Extents]:
@@ -211,7 +213,7 @@ def _repeated(leaf: Extents, chunks: int, packs: LakePacks) -> Root[Extents]:
     refs = [page] * whole
     if rest:
         refs.append(packs.leaf(leaf.take(np.arange(len(leaf) - rest, len(leaf)))))
-    return Root(_folded(refs, packs), Extents.empty())
+    return Root.of(Extents.empty(), children=_folded(refs, packs))
 
 
 def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
@@ -227,7 +229,7 @@ def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
     if rest:
         last = extents_of_pictures(rest, scale.rows_a_chunk, seed=seed, has_units=False)
         refs.append(packs.leaf(last))
-    return Root(_folded(refs, packs), Extents.empty())
+    return Root.of(Extents.empty(), children=_folded(refs, packs))
 
 
 def extents_of_labels(rows: int, seed: int) -> Extents:

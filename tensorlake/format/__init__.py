@@ -51,7 +51,6 @@ from tensorlake.format.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
 from tensorlake.format.lookup import Located
 from tensorlake.format.nodes import (
     LIMITS,
-    LeafTable,
     PageRef,
     PageSink,
     PageSource,
@@ -70,6 +69,7 @@ from tensorlake.format.pages import (
     encode_page,
 )
 from tensorlake.format.physical_bounds import PhysicalBounds
+from tensorlake.format.placed import PlacedChunk, PlacedChunks
 from tensorlake.format.row_ids import NO_TXID, ROW_ID, RowIdRuns, find_rows, row_ids, txid_of
 from tensorlake.format.rows import (
     delete_rows,
@@ -110,6 +110,7 @@ from tensorlake.format.spec import (
 )
 from tensorlake.format.statistics import Statistics, StatisticsTable, statistics_of
 from tensorlake.format.summaries import Summaries
+from tensorlake.format.tails import Addition, LeafTable, Tail
 from tensorlake.format.uniting import SpecConflict, UnitedSpec, unite_specs
 from tensorlake.format.units import UnitTable
 
@@ -139,6 +140,7 @@ __all__ = [
     "ROW_ID",
     "TAGS",
     "WRITE_FEATURES",
+    "Addition",
     "ChangedRows",
     "Changes",
     "ChunkBlob",
@@ -168,6 +170,8 @@ __all__ = [
     "Parent",
     "Parts",
     "PhysicalBounds",
+    "PlacedChunk",
+    "PlacedChunks",
     "Root",
     "RowIdRuns",
     "RowSegments",
@@ -177,6 +181,7 @@ __all__ = [
     "Statistics",
     "StatisticsTable",
     "Summaries",
+    "Tail",
     "TensorSpec",
     "TreeLimits",
     "UnitTable",

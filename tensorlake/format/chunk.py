@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -72,6 +73,9 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 _COLUMNS = {UniformColumn: "uniform", RaggedColumn: "ragged", EncodedColumn: "encoded"}
 
 
+_dtype_named = lru_cache(maxsize=64)(parse_dtype)  # of names alone, asked for at every chunk
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkLayout:
     """How chunks of a tensor are encoded; a tensor keeps every layout that it ever had.
@@ -115,7 +119,7 @@ class ChunkLayout:
     def element_dtype(self) -> np.dtype:
         """Dtype of the payload before its codecs: bytes for encoded samples."""
         is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
-        return np.dtype(np.uint8) if is_bytes else parse_dtype(self.dtype)
+        return np.dtype(np.uint8) if is_bytes else _dtype_named(self.dtype)
 
     @property
     def is_raw(self) -> bool:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.nodes import LeafTable, PageRef, PageSource, Root
+from tensorlake.format.nodes import PageRef, PageSource, Root
 from tensorlake.format.page_reader import PageReader, as_page_reader
+from tensorlake.format.tails import LeafTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +45,7 @@ async def differing_rows(
     if one is other:
         return np.empty((0, 2), np.int64)
     reader = as_page_reader(pages)
-    spans = [(root.body_rows, root.rows) for root in (one, other) if len(root.tail)]
+    spans = [(root.body_rows, root.rows) for root in (one, other) if len(root.newest)]
     nodes = [_placed(0, root.children) for root in (one, other)]
     for height in range(max(one.height, other.height) - 1, -1, -1):
         level = [{node for node in side if node[1].height == height} for side in nodes]
@@ -55,7 +56,7 @@ async def differing_rows(
         nodes = [
             [
                 *(node for node in side if node[1].height < height),
-                *await _children(sorted(own, key=_base), reader, type(one.tail)),
+                *await _children(sorted(own, key=_base), reader, one.leaf_type),
             ]
             for side, own in zip(nodes, apart, strict=True)
         ]

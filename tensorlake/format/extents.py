@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.chunk import ChunkBlob, ChunkKind
+from tensorlake.format.chunk import ChunkKind
 from tensorlake.format.damage import damaged
 from tensorlake.format.nodes import read_pack_table
 from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import Page, PageKind, SectionArray, require_columns
 from tensorlake.format.spec import PackId
-from tensorlake.format.statistics import StatisticsTable
+from tensorlake.format.statistics_table import StatisticsTable, joined_statistics_json
 from tensorlake.format.summaries import Summaries, columns_from_json, columns_to_json
 from tensorlake.format.units import UnitTable
 
@@ -92,7 +92,7 @@ class Extents:
     @property
     def num_rows(self) -> int:
         """Rows of all extents."""
-        return int(self.rows.sum(dtype=np.int64))
+        return int(self.stops[-1]) if len(self.stops) else 0
 
     @classmethod
     def empty(cls) -> Self:
@@ -130,23 +130,6 @@ class Extents:
             if statistics is None
             else Summaries[StatisticsTable].of(statistics),
             units=UnitTable.none(1) if units is None else units,
-        )
-
-    @classmethod
-    def of_blob(cls, blob: ChunkBlob, pack: PackId, offset: int, *, read_as: int = 0) -> Self:
-        """Return the extent of a chunk just placed in a pack."""
-        units = blob.units
-        return cls.chunk(
-            rows=blob.rows,
-            kind=blob.kind,
-            pack=pack,
-            offset=offset,
-            nbytes=blob.nbytes,
-            header_nbytes=blob.header_nbytes,
-            checksum=blob.checksum,
-            read_as=read_as,
-            statistics=StatisticsTable.one(blob.statistics),
-            units=None if units is None else UnitTable.of([(units.lengths, units.checksums)]),
         )
 
     @classmethod
@@ -315,6 +298,10 @@ class Extents:
             where=where,
         )
 
+    def to_table(self) -> Self:
+        """Return the extents themselves."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Write the extents of a tail, without units."""
         table = _with_used_packs(self)
@@ -354,6 +341,40 @@ class Extents:
             statistics, "", entries=entries, table=StatisticsTable, where=where
         )
         return cls._checked(columns, packs, summaries, UnitTable.none(entries), where=where)
+
+    @staticmethod
+    def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
+        """Write two tails as one: lists end to end, each pack named once.
+
+        None where extents may unite, or what is known of some has another form: joined as tables
+        they are brought to one.
+        """
+        entries = len(first["rows"]), len(second["rows"])
+        known = first.get("statistics", {}), second.get("statistics", {})
+        if _place(first, entries[0] - 1) == _place(second, 0) or not all(known):
+            return None
+        if "has" in known[0] or "has" in known[1]:
+            return None
+        statistics = joined_statistics_json(*known, entries)
+        if statistics is None:
+            return None
+        value: dict[str, Any] = {"rows": first["rows"] + second["rows"], "statistics": statistics}
+        packs: list[str] = [*first.get("packs", ())]
+        names: list[str] = second.get("packs", [])
+        packs += [name for name in names if name not in packs]
+        if packs:
+            value["packs"] = packs
+            value["checksum"] = "".join(
+                one.get("checksum", "0" * 16 * count)
+                for one, count in zip((first, second), entries, strict=True)
+            )
+        number = [packs.index(name) for name in names]
+        counted = [number[at] if at >= 0 else at for at in second.get("pack", [0] * entries[1])]
+        for name in ("offset", "nbytes", *_JSON_OPTIONAL):
+            one, other = first.get(name), counted if name == "pack" else second.get(name)
+            if one or (other and any(other)):
+                value[name] = (one or [0] * entries[0]) + (other or [0] * entries[1])
+        return value
 
     @classmethod
     def _checked(
@@ -396,6 +417,12 @@ class Extents:
 
 
 E = TypeVar("E", bound=Extents)
+
+
+def _place(value: dict[str, Any], entry: int) -> tuple[str, int] | None:
+    """Return pack and offset of an extent of a tail; None where it lies in no pack."""
+    number = value["pack"][entry] if "pack" in value else 0
+    return (value["packs"][number], value["offset"][entry]) if number >= 0 else None
 
 
 def _counted_from(first: int, pack: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import RowNotFoundError
-from tensorlake.format.nodes import Inner, LeafTable, PageRef, PageSource, Root
+from tensorlake.format.nodes import Inner, PageRef, PageSource, Root
 from tensorlake.format.page_reader import MAX_READS, PageReader, Parts, as_page_reader
 from tensorlake.format.spec import PackId
+from tensorlake.format.tails import LeafTable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -71,7 +72,7 @@ async def locate(
             rows=root.rows,
         )
     reader = as_page_reader(pages)
-    table = type(root.tail)
+    table = root.leaf_type
     stops = np.cumsum([0, *(child.rows for child in root.children)], dtype=np.int64)[1:]
     spans = _spans(root.children, stops, rows, _Span(_NO_REF, 0, len(rows), 0))
     leaves: list[tuple[_Span, T]] = []
@@ -116,7 +117,7 @@ async def scan(
         The row where a table begins, and the table.
     """
     reader = as_page_reader(pages)
-    table = type(root.tail)
+    table = root.leaf_type
     end = root.rows if stop is None else min(stop, root.rows)
     queue = deque(_overlapping(root.children, 0, start, end, keep))
     while queue:
@@ -138,7 +139,7 @@ async def scan(
         ]
         queue.extendleft(reversed(below))
     base = root.body_rows
-    if len(root.tail) and start < root.rows and end > base:
+    if len(root.newest) and start < root.rows and end > base:
         first = max(start - base, 0)
         yield base + first, root.tail.slice_rows(first, end - base)
 
@@ -162,7 +163,7 @@ async def iter_page_refs(
         for ref in fresh:
             yield ref
         above = [ref for ref in fresh if ref.height]
-        inners = await reader.inners(above, type(root.tail))
+        inners = await reader.inners(above, root.leaf_type)
         level = [inner.ref(at) for inner in inners for at in range(len(inner.stops))]
 
 
@@ -174,7 +175,7 @@ async def iter_pack_ids(
     A pack may come several times. ``seen`` is as in ``iter_page_refs``.
     """
     reader = as_page_reader(pages)
-    table = type(root.tail)
+    table = root.leaf_type
     leaves: list[PageRef] = []
     async for ref in iter_page_refs(root, reader, seen=seen):
         yield ref.pack

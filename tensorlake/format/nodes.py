@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
     Generic,
     Protocol,
     Self,
@@ -27,7 +26,6 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.canonical import trusted_bytes
 from tensorlake.format.damage import damaged
 from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import (
@@ -45,6 +43,7 @@ from tensorlake.format.summaries import (
     columns_from_json,
     columns_to_json,
 )
+from tensorlake.format.tails import LeafTable, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from tensorlake.storage import Buffer
 
 SETTLED = 2  # merges after which a leaf is left alone (format.md: rewritten at most twice)
-TAILS_KEPT = 128  # tails whose JSON is kept: of a few commits of twenty tensors, ≤4 KiB each
+CHILDREN_KEPT = 128  # roots whose children are kept as JSON: of a few commits of twenty tensors
 MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
 
 _INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
@@ -119,93 +118,10 @@ class PageSink(Protocol):
         ...
 
 
-class LeafTable(Protocol):
-    """A table whose entries each stand for a run of rows: what the leaves of a tree hold."""
-
-    PAGE_KIND: ClassVar[PageKind]
-    SUMMARY: ClassVar[type[Any] | None]
-    HAS_PACKS: ClassVar[bool]  # whether entries point into packs
-
-    @property
-    def rows(self) -> npt.NDArray[Any]:
-        """Rows of each entry."""
-        ...
-
-    @property
-    def stops(self) -> npt.NDArray[np.int64]:
-        """Rows up to the end of each entry."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Return the table without entries."""
-        ...
-
-    @classmethod
-    def concat(cls, tables: Sequence[Self], /) -> Self:
-        """Join tables, entry by entry."""
-        ...
-
-    def united(self) -> Self:
-        """Return the table with neighbours that make one entry united."""
-        ...
-
-    def take(self, entries: npt.NDArray[np.int64], /) -> Self:
-        """Return some entries."""
-        ...
-
-    def slice_rows(self, start: int, stop: int, /) -> Self:
-        """Return the rows [start, stop) of this table, entries at the borders cut."""
-        ...
-
-    def leaf_weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return bytes and units of each entry, as the limits of leaves count them."""
-        ...
-
-    def summary(self) -> Summaries[Any]:
-        """Return the merged summary of all entries: one row."""
-        ...
-
-    def pack_ids(self) -> Sequence[PackId]:
-        """Return the packs that entries refer to."""
-        ...
-
-    def to_columns(self) -> dict[str, SectionArray]:
-        """Return the columns of a leaf page."""
-        ...
-
-    @classmethod
-    def from_page(cls, page: Page, /, *, where: str) -> Self:
-        """Read a leaf page, all of its columns or only those of locations."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Write a tail for a log entry."""
-        ...
-
-    @classmethod
-    def from_json(cls, value: Any, /, *, where: str) -> Self:
-        """Read a tail."""
-        ...
-
-
 T = TypeVar("T", bound=LeafTable)
 
 
-@lru_cache(maxsize=TAILS_KEPT)
-def written_tail(tail: LeafTable) -> tuple[dict[str, Any], int]:
-    """Return a tail as JSON, which nobody changes, and how many bytes it takes in an entry.
-
-    Whether a tail fits is asked when it is made, and soon after it is written: kept, so that the
-    second costs nothing. Tables are told apart by identity.
-    """
-    value = tail.to_json()
-    return value, len(trusted_bytes(value))
-
-
-@lru_cache(maxsize=TAILS_KEPT)
+@lru_cache(maxsize=CHILDREN_KEPT)
 def _written_children(children: tuple[PageRef, ...], ids: tuple[int, ...]) -> dict[str, Any]:
     """Return a root's children as JSON: they stay for dozens of commits, so they are kept.
 
@@ -236,15 +152,25 @@ def _written_children(children: tuple[PageRef, ...], ids: tuple[int, ...]) -> di
 
 @dataclass(frozen=True, slots=True)
 class Root(Generic[T]):
-    """The top of a tree, small enough for a log entry: children, then a tail of newest entries."""
+    """The top of a tree, small enough for a log entry: children, then the newest entries."""
 
     children: tuple[PageRef, ...]
-    tail: T
+    newest: Tail[T]
 
     @classmethod
-    def of(cls, table: T) -> Self:
-        """Return a tree that is a tail only; ``append`` spills what is too large for one."""
-        return cls((), table)
+    def of(cls, table: T, *, children: Sequence[PageRef] = ()) -> Self:
+        """Return a tree with this tail; ``append`` spills what is too large for one."""
+        return cls(tuple(children), Tail.of(table))
+
+    @property
+    def tail(self) -> T:
+        """The newest entries, as a table."""
+        return self.newest.table
+
+    @property
+    def leaf_type(self) -> type[T]:
+        """The kind of table that its leaves are."""
+        return self.newest.leaf_type
 
     @property
     def body_rows(self) -> int:
@@ -254,7 +180,7 @@ class Root(Generic[T]):
     @property
     def rows(self) -> int:
         """Rows of the whole tree."""
-        return self.body_rows + (int(self.tail.stops[-1]) if len(self.tail) else 0)
+        return self.body_rows + self.newest.num_rows
 
     @property
     def height(self) -> int:
@@ -266,8 +192,8 @@ class Root(Generic[T]):
         value: dict[str, Any] = {"height": self.height, "rows": self.rows}
         if self.children:
             value |= _written_children(self.children, tuple(map(id, self.children)))
-        if len(self.tail):
-            value["tail"] = written_tail(self.tail)[0]
+        if len(self.newest):
+            value["tail"] = self.newest.to_json()
         return value
 
     @classmethod
@@ -288,7 +214,7 @@ class Root(Generic[T]):
         summaries = Summaries[SummaryTable].from_columns(
             columns, "", entries=len(children), table=table.SUMMARY, where=where
         )
-        root = cls(_with_summaries(children, summaries), tail)
+        root = cls(_with_summaries(children, summaries), Tail.of(tail))
         if (root.rows, root.height) != stated:
             raise damaged(where, f"its rows and height are not the {stated} that it states")
         return root

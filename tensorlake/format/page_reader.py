@@ -18,13 +18,13 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.format.damage import damaged
 from tensorlake.format.nodes import (
     Inner,
-    LeafTable,
     PageRef,
     PageSource,
     PageStartSource,
     read_inner,
 )
 from tensorlake.format.pages import PageTable, decode_json_page, decode_page, read_table
+from tensorlake.format.tails import LeafTable
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:

@@ -64,6 +64,11 @@ class RowIdRuns:
     def __repr__(self) -> str:
         return f"RowIdRuns({len(self)} runs of {int(self.rows.sum())} rows)"
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all runs."""
+        return int(self.stops[-1]) if len(self.stops) else 0
+
     @classmethod
     def empty(cls) -> Self:
         """Return no runs."""
@@ -152,6 +157,10 @@ class RowIdRuns:
         require_columns(page, _COLUMNS, where=where)
         return cls(*(page.columns[name].astype(np.uint64) for name in _COLUMNS))
 
+    def to_table(self) -> Self:
+        """Return the runs themselves."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Write the runs of a tail."""
         txids = [
@@ -193,6 +202,28 @@ class RowIdRuns:
         if not rows.shape == high.shape == offset.shape or rows.ndim != 1:
             raise damaged(where, "its columns differ in length")
         return cls(rows, high, low, offset)
+
+    @staticmethod
+    def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
+        """Write two tails as one; None where the second's first run may go on with the last."""
+        entries = len(first["rows"]), len(second["rows"])
+        last = first["txid"][-1] if "txid" in first else 0
+        follower = second["txids"][second["txid"][0] if "txid" in second else 0]
+        if follower in (NO_TXID, first["txids"][last]):
+            return None
+        txids = list(dict.fromkeys([*first["txids"], *second["txids"]]))
+        number = [txids.index(txid) for txid in second["txids"]]
+        value: dict[str, Any] = {
+            "rows": first["rows"] + second["rows"],
+            "txids": txids,
+            "txid": first.get("txid", [0] * entries[0])
+            + [number[at] for at in second.get("txid", [0] * entries[1])],
+        }
+        if "offset" in first or "offset" in second:
+            value["offset"] = first.get("offset", [0] * entries[0]) + second.get(
+                "offset", [0] * entries[1]
+            )
+        return value
 
     @property
     def _is_dead(self) -> npt.NDArray[np.bool_]:

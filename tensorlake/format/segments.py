@@ -78,6 +78,11 @@ class RowSegments:
     def __repr__(self) -> str:
         return f"RowSegments({len(self)} segments of {int(self.rows.sum())} rows)"
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all segments."""
+        return int(self.stops[-1]) if len(self.stops) else 0
+
     @classmethod
     def empty(cls) -> Self:
         """Return no segments."""
@@ -270,6 +275,24 @@ class RowSegments:
         require_columns(page, _COLUMNS, where=where)
         columns = [page.columns[name].astype(_DTYPES[name]) for name in _COLUMNS]
         return cls._checked(columns, page.columns.get("payload"), where=where)
+
+    def to_table(self) -> Self:
+        """Return the segments themselves."""
+        return self
+
+    @staticmethod
+    def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
+        """Write two tails as one; None where either has more than ranges."""
+        if "kind" in first or "kind" in second:
+            return None
+        base, rows = first["base"], first["rows"]
+        goes_on = base[-1] + rows[-1] == second["base"][0]
+        if goes_on:  # as rows appended do, where none before them was deleted
+            rows = [*rows[:-1], rows[-1] + second["rows"][0]]
+        return {
+            "base": base + second["base"][goes_on:],
+            "rows": rows + second["rows"][goes_on:],
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Write the segments of a tail."""

@@ -43,6 +43,7 @@ __all__ = ["Statistics", "StatisticsTable", "statistics_of"]
 _BOUNDED_SAMPLE_NBYTES = 256  # samples from this size on are stored raw and addressed by row
 _DENSE_RANGE = 1 << 16  # a table of this many flags finds distinct values without sorting
 _UNIQUE_PROBE = 256
+_MAX_INT64 = 2**63 - 1
 _NO_LENGTH = (1 << 62, -1)  # the shape bounds of no sample: the identity of min and max
 
 
@@ -103,7 +104,7 @@ def _of_elements(
 
 def _distinct(values: np.ndarray, minimum: int, maximum: int) -> tuple[int, ...] | None:
     """All distinct integers when they are few."""
-    if maximum > np.iinfo(np.int64).max:
+    if maximum > _MAX_INT64:
         return None
     if minimum == maximum:
         return (minimum,)

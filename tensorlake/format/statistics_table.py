@@ -13,26 +13,42 @@ domain:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from tensorlake.errors import CorruptionError
+from tensorlake.format.summaries import columns_from_json
 from tensorlake.types import RaggedColumn, take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Domain", "Statistics", "StatisticsTable"]
+__all__ = [
+    "Domain",
+    "JsonColumns",
+    "Statistics",
+    "StatisticsTable",
+    "joined_statistics_json",
+    "statistics_json",
+]
 
 Domain = Literal["int64", "uint64", "float64", "bytes"]
+JsonColumns: TypeAlias = dict[str, list[Any]]
+"""Columns as ``columns_to_json`` writes them: by name, [dtype, items] or [dtype, width, items]."""
 
 MAX_LABELS = 64  # design: "small label sets"; a set of codes costs at most 512 bytes an extent
 PREFIX_NBYTES = 16
 _TABLE_NDIM = 2
 _MINIMUM, _MAXIMUM, _LABELS, _SHAPES, _EMPTY = 1, 2, 4, 8, 16
-_DTYPES = {"int64": np.dtype("<i8"), "uint64": np.dtype("<u8"), "float64": np.dtype("<f8")}
+_DTYPES = {
+    "int64": np.dtype("<i8"),
+    "uint64": np.dtype("<u8"),
+    "float64": np.dtype("<f8"),
+    "bytes": np.dtype("|u1"),
+}
 _DOMAINS: dict[str, Domain] = {"i": "int64", "u": "uint64", "f": "float64"}
 
 
@@ -67,28 +83,6 @@ class StatisticsTable:
 
     def __len__(self) -> int:
         return len(self.null_count)
-
-    @classmethod
-    def one(cls, row: Statistics) -> Self:
-        """Build the table of one row, as ``of`` does: that of every chunk just made."""
-        flags = (
-            (_MINIMUM if row.minimum is not None else 0)
-            | (_MAXIMUM if row.maximum is not None else 0)
-            | (_LABELS if row.labels is not None else 0)
-            | (_SHAPES if row.shape_min is not None else 0)
-            | (_EMPTY if row.is_empty else 0)
-        )
-        return cls(
-            np.array([row.null_count], np.int64),
-            np.array([row.nan_count], np.int64),
-            np.array([flags], np.uint8),
-            _bounds_array((row.minimum,), row.domain),
-            _bounds_array((row.maximum,), row.domain),
-            None if row.labels is None else np.array([len(row.labels)], np.uint8),
-            None if row.labels is None else np.array(row.labels, np.int64),
-            None if row.shape_min is None else _shape_array((row.shape_min,)),
-            None if row.shape_max is None else _shape_array((row.shape_max,)),
-        )
 
     @property
     def domain(self) -> Domain | None:
@@ -125,40 +119,7 @@ class StatisticsTable:
     @classmethod
     def of(cls, rows: Sequence[Statistics]) -> Self:
         """Build a table; bounds of another domain than the last row's are dropped."""
-        domains: list[Domain] = [row.domain for row in rows if row.domain is not None]
-        domain = domains[-1] if domains else None
-        known = [row.domain == domain for row in rows]
-        ndims = [len(row.shape_min) for row in rows if row.shape_min is not None]
-        ndim = ndims[-1] if ndims else 0
-        shapes = [row.shape_min is not None and len(row.shape_min) == ndim for row in rows]
-        flags = [
-            (_MINIMUM if bounded and row.minimum is not None else 0)
-            | (_MAXIMUM if bounded and row.maximum is not None else 0)
-            | (_LABELS if row.labels is not None else 0)
-            | (_SHAPES if shaped else 0)
-            | (_EMPTY if row.is_empty else 0)
-            for row, bounded, shaped in zip(rows, known, shapes, strict=True)
-        ]
-        lows = [row.minimum if ok else None for row, ok in zip(rows, known, strict=True)]
-        highs = [row.maximum if ok else None for row, ok in zip(rows, known, strict=True)]
-        labels = [row.labels or () for row in rows]
-        has_labels = any(row.labels is not None for row in rows)
-        zeros = (0,) * ndim
-        return cls(
-            np.array([row.null_count for row in rows], dtype=np.int64),
-            np.array([row.nan_count for row in rows], dtype=np.int64),
-            np.array(flags, dtype=np.uint8),
-            _bounds_array(lows, domain),
-            _bounds_array(highs, domain),
-            np.array([len(one) for one in labels], dtype=np.uint8) if has_labels else None,
-            np.array([code for one in labels for code in one], np.int64) if has_labels else None,
-            _shape_array([r.shape_min if ok else zeros for r, ok in zip(rows, shapes, strict=True)])
-            if ndims
-            else None,
-            _shape_array([r.shape_max if ok else zeros for r, ok in zip(rows, shapes, strict=True)])
-            if ndims
-            else None,
-        )
+        return cls.from_sections(columns_from_json(statistics_json(rows), where="statistics"))
 
     def row(self, position: int) -> Statistics:
         """Return the statistics of one extent."""
@@ -304,6 +265,93 @@ class StatisticsTable:
         return cls(**(defaults | known))
 
 
+def statistics_json(rows: Sequence[Statistics]) -> JsonColumns:
+    """Write statistics as the table of them would: its sections, as ``columns_to_json`` has them.
+
+    Bounds of another domain, and shapes of another ndim, than the last row's are dropped.
+    """
+    domains: list[Domain] = [row.domain for row in rows if row.domain is not None]
+    domain = domains[-1] if domains else None
+    shape = next((row.shape_min for row in reversed(rows) if row.shape_min is not None), ())
+    flags = [_flags(row, domain, len(shape)) for row in rows]
+    said = 0
+    for flag in flags:
+        said |= flag
+    written: JsonColumns = {"null_count": ["<i8", [row.null_count for row in rows]]}
+    nans = [row.nan_count for row in rows]
+    if any(nans):
+        written["nan_count"] = ["<i8", nans]
+    if said:
+        written["flags"] = ["|u1", flags]
+    if domain is not None and said & (_MINIMUM | _MAXIMUM):
+        bounded = [row if row.domain == domain else Statistics() for row in rows]
+        written["minimum"] = _bounds_json([row.minimum for row in bounded], domain)
+        written["maximum"] = _bounds_json([row.maximum for row in bounded], domain)
+    if said & _LABELS:
+        labels = [row.labels or () for row in rows]
+        written["label_count"] = ["|u1", [len(one) for one in labels]]
+        written["labels"] = ["<i8", [code for one in labels for code in one]]
+    if said & _SHAPES:
+        none = (0,) * len(shape)
+        for name in ("shape_min", "shape_max"):
+            shapes = [
+                getattr(row, name) if flag & _SHAPES else none
+                for row, flag in zip(rows, flags, strict=True)
+            ]
+            written[name] = ["<i8", len(shape), [length for one in shapes for length in one]]
+    return written
+
+
+def joined_statistics_json(
+    first: JsonColumns, second: JsonColumns, entries: tuple[int, int]
+) -> JsonColumns | None:
+    """Write the statistics of two runs of extents as those of one; None where forms differ.
+
+    Args:
+        first: Statistics, each extent's known.
+        second: Those of the extents that follow.
+        entries: How many extents each has.
+    """
+    joined: JsonColumns = {}
+    for name in first if first.keys() == second.keys() else {**first, **second}:
+        one = first.get(name) or _nothing(name, second[name], entries[0])
+        other = second.get(name) or _nothing(name, first[name], entries[1])
+        *form, items = one
+        *other_form, more = other
+        if form != other_form:
+            return None
+        joined[name] = [*form, items + more]
+    return joined
+
+
+def _nothing(name: str, like: list[Any], entries: int) -> list[Any]:
+    """Return the column of extents of which nothing is known there."""
+    *form, _ = like
+    width = form[1] if len(form) > 1 else 1
+    return [*form, [] if name == "labels" else [0] * (entries * width)]
+
+
+def _flags(row: Statistics, domain: Domain | None, ndim: int) -> int:
+    is_bounded = row.domain == domain
+    return (
+        (_MINIMUM if is_bounded and row.minimum is not None else 0)
+        | (_MAXIMUM if is_bounded and row.maximum is not None else 0)
+        | (_LABELS if row.labels is not None else 0)
+        | (_SHAPES if ndim and row.shape_min is not None and len(row.shape_min) == ndim else 0)
+        | (_EMPTY if row.is_empty else 0)
+    )
+
+
+def _bounds_json(bounds: Sequence[Any], domain: Domain) -> list[Any]:
+    if domain == "bytes":
+        padded = b"".join((bound or b"").ljust(PREFIX_NBYTES, b"\0") for bound in bounds)
+        return [_DTYPES[domain].str, PREFIX_NBYTES, list(padded)]
+    items: list[Any] = [bound or 0 for bound in bounds]
+    if domain == "float64":
+        items = [float(item) if math.isfinite(item) else str(item) for item in items]
+    return [_DTYPES[domain].str, items]
+
+
 def _with_codes(row: Statistics, codes: np.ndarray) -> Statistics:
     if row.domain != "int64":
         return row
@@ -350,7 +398,8 @@ def _conform(
     flags = table.flags
     low, high = table.minimum, table.maximum
     if domain is not None and table.domain != domain:
-        low, high = _bounds_array([None] * rows, domain), _bounds_array([None] * rows, domain)
+        is_bytes = domain == "bytes"
+        low = high = np.zeros((rows, PREFIX_NBYTES) if is_bytes else rows, _DTYPES[domain])
         flags = flags & ~np.uint8(_MINIMUM | _MAXIMUM)
     shape_min, shape_max = table.shape_min, table.shape_max
     if ndim is not None and (shape_min is None or shape_min.shape[1] != ndim):
@@ -361,19 +410,6 @@ def _conform(
         label_count, labels = np.zeros(rows, np.uint8), np.zeros(0, np.int64)
     counts = table.null_count, table.nan_count
     return StatisticsTable(*counts, flags, low, high, label_count, labels, shape_min, shape_max)
-
-
-def _bounds_array(bounds: Sequence[Any], domain: Domain | None) -> np.ndarray | None:
-    if domain is None:
-        return None
-    if domain == "bytes":
-        padded = b"".join((bound or b"").ljust(PREFIX_NBYTES, b"\0") for bound in bounds)
-        return np.frombuffer(padded, dtype=np.uint8).reshape(len(bounds), PREFIX_NBYTES)
-    return np.array([bound or 0 for bound in bounds], dtype=_DTYPES[domain])
-
-
-def _shape_array(shapes: Sequence[tuple[int, ...] | None]) -> np.ndarray:
-    return np.array(shapes, dtype=np.int64).reshape(len(shapes), -1)
 
 
 def _bound(

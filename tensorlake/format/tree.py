@@ -32,7 +32,6 @@ from tensorlake.format.nodes import (
     LIMITS,
     SETTLED,
     Inner,
-    LeafTable,
     PageRef,
     PageSink,
     PageSource,
@@ -40,9 +39,9 @@ from tensorlake.format.nodes import (
     TreeLimits,
     write_inner,
     write_leaf,
-    written_tail,
 )
 from tensorlake.format.page_reader import PageReader, as_page_reader
+from tensorlake.format.tails import Addition, LeafTable, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,22 +71,22 @@ _REBASE_FACTOR = 2
 
 async def append(
     root: Root[T],
-    table: T,
+    added: Addition[T],
     pages: PageSource | PageReader,
     sink: PageSink,
     *,
     limits: TreeLimits = LIMITS,
 ) -> Root[T]:
     """Add entries at the end."""
-    return await settled(grown(root, table), pages, sink, limits=limits)
+    return await settled(grown(root, added), pages, sink, limits=limits)
 
 
-def grown(root: Root[T], table: T) -> Root[T]:
+def grown(root: Root[T], added: Addition[T]) -> Root[T]:
     """Add entries to the tail, however long it becomes: no page is read or written.
 
     The tree reads like any other; before it is published, it is to be settled.
     """
-    return Root(root.children, _joined([root.tail, table]))
+    return Root(root.children, root.newest.grown(added))
 
 
 async def settled(
@@ -99,7 +98,7 @@ async def settled(
     limits: TreeLimits = LIMITS,
 ) -> Root[T]:
     """Turn a tail that is too long for a log entry into leaves; a rebased one may be twice so."""
-    if _fits_tail(root.tail, limits, factor=_REBASE_FACTOR if is_rebased else 1):
+    if _fits_tail(root.newest, limits, factor=_REBASE_FACTOR if is_rebased else 1):
         return root
     return await _spill(root.children, root.tail, as_page_reader(pages), sink, limits)
 
@@ -115,13 +114,14 @@ async def concat(
     """Add a whole tree at the end. No page of either is rewritten; at most the tail spills."""
     reader = as_page_reader(pages)
     if not other.children:
-        return await settled(grown(root, other.tail), reader, sink, is_rebased=True, limits=limits)
+        grew = grown(root, other.tail)
+        return await settled(grew, reader, sink, is_rebased=True, limits=limits)
     children = list(root.children)
-    if len(root.tail):
+    if len(root.newest):
         children += [_write_cut(leaf, sink, limits) for leaf in _cut(root.tail, limits)]
     children += other.children
-    folded = await _fold(children, type(root.tail), reader, sink, limits)
-    return Root(folded, other.tail)
+    folded = await _fold(children, root.leaf_type, reader, sink, limits)
+    return Root(folded, other.newest)
 
 
 async def replace(
@@ -151,7 +151,7 @@ async def replace(
     items: list[PageRef | T] = []
     tail: list[T] = []
     at = 0
-    for start, stop, table in [*edits, (root.rows, root.rows, root.tail.empty())]:
+    for start, stop, table in [*edits, (root.rows, root.rows, root.leaf_type.empty())]:
         if at < body:
             items += _pieces(root.children, 0, at, min(start, body), nodes)
         if start > body or at > body:
@@ -159,10 +159,10 @@ async def replace(
         (items if start < body else tail).append(table)
         at = stop
     children = _write_items(items, sink, limits)
-    joined = _joined(tail) if tail else root.tail.empty()
-    if not _fits_tail(joined, limits):
-        return await _spill(children, joined, reader, sink, limits)
-    return Root(await _fold(children, type(root.tail), reader, sink, limits), joined)
+    newest = Tail.of(_joined(tail) if tail else root.leaf_type.empty())
+    if not _fits_tail(newest, limits):
+        return await _spill(children, newest.table, reader, sink, limits)
+    return Root(await _fold(children, root.leaf_type, reader, sink, limits), newest)
 
 
 def _check_edits(edits: Sequence[tuple[int, int, LeafTable]], rows: int) -> None:
@@ -179,11 +179,8 @@ def _joined(tables: Sequence[T]) -> T:
     return type(tables[0]).concat(tables).united()
 
 
-def _fits_tail(tail: LeafTable, limits: TreeLimits, *, factor: int = 1) -> bool:
-    return (
-        len(tail) <= limits.tail_entries * factor
-        and written_tail(tail)[1] <= limits.tail_nbytes * factor
-    )
+def _fits_tail(tail: Tail[T], limits: TreeLimits, *, factor: int = 1) -> bool:
+    return len(tail) <= limits.tail_entries * factor and tail.nbytes <= limits.tail_nbytes * factor
 
 
 async def _spill(
@@ -207,7 +204,8 @@ async def _spill(
     settled += [
         write_leaf(leaf, sink, merges=max(merges, _merges(leaf, limits))) for leaf in leaves
     ]
-    return Root(await _fold(settled, type(tail), reader, sink, limits), tail.empty())
+    folded = await _fold(settled, type(tail), reader, sink, limits)
+    return Root.of(tail.empty(), children=folded)
 
 
 def _merges(leaf: LeafTable, limits: TreeLimits) -> int:
@@ -338,9 +336,9 @@ async def _load_cut_nodes(
     level = _cut_by(root.children, 0, borders)
     while level:
         leaves = [ref for _, ref in level if ref.height == 0]
-        loaded.update(zip(leaves, await reader.leaves(leaves, type(root.tail)), strict=True))
+        loaded.update(zip(leaves, await reader.leaves(leaves, root.leaf_type), strict=True))
         above = [(base, ref) for base, ref in level if ref.height]
-        inners = await reader.inners([ref for _, ref in above], type(root.tail))
+        inners = await reader.inners([ref for _, ref in above], root.leaf_type)
         level = []
         for (base, ref), inner in zip(above, inners, strict=True):
             loaded[ref] = inner

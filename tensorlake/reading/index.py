@@ -118,7 +118,7 @@ class ChunkIndex:
         """What holds for all samples, as one row, from the root alone; None where unknown."""
         unknown = Summaries[Any].unknown(1)
         known = [child.summary or unknown for child in self._root.children]
-        if len(self._root.tail):
+        if len(self._root.newest):
             known.append(self._root.tail.summary())
         return Summaries[Any].concat(known).merge_upward().table
 

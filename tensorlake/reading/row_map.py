@@ -36,7 +36,7 @@ class RowMap:
     def __init__(self, root: Root[RowSegments], pages: PageReader) -> None:
         self.root = root
         self._pages = pages
-        self._segments = None if root.children else root.tail
+        self._loaded: RowSegments | None = None
         self._array: Int64Array | None = None
         self._leaves = leaf_count(root.children)
         self._leaves_read = 0
@@ -61,7 +61,7 @@ class RowMap:
             return self._array[rows]
         segments = self._segments
         if segments is None and self._is_loading_due(rows):
-            segments = self._segments = runtime.run(table_of(self.root, self._pages))
+            segments = self._loaded = runtime.run(table_of(self.root, self._pages))
         if segments is None:
             return runtime.run(physical_rows(self.root, rows, self._pages))
         if len(segments) == 1 and segments.kind[0] == SegmentKind.RANGE:
@@ -73,6 +73,13 @@ class RowMap:
             self._array = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
             return self._array[rows]
         return _looked_up(segments, rows)
+
+    @property
+    def _segments(self) -> RowSegments | None:
+        """The whole selection where it is in memory; a tail becomes a table when it is asked."""
+        if self._loaded is None and not self.root.children:
+            self._loaded = self.root.tail
+        return self._loaded
 
     def _is_loading_due(self, rows: Int64Array) -> bool:
         if self._leaves > LOADED_LEAVES_MAX:

@@ -231,7 +231,7 @@ def _decided_cells(
         rows = asked.ours[1]
         order = np.argsort(rows, kind="stable")
         rows, column = rows[order], take(request.on_conflict(asked), order)
-        stored = Extents.concat(store_column(asked.tensor.spec, column, stage))
+        stored = store_column(asked.tensor.spec, column, stage)
         done = 0
         for start, stop in ranges_of(rows).tolist():
             part = stored.slice_rows(done, done + stop - start)

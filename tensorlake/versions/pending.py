@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tensorlake.format import Extents, TensorSpec, encode_chunk
+from tensorlake.format import Extents, PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
 from tensorlake.types import (
     Column,
     EncodedColumn,
@@ -56,7 +56,7 @@ class _Pile(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PendingChunks:
-    """Samples waiting, and the extents of the chunks already made of those before them.
+    """Samples waiting, and the chunks already made of those before them.
 
     Chunks made by a call that failed stay in their packs, uncited.
     """
@@ -64,7 +64,7 @@ class PendingChunks:
     spec: TensorSpec
     waiting: _Pile[Column] = field(default_factory=lambda: _Pile(list[Column]()))
     nbytes: int = 0
-    sealed: _Pile[Extents] = field(default_factory=lambda: _Pile(list[Extents]()))
+    sealed: _Pile[PlacedChunk] = field(default_factory=lambda: _Pile(list[PlacedChunk]()))
 
     def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
         """Take samples; full chunks go to the stage."""
@@ -76,12 +76,14 @@ class PendingChunks:
             waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
         return replace(self, waiting=waiting, nbytes=nbytes)
 
-    def seal(self, stage: PackStage) -> list[Extents]:
-        """Make chunks of all that waits; the extents of everything, from the first sample on."""
+    def seal(self, stage: PackStage) -> PlacedChunks:
+        """Make chunks of all that waits; those of everything, from the first sample on."""
         sealed = self.sealed.to_list()
         if self.waiting.count:
-            sealed += store_column(self.spec, concat(self.waiting.to_list()), stage)
-        return sealed
+            column = concat(self.waiting.to_list())
+            cuts = chunk_cuts(column, self.spec.chunk_nbytes)
+            sealed += _store_cut(self.spec, column, cuts, stage)
+        return PlacedChunks(tuple(sealed))
 
     def _sealed_but_the_last(self, column: Column, stage: PackStage) -> PendingChunks:
         """Make chunks; the last of several is not full and waits on."""
@@ -97,14 +99,15 @@ class PendingChunks:
         )
 
 
-def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> list[Extents]:
+def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> Extents:
     """Make chunks of a column, in order; extents of all of them."""
-    return _store_cut(spec, column, chunk_cuts(column, spec.chunk_nbytes), stage)
+    cuts = chunk_cuts(column, spec.chunk_nbytes)
+    return PlacedChunks(tuple(_store_cut(spec, column, cuts, stage))).to_table()
 
 
 def _store_cut(
     spec: TensorSpec, column: Column, cuts: list[int], stage: PackStage
-) -> list[Extents]:
+) -> list[PlacedChunk]:
     layout, read_as = spec.layout, spec.read_as
     return [
         stage.add_chunk(

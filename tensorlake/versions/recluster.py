@@ -154,7 +154,7 @@ def _rewritten(
         progress(nbytes)
         mean = max(1, nbytes // len(column))
         batch_rows = min(BATCH_ROWS_MAX, max(1, BATCH_NBYTES // mean))
-    return Extents.concat(pending.seal(stage))
+    return pending.seal(stage).to_table()
 
 
 async def _published(

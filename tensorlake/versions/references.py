@@ -268,7 +268,7 @@ async def _walk(
     on_unreadable: OnUnreadable | None,
 ) -> AsyncIterator[_Node]:
     """Visit the pages of a tree, parents first, neighbours together."""
-    table = type(root.tail)
+    table = root.leaf_type
     queue = deque(_placed(root.children, 0))
     while queue:
         is_leaf = queue[0][1].height == 0
@@ -291,7 +291,7 @@ async def _walk(
                 yield _Node(reference, None, reference.row_start)
                 below += _placed(children, reference.row_start)
             queue.extendleft(reversed(below))
-    if len(root.tail) and table.HAS_PACKS:
+    if len(root.newest) and table.HAS_PACKS:
         _check_known(root.tail, what)
         yield _Node(None, root.tail, root.body_rows)
 

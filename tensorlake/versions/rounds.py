@@ -279,16 +279,16 @@ async def _tidy(
     pages = moved.packs.pages
     if not await is_ragged(root, moved.packs, is_edited=is_edited):
         return root
-    fresh = Root.of(type(root.tail).empty())
+    fresh = Root.of(root.leaf_type.empty())
     held: list[L] = []
     async for _, table in tree.scan(root, pages):
         held.append(table)
         units = sum(int(one.leaf_weights()[1].sum()) for one in held)
         if sum(map(len, held)) >= REWRITTEN_ENTRIES or units >= REWRITTEN_UNITS:
-            joined = remade(type(root.tail).concat(held))
+            joined = remade(root.leaf_type.concat(held))
             fresh, held = await tree.append(fresh, joined, pages, moved.stage), []
     if held:
-        joined = remade(type(root.tail).concat(held))
+        joined = remade(root.leaf_type.concat(held))
         fresh = await tree.append(fresh, joined, pages, moved.stage)
     return fresh
 
@@ -304,5 +304,5 @@ async def is_ragged(root: Root[L], packs: PackReader, *, is_edited: bool = False
             leaves += 1
             entries += ref.entries
             unsettled += ref.merges < SETTLED
-    is_small = leaves > 0 and entries + len(root.tail) <= INLINE_ENTRIES
+    is_small = leaves > 0 and entries + len(root.newest) <= INLINE_ENTRIES
     return unsettled > UNSETTLED_LEAVES or (is_small and (is_edited or leaves > 1))

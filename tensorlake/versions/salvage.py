@@ -61,7 +61,7 @@ class Found:
 
 async def lost_rows(root: Root[L], packs: PackReader) -> Ranges:
     """Which rows of a tree lie below pages that cannot be read: a range a page, in order."""
-    table = type(root.tail)
+    table = root.leaf_type
     lost: list[tuple[int, int]] = []
     level: list[tuple[int, PageRef]] = _placed(root.children, 0)
     while level:

@@ -31,6 +31,7 @@ from tensorlake.format import (
     PackId,
     PackWriter,
     PageRef,
+    PlacedChunk,
     new_txid,
 )
 from tensorlake.storage import Buffer, ObjectExistsError, Store, UnknownOutcomeError, runtime
@@ -111,15 +112,15 @@ class PackStage:
         self.renames = 0
         """How many packs were stored under another name: what cites them must be built again."""
 
-    def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> Extents:
-        """Place a chunk; the one extent returned says where it is.
+    def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> PlacedChunk:
+        """Place a chunk; what is returned says where it is.
 
         May wait for packs on their way, so never call it on the storage loop, which sends them.
         """
         assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
-        return Extents.of_blob(blob, pack, offset, read_as=read_as)
+        return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
         """Place an index page (the ``PageSink`` of ``tensorlake.format``).

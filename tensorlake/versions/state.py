@@ -59,7 +59,7 @@ async def table_of(
 ) -> T:
     """Read the entries of rows [start, stop) of a tree into one table."""
     tables = [table async for _, table in tree.scan(root, pages, start, stop)]
-    return type(root.tail).concat(tables)
+    return root.leaf_type.concat(tables)
 
 
 def state_of(entry: Entry) -> State:

@@ -109,7 +109,7 @@ class StretchWriter:
 
     def finish(self) -> Extents:
         """Make chunks of what is left; the extents of all rows from ``start`` to ``stop``."""
-        stored = Extents.concat(self._pending.seal(self._stage))
+        stored = self._pending.seal(self._stage).to_table()
         if self._emptied:
             stored = _without_emptied(stored, np.concatenate(self._emptied))
         parts: list[Extents] = []

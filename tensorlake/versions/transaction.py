@@ -25,11 +25,13 @@ import numpy.typing as npt
 
 from tensorlake.errors import SchemaError
 from tensorlake.format import (
+    Addition,
     Changes,
     Entry,
     Extents,
     LeafTable,
     PageReader,
+    PlacedChunks,
     Root,
     RowIdRuns,
     RowSegments,
@@ -153,7 +155,7 @@ class Transaction:
 
     def store_column(self, spec: TensorSpec, column: Column) -> Extents:
         """Make chunks of new values, to be cited by ``edit``."""
-        return Extents.concat(store_column(spec, column, self.stage))
+        return store_column(spec, column, self.stage)
 
     def edit(self, spec: TensorSpec, edits: Sequence[Edit], rows: Int64Array) -> None:
         """Stage new extents for a tensor's physical rows.
@@ -255,28 +257,28 @@ class Transaction:
             return staged.working
         # Here, in the caller's thread: making chunks may wait for packs that the loop sends.
         sealed = {
-            spec.id: Extents.concat(staged.pending[spec.id].seal(self.stage))
+            spec.id: staged.pending[spec.id].seal(self.stage)
             for spec in staged.working.schema.tensors
         }
         grown = self._grown(staged.working, staged.pending_rows, sealed)
         self._staged = replace(staged, working=grown, pending_rows=0, pending={})
         return grown
 
-    def _grown(self, state: State, count: int, extents: Mapping[str, Extents]) -> State:
-        """Add rows at the end, one table of extents a tensor."""
+    def _grown(self, state: State, count: int, chunks: Mapping[str, PlacedChunks]) -> State:
+        """Add rows at the end, those of each tensor's chunks."""
         visible = RowSegments.range(state.physical, state.physical + count)
         born = RowIdRuns.run(count, self.txid, state.physical - self.base_state.physical)
         return State(
             schema=state.schema,
-            roots={id_: self._tree(root, extents[id_]) for id_, root in state.roots.items()},
+            roots={id_: self._tree(root, chunks[id_]) for id_, root in state.roots.items()},
             rows=self._tree(state.rows, visible),
             row_ids=self._tree(state.row_ids, born),
             physical=state.physical + count,
         )
 
-    def _tree(self, root: Root[T], table: T) -> Root[T]:
-        grown = tree.grown(root, table)
-        if len(grown.tail) <= WORKING_TAIL_ENTRIES:
+    def _tree(self, root: Root[T], added: Addition[T]) -> Root[T]:
+        grown = tree.grown(root, added)
+        if len(grown.newest) <= WORKING_TAIL_ENTRIES:
             return grown
         return runtime.run(tree.settled(grown, self._pages, self._scratch))
 

@@ -74,9 +74,12 @@ HOLES = RowSegments.holes(5, np.arange(20) % 3 > 0)
 PACKED = RowSegments.packed(np.arange(9))
 RUNS = RowIdRuns.concat([RowIdRuns.run(3, TXID, 1), RowIdRuns.run(2, "1" * 32)])
 ROOTS = [
-    (Extents, Root((child(5), child(6)), extents())),
-    (RowSegments, Root((child(3, PHYSICAL),), RowSegments.concat([SEGMENTS, HOLES, PACKED]))),
-    (RowIdRuns, Root((), RUNS)),
+    (Extents, Root.of(extents(), children=(child(5), child(6)))),
+    (
+        RowSegments,
+        Root.of(RowSegments.concat([SEGMENTS, HOLES, PACKED]), children=(child(3, PHYSICAL),)),
+    ),
+    (RowIdRuns, Root.of(RUNS)),
 ]  # fmt: skip
 ENTRY = Entry(
     kind="commit",

@@ -17,6 +17,7 @@ from tensorlake.types import (
     Json,
     Scalar,
     Text,
+    parse_dtype,
 )
 
 SHUFFLED = [
@@ -33,7 +34,7 @@ def pipelines(dtype):
 @pytest.mark.parametrize("name", DTYPE_NAMES)
 @pytest.mark.parametrize("shape", [(0,), (1,), (7, 3), (5, 0, 2), ()])
 def test_every_dtype_and_shape_comes_back(name, shape):
-    dtype = np.dtype(name)
+    dtype = parse_dtype(name)
     values = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
 
     for codecs in pipelines(dtype):

@@ -9,6 +9,8 @@ from tensorlake.format import (
     Extents,
     PackId,
     PageKind,
+    PlacedChunk,
+    PlacedChunks,
     Statistics,
     StatisticsTable,
     UnitTable,
@@ -198,7 +200,7 @@ def test_a_chunk_just_encoded_becomes_an_extent():
     layout = ChunkLayout.of(as_type("float32"))
     blob = encode_chunk(UniformColumn(np.arange(10, dtype=np.float32)), layout)
 
-    extents = Extents.of_blob(blob, ONE, 128, read_as=1)
+    extents = PlacedChunks((PlacedChunk.of(blob, ONE, 128, read_as=1),)).to_table()
 
     assert described(extents) == [
         [ONE], [10], [0], [1], [1], [128], [blob.nbytes], [blob.header_nbytes], [blob.checksum]

@@ -10,6 +10,8 @@ from tensorlake.format import (
     Extents,
     Features,
     PackId,
+    PlacedChunk,
+    PlacedChunks,
     Schema,
     SpecConflict,
     Statistics,
@@ -35,7 +37,7 @@ def codes(*values: int, valid=None) -> UniformColumn:
 
 def extents_of(column, spec: TensorSpec, *, read_as: int = 0) -> Extents:
     blob = encode_chunk(column, spec.encodings[read_as])
-    return Extents.of_blob(blob, PACK, 64, read_as=read_as)
+    return PlacedChunks((PlacedChunk.of(blob, PACK, 64, read_as=read_as),)).to_table()
 
 
 def test_samples_of_an_older_dtype_are_cast():

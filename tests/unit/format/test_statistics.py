@@ -173,14 +173,6 @@ def test_a_table_gives_back_its_rows_also_through_sections(rows):
     assert [back.row(at) for at in range(len(rows))] == expected
 
 
-@pytest.mark.parametrize("row", [row for rows in tables() for row in rows], ids=repr)
-def test_the_table_of_one_row_is_the_same_made_faster(row):
-    made, plain = StatisticsTable.one(row), StatisticsTable.of([row])
-
-    for name in StatisticsTable.__slots__:
-        np.testing.assert_equal(getattr(made, name), getattr(plain, name), strict=True)
-
-
 @pytest.mark.parametrize("rows", [rows for rows in tables() if rows], ids=repr)
 def test_take_and_concat_are_those_of_lists(rows):
     table = StatisticsTable.of(rows)

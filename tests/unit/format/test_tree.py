@@ -381,7 +381,7 @@ def test_a_tree_of_row_ids_is_not_read_as_one_of_rows():
     pages = MemoryPages()
     runs = RowIdRuns.concat([RowIdRuns.run(1, f"{at:032x}") for at in range(200)])
     root = wait(tree.append(Root.of(RowIdRuns.empty()), runs, pages, pages))
-    confused = Root(root.children, RowSegments.empty())
+    confused = Root.of(RowSegments.empty(), children=root.children)
 
     with pytest.raises(CorruptionError, match="is of kind 3, not ROWS"):
         wait(tree.locate(confused, np.array([0]), pages))

@@ -10,7 +10,7 @@ from xxhash import xxh3_64_intdigest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, UnsupportedFeatureError
-from tensorlake.format import ChunkKind, Entry, PackId
+from tensorlake.format import ChunkKind, Entry, PackId, Root
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import (
     BranchLog,
@@ -215,7 +215,7 @@ def test_what_this_version_does_not_know_is_refused(store, dataset):
     id_ = id_of(dataset, "later")
     root = entry.roots[id_]
     tail = replace(root.tail, kind=np.full(len(root.tail), ChunkKind.TILED, np.uint8))
-    tiled = replace(entry, roots={**entry.roots, id_: replace(root, tail=tail)})
+    tiled = replace(entry, roots={**entry.roots, id_: Root.of(tail, children=root.children)})
     with pytest.raises(UnsupportedFeatureError, match="tiled"):
         run(packs_of(tiled, PackReader(store)))
 
