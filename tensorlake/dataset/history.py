@@ -107,6 +107,7 @@ SCHEMA_WORDS = {
     "rename": "renamed {}",
     "names": "classes of {}",
     "type": "type of {}",
+    "metadata": "metadata of {}",
 }
 
 

@@ -97,6 +97,7 @@ def revert(session: Session, version: str | dt.datetime) -> None:
             cells=cells,
             was_reordered=lambda _base, _side: False,  # rows that come back come last in any case
         )
+        _refuse_types(plan)
         if plan.conflicts or plan.merged.clashes:
             raise merge_conflict_error(
                 plan, session.log, "error", what=f"reverting {commit.name} on {ours.name}"
@@ -107,6 +108,17 @@ def revert(session: Session, version: str | dt.datetime) -> None:
         except BaseException:
             transaction.roll_back(savepoint)
             raise
+
+
+def _refuse_types(plan: MergePlan) -> None:
+    changed = [change["name"] for change in plan.merged.changes if change["op"] == "type"]
+    if changed:
+        raise UnsupportedFeatureError(
+            f"the type of {changed[0]!r} was changed, and values stored since may not fit the older"
+            " one; such a commit cannot be reverted\nbring the whole version back:"
+            " ds.restore(version)",
+            tensor=changed[0],
+        )
 
 
 def _refuse_staged(session: Session, call: str) -> None:
@@ -170,7 +182,7 @@ class _Reverting:
             self._stage_schema(str(change["op"]), str(change["tensor"]))
         for tensor_id, tensor in plan.merged.tensors.items():
             changed = plan.updated.get(tensor_id)
-            if tensor.source == "theirs":
+            if tensor.source == "incoming":
                 self._stage_cells(tensor_id, *plan.taken[tensor_id].rows()[1:])
             elif changed is not None and len(changed):
                 cells = plan.taken[tensor_id]
@@ -194,13 +206,6 @@ class _Reverting:
             transaction.drop_tensor(spec)
         elif what == "add":
             transaction.add_tensor(tensor.spec)
-        elif what == "type":
-            raise UnsupportedFeatureError(
-                f"the type of {tensor.spec.name!r} was changed, and values stored since may not fit"
-                " the older one; such a commit cannot be reverted\n"
-                "bring the whole version back: ds.restore(version)",
-                tensor=tensor.spec.name,
-            )
         else:
             transaction.change_spec(tensor.spec, what=what)
 
@@ -234,5 +239,5 @@ class _Reverting:
     def _stored(self, spec: TensorSpec, rows: Int64Array) -> Column:
         """Samples of the older version, as the tensor is stored now."""
         column = self._cells.read(self._before, spec.id, rows, decode=False)
-        codes = self._plan.merged.tensors[spec.id].codes
+        codes = self._plan.merged.tensors[spec.id].read_as.codes
         return spec.type.adapt(with_codes(column, codes))

@@ -111,7 +111,6 @@ from tensorlake.format.spec import (
 from tensorlake.format.statistics import Statistics, StatisticsTable, statistics_of
 from tensorlake.format.summaries import Summaries
 from tensorlake.format.tails import Addition, LeafTable, Tail
-from tensorlake.format.uniting import SpecConflict, UnitedSpec, unite_specs
 from tensorlake.format.units import UnitTable
 
 __all__ = [
@@ -177,7 +176,6 @@ __all__ = [
     "RowSegments",
     "Schema",
     "SegmentKind",
-    "SpecConflict",
     "Statistics",
     "StatisticsTable",
     "Summaries",
@@ -185,7 +183,6 @@ __all__ = [
     "TensorSpec",
     "TreeLimits",
     "UnitTable",
-    "UnitedSpec",
     "Units",
     "branch_prefix",
     "canonical_bytes",
@@ -240,6 +237,5 @@ __all__ = [
     "unit_of_rows",
     "unit_ranges",
     "unite_rows",
-    "unite_specs",
     "unseal",
 ]

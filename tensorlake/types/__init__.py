@@ -14,7 +14,6 @@ from tensorlake.types.binary import Bytes
 from tensorlake.types.binary_mask import BinaryMask
 from tensorlake.types.casting import ragged_column, to_array, uniform_values
 from tensorlake.types.class_label import ClassLabel
-from tensorlake.types.class_names import NamesConflict, UnitedNames, unite_class_names
 from tensorlake.types.column import (
     Buffer,
     Column,
@@ -97,7 +96,6 @@ __all__ = [
     "Label",
     "LabelArray",
     "Layout",
-    "NamesConflict",
     "OwnedBlock",
     "Place",
     "Polygon",
@@ -113,7 +111,6 @@ __all__ = [
     "Text",
     "Timestamp",
     "UniformColumn",
-    "UnitedNames",
     "Uuid",
     "as_ragged",
     "as_type",
@@ -146,7 +143,6 @@ __all__ = [
     "to_array",
     "too_many_pixels",
     "uniform_values",
-    "unite_class_names",
     "unknown_class",
     "unreadable",
     "widened",

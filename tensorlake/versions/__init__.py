@@ -14,11 +14,12 @@ from tensorlake.versions.branching import create_branch
 from tensorlake.versions.building import Published, loaded
 from tensorlake.versions.check import Checked, check_dataset
 from tensorlake.versions.citations import parse_citation
+from tensorlake.versions.class_names import codes_in
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.commit import CommitRequest, move_transaction, publish_transaction
 from tensorlake.versions.compaction import small_chunks, stored_chunks
-from tensorlake.versions.contest import CellsDiffer
+from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.copy import Copied, copy_dataset
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.ending import end_branch
@@ -29,7 +30,6 @@ from tensorlake.versions.keys import CommitKeys
 from tensorlake.versions.log import BranchLog, LostRace, branch_names, list_branches
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
-from tensorlake.versions.merge_names import codes_in
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
 from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
@@ -60,7 +60,6 @@ from tensorlake.versions.repair import Repair, repair_dataset
 from tensorlake.versions.restore import restore_version
 from tensorlake.versions.rounds import dropped_before
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
-from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.sides import Side
 from tensorlake.versions.state import State, state_of, table_of
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction

@@ -43,11 +43,13 @@ class Conflict:
         tensor_id: The tensor both changed, where it is one.
         physical: Physical rows both changed, in order; empty where they are not known, or where
             the conflict is not about rows.
+        told: In words, what both did to the schema, where more is known than the tensor.
     """
 
     what: ConflictKind
     tensor_id: str | None = None
     physical: tuple[int, ...] = ()
+    told: str = ""
 
 
 def find_conflicts(

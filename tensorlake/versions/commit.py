@@ -32,11 +32,10 @@ from tensorlake.versions.building import (
     pause_after_race,
 )
 from tensorlake.versions.conflict_report import conflict_error
-from tensorlake.versions.contest import CellsDiffer
+from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.entries import check_writable, fence_of
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.state import state_of
 from tensorlake.versions.transaction import Savepoint, Transaction
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from tensorlake.versions.combine import Conflict, find_conflicts
 from tensorlake.versions.ranges import clip, distinct, rows_in, union
 from tensorlake.versions.schema_combine import (
     CombinedSchema,
-    OnConflict,
+    CombineRule,
     combine_schemas,
     is_narrower,
 )
@@ -39,10 +39,13 @@ from tensorlake.versions.stage import PackStage
 from tensorlake.versions.staged import Staged
 from tensorlake.versions.state import ExtentRoot, State, state_of
 
-__all__ = ["CellsDiffer", "Contest", "Meeting", "Rebasing", "contest_of"]
+__all__ = ["CellsDiffer", "Contest", "Meeting", "OnConflict", "Rebasing", "contest_of"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+OnConflict = Literal["error", "ours", "theirs"]
+"""Who wins where both changed one thing: nobody, the staged changes, the published ones."""
 
 
 class CellsDiffer(Protocol):
@@ -186,7 +189,12 @@ class Contest:
 
     def unresolved(self, on_conflict: OnConflict) -> tuple[Conflict, ...]:
         """The conflicts that stay under a policy."""
-        found = [*self.schema.conflicts, *self.others]
+        found = [
+            Conflict(clash.kind, clash.tensor_id, told=clash.told)
+            for clash in self.schema.clashes
+            if on_conflict == "error" or not clash.can_be_preferred
+        ]
+        found += self.others
         if on_conflict == "ours":
             found += _delete_conflict(self.lost)
             found += [Conflict("drop", tensor_id) for tensor_id in sorted(self.undone)]
@@ -232,17 +240,23 @@ def contest_of(meeting: Meeting) -> Contest:
         touched=touched,
         dropped=dropped,
         undone=frozenset(one for one in drops if mine.by_id(one) and not theirs.by_id(one)),
-        schema=combine_schemas(
-            meeting.base.schema,
-            mine,
-            theirs,
-            on_conflict=place.on_conflict,
-            branch=place.branch,
-            kept=dropped if place.on_conflict == "theirs" else frozenset(),
-        ),
+        schema=_schema(meeting, dropped),
         others=tuple(_misfits(meeting, dropped)),
         reads=tuple(is_about["read"]),
     )
+
+
+def _schema(meeting: Meeting, dropped: frozenset[str]) -> CombinedSchema:
+    """Put the staged changes of the schema on the head's, by the policy."""
+    place, prefers_theirs = meeting.place, meeting.place.on_conflict == "theirs"
+    rule = CombineRule(
+        prefer="standing" if prefers_theirs else "incoming",
+        branches=(place.branch, place.branch),
+        drops_are_final=True,
+        wanted=dict.fromkeys(dropped, "standing") if prefers_theirs else {},
+    )
+    base, mine = meeting.base.schema, meeting.staged.working.schema
+    return combine_schemas([base], meeting.state.schema, mine, rule)
 
 
 _KINDS = ("update", "delete", "drop", "read", "schema", "name", "rewrite")

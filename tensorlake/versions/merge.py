@@ -46,11 +46,11 @@ from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_conflicts import merge_conflict_error
 from tensorlake.versions.merge_plan import MergePlan, MergeRequest
 from tensorlake.versions.merge_planner import plan_merge
-from tensorlake.versions.merge_schema import MergedTensor
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import store_column
 from tensorlake.versions.ranges import ranges_of, rows_in, union
 from tensorlake.versions.restore import content_of
+from tensorlake.versions.schema_combine import CombinedTensor
 from tensorlake.versions.sides import CellReader, Side
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.staged import Edit, fill_extents
@@ -256,7 +256,7 @@ def _cut(plan: MergePlan) -> dict[str, _Cut]:
     }
 
 
-def _taken(plan: MergePlan, tensor: MergedTensor) -> list[Edit]:
+def _taken(plan: MergePlan, tensor: CombinedTensor) -> list[Edit]:
     """Cells of ours that become theirs', stretches side by side as one edit."""
     cells = plan.taken.get(tensor.spec.id)
     if cells is None or not len(cells.one):
@@ -274,19 +274,19 @@ def _taken(plan: MergePlan, tensor: MergedTensor) -> list[Edit]:
     return edits
 
 
-def _new(plan: MergePlan, tensor: MergedTensor) -> Extents:
-    if tensor.source == "ours":
+def _new(plan: MergePlan, tensor: CombinedTensor) -> Extents:
+    if tensor.source == "standing":
         return fill_extents(tensor.spec, plan.added_rows)
     return _of_theirs(plan, tensor, *plan.added)
 
 
 def _of_theirs(
-    plan: MergePlan, tensor: MergedTensor, starts: Int64Array, stops: Int64Array
+    plan: MergePlan, tensor: CombinedTensor, starts: Int64Array, stops: Int64Array
 ) -> Extents:
     """Theirs' extents of some of its rows, as the result reads them."""
     wanted = union([np.stack((starts, stops), axis=1)])
     cut = windows(plan.theirs.extents(tensor.spec.id, wanted), starts, stops)
-    return cut.with_read_as(tensor.numbers, codes=tensor.codes)
+    return tensor.read_as.of(cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +330,9 @@ class _Building:
         new = RowSegments.range(ours.physical, ours.physical + plan.added_rows)
         return await tree.append(rows, new, self.pages, sink)
 
-    async def _root(self, tensor: MergedTensor, sink: PageSink) -> ExtentRoot:
+    async def _root(self, tensor: CombinedTensor, sink: PageSink) -> ExtentRoot:
         plan, spec = self.plan, tensor.spec
-        if tensor.source == "theirs":
+        if tensor.source == "incoming":
             root: ExtentRoot = Root.of(Extents.empty())
             filled = fill_extents(spec, plan.ours.physical)
             root = await tree.append(root, filled, self.pages, sink)

@@ -20,7 +20,7 @@ NAMED_ROWS = 1000
 
 def describe_conflicts(plan: MergePlan) -> list[str]:
     """Say of each conflict of a plan what both changed, one line each."""
-    told = [clash.what for clash in plan.merged.clashes]
+    told = [clash.told for clash in plan.merged.clashes]
     told += [
         _described(one, _names(plan, one.base), _row_numbers(plan, one)) for one in plan.conflicts
     ]
@@ -79,7 +79,7 @@ def _described(one: RowConflict, names: dict[str, str], numbers: list[int]) -> s
         case "rewrite":
             return "both put the rows into another order"
         case _:
-            return f"one took NULL away from {name!r}, the other gave it values"
+            return f"one took NULL away from {name!r}, or a wider type, the other gave it values"
     count = len(conflict.physical)
     shown = ", ".join(map(str, numbers[:SHOWN_ROWS])) + (", …" if count > SHOWN_ROWS else "")
     of = "of" if conflict.what == "update" else ""

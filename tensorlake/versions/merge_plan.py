@@ -21,8 +21,8 @@ from tensorlake.types import Column
 from tensorlake.versions.axes import Matched
 from tensorlake.versions.bases import Version
 from tensorlake.versions.combine import Conflict
-from tensorlake.versions.merge_schema import MergedSchema, MergedTensor
 from tensorlake.versions.ranges import Ranges, no_ranges
+from tensorlake.versions.schema_combine import CombinedSchema, CombinedTensor
 from tensorlake.versions.sides import Side
 
 __all__ = [
@@ -48,7 +48,7 @@ class DisputedCells:
         theirs: Likewise of the branch merged.
     """
 
-    tensor: MergedTensor
+    tensor: CombinedTensor
     base: tuple[Version, Int64Array] | None
     ours: tuple[Version, Int64Array]
     theirs: tuple[Version, Int64Array]
@@ -101,7 +101,7 @@ class MergePlan:
     ours: Side
     theirs: Side
     bases: tuple[Version, ...]
-    merged: MergedSchema
+    merged: CombinedSchema
     conflicts: tuple[RowConflict, ...] = ()
     taken: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
     updated: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])

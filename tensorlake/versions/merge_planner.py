@@ -1,8 +1,8 @@
 """Deciding what a merge does, before anything is written: reads only, and returns a ``MergePlan``.
 
-Rows are compared with the newest base that shows them (``sides.py``), schemas tensor by tensor
-(``merge_schema.py``). Conflicts of rows and cells are found by the one function that a rebase uses
-too (``combine.find_conflicts``), over the changes of both sides told on the base's axis.
+Rows are compared with the newest base that shows them (``sides.py``). Conflicts of rows and cells
+are found by the one function that a rebase uses too (``combine.find_conflicts``), over the changes
+of both sides told on the base's axis; so are those of schemas (``schema_combine.py``).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from tensorlake.format import ChangedRows, Changes
 from tensorlake.versions.axes import Matched, SharedRows, match, shared_rows, subtract
 from tensorlake.versions.bases import Version
+from tensorlake.versions.class_names import codes_in
 from tensorlake.versions.combine import find_conflicts
-from tensorlake.versions.merge_names import codes_in
 from tensorlake.versions.merge_plan import (
     DisputedCells,
     MergePlan,
@@ -26,15 +26,21 @@ from tensorlake.versions.merge_plan import (
     RowConflict,
     listed,
 )
-from tensorlake.versions.merge_schema import MergedSchema, MergedTensor, Source, merge_schemas
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, union
+from tensorlake.versions.schema_combine import (
+    CombinedSchema,
+    CombinedTensor,
+    CombineRule,
+    SchemaSide,
+    combine_schemas,
+)
 from tensorlake.versions.sides import (
     CellReader,
     Codes,
     Comparison,
     Side,
     compare_sides,
-    takes_null_away,
+    narrows,
 )
 
 __all__ = ["plan_merge"]
@@ -69,62 +75,42 @@ class _Planner:
 
     def plan(self) -> MergePlan:
         """Compare, find conflicts, decide."""
-        prefer = "theirs" if self.request.on_conflict == "theirs" else "ours"
-        first = self._merged(self._sources({}), prefer)
-        compared = list(self._compared(self._codes(first)))
+        compared = list(self._compared(self._codes(self._merged())))
         news = self._new_rows(compared)
         conflicts = list(self._conflicts(compared, news))
-        drops = {
-            one.conflict.tensor_id: prefer
-            for one in conflicts
-            if one.conflict.what == "drop" and one.conflict.tensor_id is not None
-        }
-        merged = self._merged(self._sources(drops), prefer)
+        drops = [one.conflict.tensor_id or "" for one in conflicts if one.conflict.what == "drop"]
+        merged = self._merged(drops)
         if self.request.tensors is not None:
             return self._decided(compared, merged, conflicts)
         deleted = list[Ranges]()
         revived = list[Ranges]()
         for one in compared:
-            gone, lives = _survivors(one, prefer)
+            gone, lives = _survivors(one, prefers_theirs=self.request.on_conflict == "theirs")
             deleted.append(one.to_ours.images(gone))
             revived.append(one.to_theirs.images(lives))
         new = union([news[1], *revived])
         return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
 
-    def _sources(self, drops: Mapping[str, str]) -> dict[str, Source | None]:
-        """Which sides each tensor of the result comes from; ``drops`` decides disputed ones."""
-        found: dict[str, Source | None] = {}
-        schemas = [side.version.state.schema for side in (self.ours, self.theirs)]
-        for spec in (spec for schema in schemas for spec in schema.tensors):
-            in_ours, in_theirs = (schema.by_id(spec.id) is not None for schema in schemas)
-            was_there = any(base.spec(spec.id) is not None for base in self.bases)
-            wanted = self.request.tensors is None or spec.id in self.request.tensors
-            only: Source = "ours" if in_ours else "theirs"
-            if in_ours and (in_theirs or not was_there or not wanted):
-                found[spec.id] = "both" if in_theirs and wanted else "ours"
-            elif not in_ours and not was_there:
-                found[spec.id] = "theirs" if wanted else None
-            else:  # one dropped it; whoever wrote to it meanwhile disputes that
-                found[spec.id] = only if drops.get(spec.id) == only else None
-        return found
-
-    def _merged(self, kept: Mapping[str, Source | None], prefer: Source) -> MergedSchema:
-        return merge_schemas(
-            [base.version.state.schema for base in self.bases],
-            self.ours.version.state.schema,
-            self.theirs.version.state.schema,
-            kept=kept,
-            prefer="theirs" if prefer == "theirs" else "ours",
-            branches=(self.ours.version.branch, self.theirs.version.branch),
+    def _merged(self, disputed: Sequence[str] = ()) -> CombinedSchema:
+        """The schema of both; of ``disputed`` tensors, dropped by one, the preferred side's."""
+        prefer: SchemaSide = "incoming" if self.request.on_conflict == "theirs" else "standing"
+        ours, theirs = self.ours.version, self.theirs.version
+        rule = CombineRule(
+            prefer=prefer,
+            branches=(ours.branch, theirs.branch),
+            wanted=dict.fromkeys(disputed, prefer),
+            only=self.request.tensors,
         )
+        bases = [base.version.state.schema for base in self.bases]
+        return combine_schemas(bases, ours.state.schema, theirs.state.schema, rule)
 
-    def _codes(self, merged: MergedSchema) -> dict[Side, dict[str, Codes]]:
+    def _codes(self, merged: CombinedSchema) -> dict[Side, dict[str, Codes]]:
         """What class codes of theirs, and of the bases, are in the result; ours keep theirs."""
         found: dict[Side, dict[str, Codes]] = {}
         for id_, tensor in merged.tensors.items():
             mine = self.ours.spec(id_)
-            if tensor.codes is not None:
-                found.setdefault(self.theirs, {})[id_] = tensor.codes
+            if tensor.read_as.codes is not None:
+                found.setdefault(self.theirs, {})[id_] = tensor.read_as.codes
             for base in self.bases:
                 old = base.spec(id_)
                 if mine is None or old is None:
@@ -242,8 +228,7 @@ class _Planner:
         return [
             {"op": "type", "tensor": spec.id, "name": spec.name, "checked": True}
             for spec in one.base.version.state.schema.tensors
-            if takes_null_away(one.base, side, spec.id)
-            and not takes_null_away(one.base, beside, spec.id)
+            if narrows(one.base, side, spec.id) and not narrows(one.base, beside, spec.id)
         ]
 
     def _reordered(self, one: Comparison) -> tuple[bool, bool]:
@@ -263,7 +248,7 @@ class _Planner:
     def _decided(
         self,
         compared: Sequence[Comparison],
-        merged: MergedSchema,
+        merged: CombinedSchema,
         conflicts: Sequence[RowConflict],
         *,
         new: Ranges | None = None,
@@ -277,7 +262,7 @@ class _Planner:
         updated: dict[str, Ranges] = {}
         disputed: list[DisputedCells] = []
         for tensor_id, tensor in merged.tensors.items():
-            if tensor.source == "theirs":
+            if tensor.source == "incoming":
                 shown = both.within(self.ours.shown.ranges)
                 taken[tensor_id] = Matched(shown.at, shown.at, shown.other, shown.count)
             elif tensor.source == "both":
@@ -300,7 +285,7 @@ class _Planner:
         )
 
     def _cells_of(
-        self, tensor_id: str, tensor: MergedTensor, compared: Sequence[Comparison]
+        self, tensor_id: str, tensor: CombinedTensor, compared: Sequence[Comparison]
     ) -> tuple[Matched, Ranges, list[DisputedCells]]:
         """Cells that become theirs', rows of ours whose value changes, cells to be decided."""
         how = self.request.on_conflict
@@ -347,14 +332,14 @@ class _Planner:
         return np.concatenate((moved[0], own[0])), np.concatenate((moved[1], own[1]))
 
 
-def _survivors(one: Comparison, prefer: Source) -> tuple[Ranges, Ranges]:
+def _survivors(one: Comparison, *, prefers_theirs: bool) -> tuple[Ranges, Ranges]:
     """Rows of a base that ours loses, and that come back from theirs."""
     by_ours = union([changed.ours for changed in one.tensors.values()])
     by_theirs = union([changed.theirs for changed in one.tensors.values()])
     gone = subtract(one.deleted_by_theirs, one.deleted_by_ours)
-    if prefer == "ours":
-        return subtract(gone, by_ours), no_ranges()
-    return gone, intersect(one.deleted_by_ours, by_theirs)
+    if prefers_theirs:
+        return gone, intersect(one.deleted_by_ours, by_theirs)
+    return subtract(gone, by_ours), no_ranges()
 
 
 def _length(rows: Ranges) -> int:

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import Entry, Extents, TensorSpec
+from tensorlake.format import Entry, Extents
 from tensorlake.storage import runtime
 from tensorlake.versions.combine import Conflict
 from tensorlake.versions.contest import Contest, Meeting, Rebasing, contest_of
 from tensorlake.versions.net import applied, net_of
 from tensorlake.versions.ranges import Ranges, clip, no_ranges, ranges_of, rows_in, union
-from tensorlake.versions.schema_combine import ReadAs
 from tensorlake.versions.staged import Edit, Staged
 from tensorlake.versions.state import ExtentRoot, table_of
 
@@ -116,7 +115,7 @@ async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
         root = staged.working.roots.get(spec.id)
         if root is None:
             continue  # theirs, or kept by their wish: rows added here have its fill
-        read_as = contest.schema.read_as.get(spec.id)
+        read_as = contest.schema.tensors[spec.id].read_as
         if spec.id in plan.moves:
             rows, places = plan.moves[spec.id]
             found: Sequence[Edit] = await _edits_at(root, rows, places, place)
@@ -125,9 +124,9 @@ async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
             found = net.edits[spec.id]
             edited[spec.id] = clip(staged.edited.get(spec.id, no_ranges()), staged.limit)
             updated[spec.id] = clip(staged.updated.get(spec.id, no_ranges()), staged.limit)
-        edits[spec.id] = [(start, stop, _read(table, read_as)) for start, stop, table in found]
+        edits[spec.id] = [(start, stop, read_as.of(table)) for start, stop, table in found]
         if net.appended_rows:
-            appended[spec.id] = _read(net.appended[spec.id], read_as)
+            appended[spec.id] = read_as.of(net.appended[spec.id])
     moved = replace(
         net,
         schema=schema,
@@ -146,14 +145,10 @@ async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
         updated={id_: ranges for id_, ranges in updated.items() if len(ranges)},
         deleted=union((ranges_of(plan.gone), ranges_of(net.appended_gone + state.physical))),
         returned=ranges_of(plan.returned),
-        schema_changes=_still_changing(staged.schema_changes, meeting, contest),
+        schema_changes=_schema_changes(staged, contest),
         created=staged.created & {spec.id for spec in schema.tensors},
         is_rebased=True,
     )
-
-
-def _read(extents: Extents, read_as: ReadAs | None) -> Extents:
-    return extents if read_as is None else read_as.of(extents)
 
 
 async def _edits_at(
@@ -177,23 +172,10 @@ async def _edits_at(
     ]
 
 
-def _still_changing(
-    changes: Sequence[Mapping[str, Any]], meeting: Meeting, contest: Contest
-) -> tuple[Mapping[str, Any], ...]:
-    """The recorded changes of the schema that the head does not have yet."""
-    before, after = meeting.state.schema, contest.schema.schema
-    kept = [
-        change
-        for change in changes
-        if before.by_id(change["tensor"]) != after.by_id(change["tensor"])
-    ]
-    recorded = {change["tensor"] for change in kept}
-    renamed: list[TensorSpec] = [
-        spec
-        for spec in after.tensors
-        if spec.id not in recorded and before.by_id(spec.id) not in (None, spec)
-    ]
-    return (
-        *kept,
-        *({"op": "rename", "tensor": spec.id, "name": spec.name} for spec in renamed),
+def _schema_changes(staged: Staged, contest: Contest) -> tuple[Mapping[str, Any], ...]:
+    """What the head's schema goes through; what was checked for these changes stays so."""
+    checked = {(one["op"], one["tensor"]) for one in staged.schema_changes if one.get("checked")}
+    return tuple(
+        {**change, "checked": True} if (change["op"], change["tensor"]) in checked else change
+        for change in contest.schema.changes
     )

@@ -27,9 +27,9 @@ from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.building import Published
+from tensorlake.versions.class_names import class_names, known_codes
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
-from tensorlake.versions.merge_names import class_names, known_codes
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.schema_combine import ReadAs
 from tensorlake.versions.stage import PackStage

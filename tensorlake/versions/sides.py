@@ -37,6 +37,7 @@ from tensorlake.versions.axes import (
 )
 from tensorlake.versions.bases import Version
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
+from tensorlake.versions.schema_combine import takes_values_away
 from tensorlake.versions.state import ExtentRoot, table_of
 
 __all__ = [
@@ -46,7 +47,7 @@ __all__ = [
     "Side",
     "TensorChanges",
     "compare_sides",
-    "takes_null_away",
+    "narrows",
 ]
 
 BoolArray = npt.NDArray[np.bool_]
@@ -125,7 +126,7 @@ class TensorChanges:
 
     Attributes:
         ours: Rows whose value ours changed, of those that matter: that theirs changed or deleted,
-            or all, where theirs dropped the tensor or took NULL away from it.
+            or all, where theirs dropped the tensor or made its type narrower.
         theirs: Rows whose value theirs changed.
         conflicts: Rows that both changed, to different values.
         moved: Rows whose sample theirs has elsewhere and ours where the base has it: they can be
@@ -213,7 +214,7 @@ def compare_sides(
         theirs_changed = differing.values(tensor_id, base, theirs, their_cells)
         at_ours = differing.places(tensor_id, base, ours, match(here, to_ours))
         asked = at_ours
-        if theirs.spec(tensor_id) is not None and not takes_null_away(base, theirs, tensor_id):
+        if theirs.spec(tensor_id) is not None and not narrows(base, theirs, tensor_id):
             asked = intersect(at_ours, union((theirs_changed, found.deleted_by_theirs)))
         ours_changed = differing.values(tensor_id, base, ours, match(here, to_ours).within(asked))
         disputed = intersect(theirs_changed, ours_changed)
@@ -238,12 +239,10 @@ def compare_sides(
     )
 
 
-def takes_null_away(base: Side, side: Side, tensor_id: str) -> bool:
-    """Whether a tensor may be NULL no more: allowed because every row of the side was looked at."""
+def narrows(base: Side, side: Side, tensor_id: str) -> bool:
+    """Whether a side's rows were all looked at, or older ones restored, for a narrower type."""
     before, after = base.spec(tensor_id), side.spec(tensor_id)
-    if before is None or after is None:
-        return False
-    return before.type.nullable and not after.type.nullable
+    return before is not None and after is not None and takes_values_away(after, before)
 
 
 @dataclass(frozen=True, slots=True)

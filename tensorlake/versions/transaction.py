@@ -43,14 +43,13 @@ from tensorlake.format import (
 from tensorlake.storage import Store, runtime
 from tensorlake.types import Column
 from tensorlake.versions.combine import Conflict
-from tensorlake.versions.contest import CellsDiffer, Rebasing
+from tensorlake.versions.contest import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.net import applied, net_of
 from tensorlake.versions.packs import PackReader, ScratchPages
 from tensorlake.versions.pending import PendingChunks, store_column
 from tensorlake.versions.ranges import ranges_of, union
 from tensorlake.versions.rebase import rebase
-from tensorlake.versions.schema_combine import OnConflict
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.staged import Edit, Staged, fill_extents, with_ranges
 from tensorlake.versions.state import ExtentRoot, State, state_of

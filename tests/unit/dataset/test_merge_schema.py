@@ -77,6 +77,79 @@ def test_each_branch_adds_a_tensor_of_one_name(main, fix, prefer, names):
     }
 
 
+@pytest.mark.parametrize("prefer", ["ours", "theirs"])
+@pytest.mark.parametrize("adder", ["ours", "theirs"])
+def test_of_a_tensor_added_and_one_renamed_the_preferred_sides_keeps_the_name(
+    main, fix, prefer, adder
+):
+    adding, renaming = (main, fix) if adder == "ours" else (fix, main)
+    adding.add_tensor("z", "int64", fill=100)
+    adding.commit("added")
+    renaming.rename_tensor("x", "z")
+    renaming.commit("renamed")
+
+    with pytest.raises(ConflictError, match="'z'") as caught:
+        main.merge("fix")
+    assert "one added on" in str(caught.value)
+    assert "'x' as renamed on" in str(caught.value)
+    main.merge("fix", on_conflict=prefer)
+
+    added, renamed = [100] * 6, list(range(6))
+    loser = "z~fix" if prefer == "ours" else "z~main"
+    winner, other = (added, renamed) if prefer == adder else (renamed, added)
+    assert {name: main[name][:].tolist() for name in ("z", loser)} == {"z": winner, loser: other}
+    assert "x" not in main.schema
+
+
+@pytest.mark.parametrize(("prefer", "name"), [("ours", "y"), ("theirs", None)])
+def test_a_tensor_that_theirs_dropped_and_ours_renamed_does_not_go_unsaid(main, fix, prefer, name):
+    fix.drop_tensor("x")
+    fix.commit("dropped")
+    main.rename_tensor("x", "y")
+    main.commit("renamed")
+
+    with pytest.raises(ConflictError, match="one dropped 'x', the other changed its schema"):
+        main.merge("fix")
+    main.merge("fix", on_conflict=prefer)
+
+    assert list(main.schema) == [*([name] if name else []), "image", "label"]
+    if name:
+        assert main[name][:].tolist() == list(range(6))
+
+
+def test_a_rename_and_a_wider_type_both_hold_where_a_side_is_preferred(main, fix):
+    fix.add_tensor("small", "int8", fill=1)
+    fix.commit("small")
+    main.merge("fix")
+    fix.alter_tensor("small", dtype="int32")
+    fix["small"][0] = 100_000
+    fix.commit("wide")
+    main.rename_tensor("small", "little")
+    main.commit("renamed")
+
+    with pytest.raises(ConflictError, match="both changed the schema of 'small'"):
+        main.merge("fix")
+    main.merge("fix", on_conflict="ours")
+
+    assert main["little"][:].tolist() == [100_000, 1, 1, 1, 1, 1]
+
+
+def test_a_narrower_type_that_was_restored_conflicts_with_values_of_the_wider_one(main, fix):
+    fix.add_tensor("small", "int8", fill=1)
+    fix.commit("small")
+    main.merge("fix")
+    narrow = main.version
+    main.alter_tensor("small", dtype="int32")
+    main.commit("wide")
+    fix.merge("main")
+    fix["small"][0] = 100_000
+    fix.commit("a wide value")
+    main.restore(narrow)
+
+    with pytest.raises(ConflictError, match="'small'"):
+        main.merge("fix")
+
+
 def test_renames_and_drops_of_different_tensors_combine(main, fix):
     fix.rename_tensor("image", "picture")
     fix.commit("fix")
@@ -99,6 +172,18 @@ def test_values_follow_a_tensor_that_was_renamed(main, fix):
     main.merge("fix")
 
     assert main["number"][:3].tolist() == [100, 101, 2]
+
+
+def test_metadata_that_theirs_noted_come_along_and_the_report_says_so(main, fix):
+    fix.alter_tensor("x", metadata={"unit": "mm"})
+    fix.commit("fix")
+    main["x"][1] = 101
+    main.commit("main")
+
+    report = main.merge("fix")
+
+    assert report.schema == ("metadata of x",)
+    assert main["x"].metadata == {"unit": "mm"}
 
 
 def test_two_renames_of_one_tensor_conflict(main, fix):

@@ -335,6 +335,7 @@ def test_metadata_are_noted_and_read_back():
     ds.commit()
 
     assert tl.open(ds.url)["x"].metadata == {"unit": "mm", "range": [0, 1.5]}
+    assert "metadata of x" in str(ds.log()[0])
     assert tl.open(ds.url, "main@1")["x"].metadata == {}
 
 

@@ -13,13 +13,10 @@ from tensorlake.format import (
     PlacedChunk,
     PlacedChunks,
     Schema,
-    SpecConflict,
     Statistics,
     StatisticsTable,
     TensorSpec,
-    UnitedSpec,
     encode_chunk,
-    unite_specs,
 )
 from tensorlake.types import Array, ClassLabel, RaggedColumn, Scalar, UniformColumn
 
@@ -187,99 +184,6 @@ def test_statistics_of_a_fill_stay_for_no_code_is_stored():
     row = fill.with_read_as(1, codes=[5, 6, 7]).statistics.table.row(0)
 
     assert row.labels == (2,)
-
-
-def united(base, ours, theirs) -> UnitedSpec:
-    result = unite_specs(base, ours, theirs)
-    assert isinstance(result, UnitedSpec)
-    return result
-
-
-def with_names(spec: TensorSpec, *names: str) -> TensorSpec:
-    return spec.with_type(spec.type.with_names(names))
-
-
-def test_class_names_of_both_sides_are_united_and_theirs_codes_mapped():
-    """format.md 44: each adds class names; dog stays dog."""
-    base = spec_of(ClassLabel(["cat", "dog"]))
-    ours = with_names(base, "cat", "dog", "cow")
-    theirs = with_names(base, "cat", "dog", "hen", "cow")
-
-    result = united(base, ours, theirs)
-
-    assert result.spec.type.names == ("cat", "dog", "cow", "hen")
-    assert result.codes == (0, 1, 3, 2)
-    assert result.changes_theirs
-    read = result.spec.adapt(codes(1, 2, 3), result.read_as[0])
-    assert [result.spec.type.names[code] for code in read.values] == ["dog", "hen", "cow"]
-    assert result.spec.layout.codes is None
-
-
-def test_names_added_by_one_side_change_no_code():
-    base = spec_of(ClassLabel(["cat"]))
-
-    result = united(base, base, with_names(base, "cat", "dog"))
-
-    assert (result.spec.type.names, result.codes) == (("cat", "dog"), None)
-    assert not result.changes_theirs
-
-
-def test_a_rename_against_an_unchanged_name_is_taken():
-    """format.md 44: rename against unchanged."""
-    base = spec_of(ClassLabel(["cat", "dog"]))
-    renamed = with_names(base, "cat", "hound")
-
-    assert united(base, renamed, base).spec.type.names == ("cat", "hound")
-    assert united(base, base, renamed).spec.type.names == ("cat", "hound")
-    assert united(base, renamed, renamed).spec.type.names == ("cat", "hound")
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (("cat", "hound"), ("cat", "mutt")),  # renamed differently
-        (("cat", "hound"), ("cat", "")),  # renamed, and dropped
-        (("puss", "dog"), ("cat", "puss")),  # one name for two classes
-        (("cat", "puppy"), ("cat", "dog", "puppy")),  # renamed to what the other added
-    ],
-)
-def test_names_that_contradict_each_other_conflict(ours, theirs):
-    base = spec_of(ClassLabel(["cat", "dog"]))
-
-    result = unite_specs(base, with_names(base, *ours), with_names(base, *theirs))
-
-    assert isinstance(result, SpecConflict)
-    assert result.what == "names"
-
-
-def test_a_class_dropped_by_one_side_leaves_its_code_unused():
-    base = spec_of(ClassLabel(["cat", "dog"]))
-    ours = with_names(base, "cat", "")
-    theirs = with_names(base, "cat", "dog", "cow")
-
-    result = united(base, ours, theirs)
-
-    assert result.spec.type.names == ("cat", "", "cow")
-    assert result.spec.type.dropped == (1,)
-    assert result.codes is None
-
-
-def test_a_widening_is_taken_whichever_side_made_it():
-    base = spec_of(Scalar("int8"))
-    wide = base.with_type(Scalar("int64"))
-
-    for result in (united(base, wide, base), united(base, base, wide)):
-        assert result.spec.type == Scalar("int64")
-        assert result.spec.layout.dtype == "int64"
-        assert result.spec.encodings[result.read_as[0]].dtype == "int8"
-
-
-def test_two_changes_of_one_tensors_schema_conflict_but_equal_ones_do_not():
-    base = spec_of(Scalar("int8"))
-    wide, wider = base.with_type(Scalar("int16")), base.with_type(Scalar("int64"))
-
-    assert unite_specs(base, wide, wider) == SpecConflict("schema")
-    assert united(base, wide, wide).spec == wide
 
 
 def test_more_encodings_than_an_extent_can_name_are_refused():

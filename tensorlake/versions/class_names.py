@@ -1,14 +1,16 @@
-"""Class names of a merge: which class of one version is which in another, and one list for all.
+"""Class names that grew apart: which class of one version is which in another, one list for all.
 
 A code keeps its class along a branch's log, whatever is merged or restored there; on another
 branch the same class may have another code. So a class that was added has an id, which it keeps
 under any name and code (``TensorSpec.class_ids``); one that was declared with its tensor has the
-same code everywhere. What two branches added under one name is one class, with both ids:
+same code everywhere. What both sides added under one name is one class, with both ids:
 
-    base     cat dog                    ids
-    ours     cat dog emu owl            a: 2, b: 3
-    theirs   cat dog owl yak            c: 2, d: 3
-    merged   cat dog emu owl yak        a: 2, b: 3, c: 3, d: 4      theirs' codes: 2 → 3, 3 → 4
+    base      cat dog                    ids
+    standing  cat dog emu owl            a: 2, b: 3
+    incoming  cat dog owl yak            c: 2, d: 3
+    combined  cat dog emu owl yak        a: 2, b: 3, c: 3, d: 4    incoming's codes: 2 → 3, 3 → 4
+
+A dropped class is the empty name: its code is never given to another.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ __all__ = [
     "NamesClash",
     "class_names",
     "codes_in",
+    "combine_class_names",
     "known_codes",
-    "merge_class_names",
 ]
 
 
@@ -47,8 +49,8 @@ class ClassNames:
     """One list of names.
 
     Attributes:
-        names: By code; ours keep theirs.
-        codes: The code here of each of theirs' codes.
+        names: By code; the standing side's keep theirs.
+        codes: The code here of each of incoming's codes.
         ids: Of the classes that were added, as ``TensorSpec.class_ids`` has them.
         clashes: What both changed, decided for the preferred side or not.
     """
@@ -85,30 +87,44 @@ def known_codes(side: TensorSpec, other: TensorSpec) -> dict[int, int]:
     return {code: code for code in declared if code not in added | mine} | found
 
 
-def merge_class_names(
-    base: TensorSpec, ours: TensorSpec, theirs: TensorSpec, *, prefer_theirs: bool
+def combine_class_names(
+    base: TensorSpec,
+    standing: TensorSpec,
+    incoming: TensorSpec,
+    *,
+    prefers_incoming: bool,
+    drops_are_final: bool,
 ) -> ClassNames:
-    """Unite the class names of two sides, each class followed from the base."""
-    old, mine, other = class_names(base), class_names(ours), class_names(theirs)
-    in_ours, in_theirs = codes_in(ours, base), codes_in(theirs, base)
-    names = [*mine, *[""] * (max([*in_ours, -1]) + 1 - len(mine))]
+    """Unite the class names of two sides, each class followed from the base.
+
+    Args:
+        base: The tensor as both began with it.
+        standing: As the side has it whose codes stay.
+        incoming: As the other side has it.
+        prefers_incoming: Who decides the name of a class that both renamed.
+        drops_are_final: Whether a class that one side dropped is gone; else it stays, for rows of
+            the other may have it.
+    """
+    old, mine, other = class_names(base), class_names(standing), class_names(incoming)
+    in_standing, in_incoming = codes_in(standing, base), codes_in(incoming, base)
+    names = [*mine, *[""] * (max([*in_standing, -1]) + 1 - len(mine))]
     codes: dict[int, int] = {}
     clashes: list[NamesClash] = []
-    known = known_codes(ours, theirs)
-    apart = [("", code, known[code]) for code in sorted(known.keys() - {*in_theirs})]
-    both = [(name, *at) for name, *at in zip(old, in_theirs, in_ours, strict=True)]
-    for name, their_code, our_code in (*both, *apart):
-        codes[their_code] = our_code
-        x = names[our_code]
-        y = other[their_code] if their_code < len(other) else ""
-        if not (x and y):
-            names[our_code] = x or y  # dropped by one side only: the other's rows may have it
-        elif x not in (name, y) and y != name:
-            told = f"both changed class {name or x!r} of {base.name!r}: to {x!r} and to {y!r}"
+    known = known_codes(standing, incoming)
+    apart = [("", code, known[code]) for code in sorted(known.keys() - {*in_incoming})]
+    both = [(name, *at) for name, *at in zip(old, in_incoming, in_standing, strict=True)]
+    for was, incoming_code, code in (*both, *apart):
+        codes[incoming_code] = code
+        here = names[code]
+        there = other[incoming_code] if incoming_code < len(other) else ""
+        if not (here and there) and not drops_are_final:
+            names[code] = here or there
+        elif here == was:
+            names[code] = there
+        elif there not in (was, here):
+            told = f"both changed class {was or here!r} of {base.name!r}: to {here!r}, to {there!r}"
             clashes.append(NamesClash(told, can_be_preferred=True))
-            names[our_code] = y if prefer_theirs else x
-        elif x == name:
-            names[our_code] = y
+            names[code] = there if prefers_incoming else here
     taken = {*codes.values()}
     own = {name: code for code, name in enumerate(names) if code not in taken and name}
     for code, name in enumerate(other):
@@ -124,5 +140,5 @@ def merge_class_names(
         if name and names.count(name) > 1
     ]
     table = tuple(codes[code] for code in range(len(other)))
-    ids = {**theirs.class_ids_in(table), **ours.class_ids}
+    ids = {**incoming.class_ids_in(table), **standing.class_ids}
     return ClassNames(tuple(names), table, ids, tuple(clashes))
