@@ -42,8 +42,9 @@ from tensorlake.types import RaggedColumn
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
     from tensorlake.loader.counters import Counters
-    from tensorlake.loader.group import Group, MakeBatch
+    from tensorlake.loader.group import Group, MakeBatch, Piece
     from tensorlake.loader.slabs import SlabPool
+    from tensorlake.loader.source import Int64Array
     from tensorlake.loader.threads import WorkerThreads
 
 __all__ = ["Assembler", "OnError", "Transform"]
@@ -133,13 +134,13 @@ class Assembly:
                 self.arrived.add(tensor)
                 self._make_room(column)
 
-    def arrive(self, tensor: str, start: int, stop: int) -> None:
+    def arrive(self, piece: Piece) -> None:
         """Decode the rows of a piece that has come."""
         for column in self.how.columns:
-            if column.name == tensor and tensor in self.arrived:
-                self._pick(column, start, stop)
+            if column.name == piece.tensor and piece.tensor in self.arrived:
+                self._pick(column, piece.rows)
                 with self.how.counters.timed("decode_s"):
-                    decoded = sum(self._decode_one(column, row) for row in range(start, stop))
+                    decoded = sum(self._decode_one(column, row) for row in piece.rows.tolist())
                 self.how.counters.add(pictures=decoded)
 
     def gather(self) -> None:
@@ -172,7 +173,7 @@ class Assembly:
             case "picture":
                 if name not in self.arrived:
                     self._make_room(column)
-                    self._pick(column, 0, len(self.group.places))
+                    self._pick(column, np.arange(len(self.group.places)))
 
     def _make_room(self, column: ColumnPlan) -> None:
         name, count = column.name, len(self.group.places)
@@ -184,13 +185,14 @@ class Assembly:
             shape = (count, *(length or 0 for length in column.shape))
             self.values[name] = self.how.slabs.array(shape, column.dtype)
 
-    def _pick(self, column: ColumnPlan, start: int, stop: int) -> None:
+    def _pick(self, column: ColumnPlan, rows: Int64Array) -> None:
         name = column.name
         assert column.type is not None
-        samples = pick_pictures(self._chunks(name), self.group, start, stop, column.type)
+        samples = pick_pictures(self._chunks(name), self.group, rows, column.type)
         if column.collate is None and None in samples:
             raise null_in_batch(name)
-        self.samples[name][start:stop] = samples
+        for row, sample in zip(rows.tolist(), samples, strict=True):
+            self.samples[name][row] = sample
 
     def _virtual(self, column: ColumnPlan) -> Any:
         """Return an array where it is to be one, else a list of values."""

@@ -85,8 +85,7 @@ class ChunkFetcher:
         self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._later_nbytes = in_flight_nbytes  # of what is not urgent
-        self._may_hold_back = True
+        self._is_held_back = False  # what is not urgent
         self._is_closed = False
 
     def load(
@@ -131,17 +130,15 @@ class ChunkFetcher:
             return None
         return load
 
-    def hold_back(self, nbytes: int) -> None:
-        """Start no more than so many bytes of what is not urgent, until ``go_on``."""
+    def hold_back(self) -> None:
+        """Start nothing that is not urgent, until ``go_on``."""
         with self._lock:
-            if self._may_hold_back:
-                self._later_nbytes = nbytes
+            self._is_held_back = True
 
     def go_on(self) -> None:
         """Hold nothing back from now on."""
         with self._lock:
-            self._may_hold_back = False
-            self._later_nbytes = self._max_nbytes
+            self._is_held_back = False
         self._start_requests()
 
     def close(self) -> None:
@@ -196,13 +193,15 @@ class ChunkFetcher:
         with self._lock:
             if self._is_closed or not self._waiting:
                 return None
-            most_nbytes = self._max_nbytes if self._waiting[0].is_urgent else self._later_nbytes
+            if self._is_held_back and not self._waiting[0].is_urgent:
+                return None
             run = next_run(self._waiting)
             start, stop = run_span(run)
             is_full = (
-                self._in_flight >= self._limit.value or self._nbytes + stop - start > most_nbytes
+                self._in_flight >= self._limit.value
+                or self._nbytes + stop - start > self._max_nbytes
             )
-            if not most_nbytes or (is_full and self._in_flight):
+            if is_full and self._in_flight:
                 return None
             for _ in run:
                 self._waiting.popleft()

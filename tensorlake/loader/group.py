@@ -30,6 +30,7 @@ __all__ = [
     "Group",
     "GroupRows",
     "MakeBatch",
+    "Piece",
     "add_own",
     "expect_own",
     "plan_groups",
@@ -51,9 +52,18 @@ class GroupRows:
     row_in_chunk: Int64Array
     used: Int64Array  # the different ordinals
 
-    def part(self, rows: slice) -> GroupRows:
+    def part(self, rows: Int64Array) -> GroupRows:
         """Keep some rows; ``used`` stays that of all."""
         return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Some samples of a tensor that a group reads by row."""
+
+    tensor: str
+    number: int  # from 0 on, of the tensor's pieces
+    rows: Int64Array  # which of the group's, as they lie in the dataset
 
 
 @dataclass(slots=True, eq=False)
@@ -86,29 +96,31 @@ class Group:
         return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
 
 
-def expect_own(group: Group, tensor: str, piece_rows: int) -> list[tuple[int, int]]:
-    """Make room for the samples of a tensor that come in pieces, in the order of the rows.
+def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
+    """Make room for the samples of a tensor that come in pieces.
 
-    Returns:
-        The rows of each piece: start and stop.
+    Rows of a piece lie near each other, so that each asks of few chunks.
     """
-    count = len(group.rows)
-    starts = range(0, count, piece_rows)
+    order = np.argsort(group.physical, kind="stable")
+    pieces = [
+        Piece(tensor, number, order[start : start + piece_rows])
+        for number, start in enumerate(range(0, len(order), piece_rows))
+    ]
     chunks = TensorChunks(tensor)
-    for start in starts:
-        chunks.ordinal(start)
-    rows = np.arange(count)
+    for piece in pieces:
+        chunks.ordinal(piece.number)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
     group.tensors[tensor] = GroupRows(
-        rows // piece_rows, rows % piece_rows, np.arange(len(starts), dtype=np.int64)
+        place // piece_rows, place % piece_rows, np.arange(len(pieces), dtype=np.int64)
     )
     group.own[tensor] = chunks
-    return [(start, min(start + piece_rows, count)) for start in starts]
+    return pieces
 
 
-def add_own(group: Group, tensor: str, start: int, column: Column) -> None:
-    """Give a group the piece of a tensor's samples that begins at a row."""
-    chunks = group.own[tensor]
-    chunks.put(chunks.ordinal(start), loaded_chunk(column, b""))
+def add_own(group: Group, piece: Piece, column: Column) -> None:
+    """Give a group the samples of a piece."""
+    group.own[piece.tensor].put(piece.number, loaded_chunk(column, b""))
 
 
 def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[list[list[Share]]]:

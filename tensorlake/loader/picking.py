@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tensorlake.loader.chunks import LoadedChunk, TensorChunks
     from tensorlake.loader.group import Group, GroupRows
+    from tensorlake.loader.source import Int64Array
     from tensorlake.types import Buffer, SampleType
 
 __all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid"]
@@ -52,13 +53,12 @@ def pick_encoded(chunks: TensorChunks, rows: GroupRows) -> list[bytes | None]:
 
 
 def pick_pictures(
-    chunks: TensorChunks, group: Group, start: int, stop: int, sample_type: SampleType
+    chunks: TensorChunks, group: Group, which: Int64Array, sample_type: SampleType
 ) -> list[Sample | None]:
-    """List stored pictures of rows of a group, with what errors and random numbers need."""
+    """List stored pictures of some rows of a group, with what errors and random numbers need."""
     picked: list[Sample | None] = []
-    part = slice(start, stop)
-    rows = group.tensors[chunks.tensor].part(part)
-    numbers = zip(group.rows[part].tolist(), group.places[part].tolist(), strict=True)
+    rows = group.tensors[chunks.tensor].part(which)
+    numbers = zip(group.rows[which].tolist(), group.places[which].tolist(), strict=True)
     for (chunk, row), (number, place) in zip(_each(chunks, rows), numbers, strict=True):
         column = chunk.column
         assert isinstance(column, EncodedColumn)

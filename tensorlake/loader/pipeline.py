@@ -43,6 +43,7 @@ from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import (
     Group,
     MakeBatch,
+    Piece,
     add_own,
     expect_own,
     plan_groups,
@@ -70,7 +71,6 @@ MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
 EARLY_PIECE_ROWS = 8  # of a first group at least, decoded as soon as they are there
-EARLY_NBYTES = 4 << 20  # in flight for later groups while the first one's rows are read
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 EXIT_TIMEOUT_S = 5.0  # the same, where the program is ending anyway
 
@@ -300,41 +300,32 @@ class Pipeline:
         alone = (*group.by_row, *self._setup.sparse)
         pieces_each = max(1, READ_THREADS // max(1, len(alone))) if in_pieces else 1
         piece_rows = max(EARLY_PIECE_ROWS, -(-len(group.rows) // pieces_each))
-        pieces = [
-            (tensor, start, stop)
-            for tensor in alone
-            for start, stop in expect_own(group, tensor, piece_rows)
-        ]
+        pieces = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
         finish = partial(self.workers.submit, assembly.finish)
         # one more than it needs: that all of it was asked for
         needed = Countdown(len(pieces) + len(missing) + 1, finish, group.batches.fail)
-        # While rows of the first group are on their way, what comes later gets little of the
-        # line, and while the last of them are decoded nothing of the processors. What the first
-        # group itself needs is urgent: the rows may all be here before its chunks are asked for.
-        early = Countdown(len(pieces), partial(self._rows_arrived, group), group.batches.fail)
+        # Rows of the first group have the line and the processors to themselves. What comes later
+        # is asked for when the threads are at their last pieces, and on its way meanwhile. What
+        # the first group itself needs is urgent: the rows may all be here before its chunks are
+        # asked for.
+        but_last = max(1, len(pieces) - self.workers.count)
+        most = Countdown(but_last, self._fetcher.go_on, group.batches.fail)
         if group.by_row:
-            self._fetcher.hold_back(EARLY_NBYTES)
+            self._fetcher.hold_back()
             group.batches.then(self._fetcher.go_on)
         if in_pieces:
-            for tensor in dict.fromkeys(tensor for tensor, _, _ in pieces):
+            for tensor in alone:
                 assembly.expect(tensor)
-        for tensor, start, stop in pieces:
-            arrived = partial(self._piece_arrived, assembly, early, needed, tensor, start, stop)
-            read = partial(self._read_rows, group, tensor, start, stop, needed, arrived)
-            self._readers.submit(read)
+        for piece in pieces:
+            arrived = partial(self._piece_arrived, assembly, most, needed, piece)
+            self._readers.submit(partial(self._read_rows, group, piece, needed, arrived))
         self._fetcher.load(missing, needed, is_urgent=in_pieces)
         needed.arrived()
-
-    def _rows_arrived(self, group: Group) -> None:
-        if group.by_row:
-            self._fetcher.hold_back(0)
 
     def _read_rows(
         self,
         group: Group,
-        tensor: str,
-        start: int,
-        stop: int,
+        piece: Piece,
         needed: Countdown,
         arrived: Callable[[], None],
     ) -> None:
@@ -342,33 +333,32 @@ class Pipeline:
         nbytes = 0
         counters.fetch_started()
         try:
-            column = self._setup.reader.read(tensor, group.physical[start:stop], decode=False)
-            add_own(group, tensor, start, column)
+            physical = group.physical[piece.rows]
+            column = self._setup.reader.read(piece.tensor, physical, decode=False)
+            add_own(group, piece, column)
             nbytes = column_nbytes(column)
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
             needed.failed(error)
             return
         finally:
-            counters.fetch_ended(nbytes, requests=stop - start)
-        counters.add(row_reads=stop - start)
+            counters.fetch_ended(nbytes, requests=len(piece.rows))
+        counters.add(row_reads=len(piece.rows))
         arrived()
 
     def _piece_arrived(
         self,
         assembly: Assembly,
-        early: Countdown,
+        most: Countdown,
         needed: Countdown,
-        tensor: str,
-        start: int,
-        stop: int,
+        piece: Piece,
     ) -> None:
         """Let a worker decode what came; the group goes on when all of it is decoded."""
 
         def decode() -> None:
-            assembly.guard(partial(assembly.arrive, tensor, start, stop))
+            assembly.guard(partial(assembly.arrive, piece))
+            most.arrived()
             needed.arrived()
 
-        early.arrived()
         self.workers.submit(decode)
 
     def _late(self) -> StorageTimeoutError:

@@ -6,8 +6,8 @@ chunks do not fit the cache, its rows are large enough to be worth a request eac
 is shuffled, so that a chunk would be fetched for a row or two, again and again.
 
 The first group of a pass is another matter: nothing overlaps with waiting for it. A shuffled one
-needs a few rows of many chunks, and its large samples are read by row while the chunks come for
-the groups after it.
+needs a few rows of many chunks, and its large samples are read by row; the chunks come after them,
+for the groups behind it.
 """
 
 from __future__ import annotations

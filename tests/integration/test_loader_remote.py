@@ -300,6 +300,34 @@ def test_the_first_batch_of_a_shuffled_pass_reads_its_pictures_by_row(store):
             assert np.array_equal(one[name], other[name]), name
 
 
+def test_nothing_is_asked_for_later_batches_before_the_first_one_has_its_rows(store):
+    dataset = open_on(store)
+    chunks = [key.nbytes for key in dataset.reader().locate("image", np.arange(ROWS)).chunks]
+    store.reset()
+
+    list(dataset.loader(batch_size=8, shuffle=True, columns=["image"], decode=DECODE))
+
+    asked = [one for one in store.requests if one.call == "get_range"]
+    later = [one.began for one in asked if one.nbytes >= min(chunks)]
+    alone = [one.ended for one in asked if one.nbytes < min(chunks)]
+    assert len(later) == len(chunks)
+    assert len(alone) >= 8
+    assert max(alone) < min(later)
+
+
+def test_the_first_batch_asks_once_for_where_the_pictures_of_a_chunk_are(store):
+    dataset = open_on(store)
+    located = dataset.reader().locate("image", np.arange(ROWS))
+    headers = sorted((key.pack.path, key.header_nbytes) for key in located.chunks)
+    store.reset()
+
+    next(iter(dataset.loader(batch_size=64, shuffle=True, columns=["image"], decode=DECODE)))
+
+    sizes = {nbytes for _, nbytes in headers}
+    asked = [one for one in store.requests if one.nbytes in sizes]
+    assert sorted((one.path, one.nbytes) for one in asked) == headers
+
+
 def test_a_pass_in_stored_order_reads_nothing_by_row(store):
     batches = list(open_on(store).loader(batch_size=100, columns=["image"], decode=DECODE))
 
