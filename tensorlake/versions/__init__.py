@@ -11,7 +11,6 @@ from tensorlake.versions.axes import (
 )
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
-from tensorlake.versions.building import Published, loaded
 from tensorlake.versions.check import Checked, check_dataset
 from tensorlake.versions.citations import parse_citation
 from tensorlake.versions.class_names import codes_in
@@ -34,7 +33,7 @@ from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeReques
 from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.pack_copy import sizes_of
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of, rows_in
 from tensorlake.versions.recluster import Begun, recluster
@@ -61,7 +60,7 @@ from tensorlake.versions.restore import restore_version
 from tensorlake.versions.rounds import dropped_before
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.sides import Side
-from tensorlake.versions.state import State, state_of, table_of
+from tensorlake.versions.state import Published, State, state_of, table_of
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [

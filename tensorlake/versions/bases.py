@@ -23,10 +23,9 @@ from functools import partial
 from tensorlake.errors import SnapshotExpiredError
 from tensorlake.format import Entry
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.building import loaded
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.references import packs_of
 from tensorlake.versions.refs import commit_under
 from tensorlake.versions.state import State, state_of

@@ -10,10 +10,9 @@ from __future__ import annotations
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import Changes, Entry, Parent, new_txid, tag_path
 from tensorlake.storage import Store
-from tensorlake.versions.building import author, loaded
-from tensorlake.versions.entries import following, now_microseconds
+from tensorlake.versions.entries import author, following, now_microseconds
 from tensorlake.versions.log import BranchLog
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import pinned
 from tensorlake.versions.refs import check_name
 from tensorlake.versions.stage import PackStage

@@ -22,21 +22,12 @@ from tensorlake.errors import (
 )
 from tensorlake.format import Entry
 from tensorlake.storage import runtime
-from tensorlake.versions.building import (
-    RACES_MAX,
-    Published,
-    author,
-    check_first_pack,
-    entry_of,
-    loaded,
-    pause_after_race,
-)
 from tensorlake.versions.conflict_report import conflict_error
 from tensorlake.versions.contest import CellsDiffer, OnConflict
-from tensorlake.versions.entries import check_writable, fence_of
-from tensorlake.versions.log import BranchLog, LostRace
-from tensorlake.versions.packs import PackReader
-from tensorlake.versions.state import state_of
+from tensorlake.versions.entries import author, check_writable, fence_of
+from tensorlake.versions.log import RACES_MAX, BranchLog, LostRace
+from tensorlake.versions.packs import PackReader, loaded
+from tensorlake.versions.state import Published, state_of
 from tensorlake.versions.transaction import Savepoint, Transaction
 
 __all__ = [
@@ -99,7 +90,7 @@ def _publish(
             if outcome.roots is built.entry.roots:
                 return Published(outcome, built.state)
             return _stored(outcome, transaction.packs)  # an earlier try had landed
-        pause_after_race(races, put_s=outcome.put_s)
+        outcome.pause(races)
         races += 1
         between = runtime.run(_entries_from(log, outcome))
         known = _answer(transaction, between, request.key)
@@ -164,19 +155,18 @@ async def _attempt(
         "keys": () if request.key is None else (request.key,),
         "changes": transaction.changes(),
     }
-    built = await entry_of(
+    built = await stage.entry_after(
+        base,
         transaction.final_state,
         members,
-        head=base,
         branch=log.branch,
-        stage=stage,
         is_same_schema=transaction.schema is transaction.base_state.schema,
     )
     if built is None:
         return None
     if fence_of(base).t > transaction.began_at_fence:
         advice = "stage the changes again on a fresh handle"
-        await check_first_pack(log.store, stage, base, advice=advice)
+        await stage.check_age(base, advice=advice)
     return built, await _put(transaction, log, built.entry)
 
 

@@ -34,7 +34,6 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, probe, runtime
-from tensorlake.versions.building import author
 from tensorlake.versions.copy_plan import (
     CopyPlan,
     plan_history,
@@ -42,7 +41,7 @@ from tensorlake.versions.copy_plan import (
     refuse_mirror_of_version,
 )
 from tensorlake.versions.creation import read_descriptor
-from tensorlake.versions.entries import now_microseconds
+from tensorlake.versions.entries import author, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.pack_copy import PacksCopied, PacksMissingError, copy_packs, sizes_of
 from tensorlake.versions.pins import pinned

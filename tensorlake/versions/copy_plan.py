@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
 from tensorlake.storage import Store
-from tensorlake.versions.building import loaded
 from tensorlake.versions.citations import Citation, read_citation
 from tensorlake.versions.creation import read_descriptor
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog, branch_names
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.references import PageKey, packs_of, packs_of_root
 from tensorlake.versions.refs import commit_under, resolve
 

@@ -27,8 +27,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import Buffer, ObjectExistsError, Store, probe
-from tensorlake.versions.building import author
-from tensorlake.versions.entries import now_microseconds
+from tensorlake.versions.entries import author, now_microseconds
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.refs import Resolved
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 from tensorlake.errors import ConflictError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, Changes, Entry, new_txid
 from tensorlake.storage import Store
-from tensorlake.versions.building import author
-from tensorlake.versions.entries import check_writable, following
+from tensorlake.versions.entries import author, check_writable, following
 from tensorlake.versions.log import BranchLog, list_branches
 from tensorlake.versions.refs import normal_name
 
 __all__ = ["end_branch"]
-
-RACES_MAX = 64
 
 
 async def end_branch(store: Store, name: str) -> Entry:

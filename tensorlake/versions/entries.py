@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
 
-__all__ = ["check_writable", "fence_of", "following", "microseconds", "now_microseconds", "time_of"]
+__all__ = [
+    "author",
+    "check_writable",
+    "fence_of",
+    "following",
+    "microseconds",
+    "now_microseconds",
+    "time_of",
+]
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def author() -> str:
+    """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
+    for name in ("TENSORLAKE_AUTHOR", "LOGNAME", "USER", "USERNAME"):
+        if value := os.environ.get(name):
+            return value
+    return "unknown"
 
 
 def microseconds(when: dt.datetime) -> int:

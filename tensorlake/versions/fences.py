@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from tensorlake.errors import ConflictError
 from tensorlake.format import Changes, Entry, Fence, new_txid
-from tensorlake.versions.building import author
-from tensorlake.versions.entries import check_writable, fence_of, following
+from tensorlake.versions.entries import author, check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog
 
 __all__ = ["Fenced", "append_fence"]

@@ -17,20 +17,12 @@ from tensorlake.errors import ConflictError, InvalidStateError
 from tensorlake.format import Entry, PageSink
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.bases import Version
-from tensorlake.versions.building import (
-    RACES_MAX,
-    Published,
-    check_first_pack,
-    entry_of,
-    loaded,
-    pause_after_race,
-)
 from tensorlake.versions.entries import check_writable, fence_of
-from tensorlake.versions.log import BranchLog
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.log import RACES_MAX, BranchLog
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import State, state_of
+from tensorlake.versions.state import Published, State, state_of
 
 __all__ = ["Draft", "holding", "publish_draft"]
 
@@ -95,9 +87,7 @@ def publish_draft(
         built: Published | None = None
         while built is None:  # None: a pack was stored under another name, what cites it is old
             build = partial(draft.build, stage)
-            built = runtime.run(
-                entry_of(build, draft.members, head=head, branch=log.branch, stage=stage)
-            )
+            built = runtime.run(stage.entry_after(head, build, draft.members, branch=log.branch))
         if fence_of(head).t > begun_t:
             runtime.run(_check_age(log.store, stage, pin, head))
         outcome = runtime.run(log.publish(built.entry, hint_later=True))
@@ -106,7 +96,7 @@ def publish_draft(
                 return Published(outcome, built.state)
             stored = runtime.run(loaded(outcome, packs))  # an earlier try had landed
             return Published(stored, state_of(stored))
-        pause_after_race(race, put_s=outcome.put_s)
+        outcome.pause(race)
         newest, landed = runtime.run(_after(log, outcome.winner, stage.txid))
         if landed is not None:
             stored = runtime.run(loaded(landed, packs))
@@ -121,7 +111,7 @@ def publish_draft(
 
 async def _check_age(store: Store, stage: PackStage, pin: Pin, head: Entry) -> None:
     await pin.check_age(store, head)
-    await check_first_pack(store, stage, head, advice="call it again")
+    await stage.check_age(head, advice="call it again")
 
 
 async def _after(log: BranchLog, winner: Entry, txid: str) -> tuple[Entry, Entry | None]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from tensorlake.errors import (
 from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_path
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
 
-__all__ = ["BranchLog", "LostRace", "branch_names", "list_branches"]
+__all__ = ["RACES_MAX", "BranchLog", "LostRace", "branch_names", "list_branches"]
 
 _log = logging.getLogger("tensorlake.versions")
 
@@ -39,6 +40,10 @@ _hints: set[asyncio.Future[None]] = set()
 PUBLISH_TRIES = 5
 """How often one entry is sent before its outcome is declared unknown."""
 
+RACES_MAX = 64
+"""Lost races after which publishing gives up; with jitter, 32 writers need far fewer."""
+
+RETRY_CEILING_S = 5.0
 
 READ_AT_ONCE = 32
 """Entries read together on the way to a head that is far ahead."""
@@ -55,6 +60,16 @@ class LostRace:
 
     winner: Entry
     put_s: float = 0.0
+
+    def pause(self, race: int) -> None:
+        """Let others pass, before looking again: what is seen must still be new when built on.
+
+        Not at all after the first lost race (number 0), then 1 to 20 times what a put takes: so
+        some tens of writers get through.
+        """
+        if race:
+            jitter = random.uniform(1, 20)  # noqa: S311 - no secret, it keeps writers apart
+            time.sleep(min(RETRY_CEILING_S, self.put_s * jitter))
 
 
 @dataclass(frozen=True, slots=True)

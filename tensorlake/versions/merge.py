@@ -40,7 +40,6 @@ from tensorlake.storage import runtime
 from tensorlake.types import take
 from tensorlake.versions.axes import windows
 from tensorlake.versions.bases import Version, contains, merge_bases, version_at, was_reordered
-from tensorlake.versions.building import Published
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_conflicts import merge_conflict_error
@@ -54,7 +53,7 @@ from tensorlake.versions.schema_combine import CombinedTensor
 from tensorlake.versions.sides import CellReader, Side
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.staged import Edit, fill_extents
-from tensorlake.versions.state import ExtentRoot, State
+from tensorlake.versions.state import ExtentRoot, Published, State
 
 __all__ = ["MergeOutcome", "merge_branch"]
 

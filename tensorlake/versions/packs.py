@@ -18,12 +18,12 @@ from typing import Protocol
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
-from tensorlake.format import PackId, PageReader, PageRef
+from tensorlake.format import Entry, PackId, PageReader, PageRef
 from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read, scatter
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
-__all__ = ["PackOverlay", "PackReader", "ScratchPages"]
+__all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
 
 VERSIONS_MAX = 256
@@ -217,3 +217,8 @@ class ScratchPages:
 
 SCRATCH_NUMBER = 2**32 - 1
 """The pack number of scratch pages: none that a transaction stores reaches it."""
+
+
+async def loaded(entry: Entry, packs: PackReader) -> Entry:
+    """Read the parts of an entry that were too large for it."""
+    return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry

@@ -28,11 +28,10 @@ from tensorlake.format import (
     tree,
 )
 from tensorlake.storage import ObjectExistsError, Store
-from tensorlake.versions.building import author as default_author
-from tensorlake.versions.building import loaded
+from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog, branch_names
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.ranges import Ranges, clip, distinct, rows_in
 from tensorlake.versions.salvage import (
     Found,

@@ -26,14 +26,13 @@ from tensorlake.format import (
 from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import Version, version_at
-from tensorlake.versions.building import Published
 from tensorlake.versions.class_names import class_names, known_codes
 from tensorlake.versions.landing import Draft, holding, publish_draft
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.schema_combine import ReadAs
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import ExtentRoot, State, table_of
+from tensorlake.versions.state import ExtentRoot, Published, State, table_of
 
 __all__ = ["content_of", "restore_version"]
 

@@ -26,7 +26,7 @@ from tensorlake.format import (
     tree,
 )
 from tensorlake.storage import runtime
-from tensorlake.versions.building import author as default_author
+from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import following
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader

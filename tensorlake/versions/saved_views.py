@@ -41,9 +41,8 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
-from tensorlake.versions.building import author
 from tensorlake.versions.citations import withdraw
-from tensorlake.versions.entries import fence_of, now_microseconds
+from tensorlake.versions.entries import author, fence_of, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.refs import check_new_name, normal_name

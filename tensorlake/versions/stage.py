@@ -1,5 +1,7 @@
 """Where one transaction's chunks and index pages go before they are published: its packs.
 
+    state (pages) ──► entry ──► last pack stored ──► put-if-absent, by whoever asked
+
 Chunks fill the open pack; a full pack is sent to the store in the background, so memory stays
 bounded whatever is staged. Until a pack is stored, its chunks are read from memory, which is how a
 handle reads its own staged changes.
@@ -8,7 +10,8 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
 - pack 0 is stored by a single PUT before any other pack is sent: its store time is the
   transaction's age;
 - a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
-  goes out again under the next free number, and ``final_id`` tells which;
+  goes out again under the next free number, and ``final_id`` tells which. An entry is made for
+  packs whose names are known: else it is made again (``entry_after``);
 - Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
   under way, is sent; a pack may so be stored twice, under two names, and is never left out.
 """
@@ -18,23 +21,29 @@ from __future__ import annotations
 import asyncio
 import itertools
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.errors import StorageError
+from tensorlake.errors import StorageError, TransactionExpiredError
 from tensorlake.format import (
     ChunkBlob,
+    Entry,
     Extents,
     PackId,
+    PackTotals,
     PackWriter,
     PageRef,
     PlacedChunk,
     new_txid,
 )
 from tensorlake.storage import Buffer, ObjectExistsError, Store, UnknownOutcomeError, runtime
+from tensorlake.versions.entries import author, fence_of, following, microseconds
+from tensorlake.versions.state import Published, State
 
 __all__ = ["PACK_NBYTES", "PackStage"]
 
@@ -212,6 +221,79 @@ class PackStage:
             self._first = Future()
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
+
+    async def entry_after(
+        self,
+        head: Entry,
+        build: Callable[[], Awaitable[State]],
+        members: Mapping[str, Any],
+        *,
+        branch: str,
+        is_same_schema: bool = False,
+    ) -> Published | None:
+        """Make the entry that follows ``head``, and store all packs that it cites.
+
+        Args:
+            head: The entry it follows.
+            build: Makes what it says; index pages go here.
+            members: Its other members: message, parents, changes, …
+            branch: Whose log it is in.
+            is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
+
+        Returns:
+            None when a pack was stored under another name: what cites it must be built again.
+        """
+        renames = self.renames
+        state = await build()
+        body: dict[str, Any] = {
+            "kind": "commit",
+            "txid": self.txid,
+            "author": author(),
+            "roots": dict(state.roots),
+            "rows": state.rows,
+            "row_ids": state.row_ids,
+            "physical": state.physical,
+        }
+        if not is_same_schema:
+            body["schema"] = state.schema.to_json()
+        entry = following(head, branch=branch, **{**body, **members})
+        entry = await self.completed(entry, renames=renames)
+        return None if entry is None else Published(entry, state)
+
+    async def completed(self, entry: Entry, *, renames: int) -> Entry | None:
+        """Store all packs that an entry cites, and count them in it.
+
+        Args:
+            entry: The entry, in the making.
+            renames: How many packs were renamed when its pages began to be built.
+
+        Returns:
+            None when one more was: what cites it must be built again.
+        """
+        spilled = entry.spill(self)
+        await self.finish()
+        if self.renames != renames:
+            return None
+        known = entry.packs
+        totals = PackTotals(known.count + self.pack_count, known.nbytes + self.pack_nbytes)
+        return spilled.changed(packs=totals)
+
+    async def check_age(self, head: Entry, *, advice: str) -> None:
+        """Rule 1: what was staged before the head's fence may be collected already.
+
+        Raises:
+            TransactionExpiredError: It was; the message ends with the advice.
+        """
+        first = self.first_pack()
+        if first is None:
+            return
+        meta = await self._store.head(first.path)
+        if meta is None or microseconds(meta.modified) <= fence_of(head).t:
+            raise TransactionExpiredError(
+                f"transaction {self.txid} was staged longer ago than the dataset's grace time, so"
+                f" its chunks may be collected; nothing was published\n{advice}",
+                txid=self.txid,
+            )
 
     def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
         if stored_as != pack.id:

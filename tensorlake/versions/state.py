@@ -23,7 +23,7 @@ from tensorlake.format import (
     tree,
 )
 
-__all__ = ["ExtentRoot", "State", "state_of", "table_of"]
+__all__ = ["ExtentRoot", "Published", "State", "state_of", "table_of"]
 
 T = TypeVar("T", bound=LeafTable)
 
@@ -52,6 +52,14 @@ class State:
     def num_rows(self) -> int:
         """How many rows the user sees."""
         return self.rows.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A commit that stands, and what it says."""
+
+    entry: Entry
+    state: State
 
 
 async def table_of(

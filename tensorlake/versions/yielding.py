@@ -13,17 +13,15 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
-from tensorlake.format import Entry, PackTotals
-from tensorlake.versions.building import loaded
-from tensorlake.versions.entries import check_writable, fence_of, microseconds
-from tensorlake.versions.log import BranchLog
-from tensorlake.versions.packs import PackReader
+from tensorlake.errors import ConflictError, InvalidStateError
+from tensorlake.format import Entry
+from tensorlake.versions.entries import check_writable, fence_of
+from tensorlake.versions.log import RACES_MAX, BranchLog
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.stage import PackStage
 
 __all__ = ["Build", "Yielded", "publish_yielding"]
 
-RACES_MAX = 64
 FIRST_RETRY_S = 0.02
 RETRY_CEILING_S = 5.0
 
@@ -63,15 +61,12 @@ async def publish_yielding(
         built = await build(head, since)
         if built is None:
             return Yielded(head, is_published=False)
-        entry = built.spill(stage)
-        await stage.finish()
-        if stage.renames != renames:
-            continue  # a pack was stored under another name: what cites it is built again
-        await _check_age(stage, base, head, packs)
-        totals = PackTotals(
-            head.packs.count + stage.pack_count, head.packs.nbytes + stage.pack_nbytes
-        )
-        outcome = await log.publish(entry.changed(packs=totals), hint_later=True)
+        entry = await stage.completed(built, renames=renames)
+        if entry is None:
+            continue
+        if fence_of(head).t > fence_of(base).t:
+            await stage.check_age(head, advice="call it again")
+        outcome = await log.publish(entry, hint_later=True)
         if isinstance(outcome, Entry):
             return Yielded(await loaded(outcome, packs), is_published=True)
         came_between = [outcome.winner, *[one async for one in log.after(outcome.winner.seq)]]
@@ -92,17 +87,3 @@ async def publish_yielding(
         "call it again when fewer commit",
         branch=log.branch,
     )
-
-
-async def _check_age(stage: PackStage, base: Entry, head: Entry, packs: PackReader) -> None:
-    """Rule 1: what was staged before the head's fence may be collected already."""
-    first = stage.first_pack()
-    if first is None or fence_of(head).t <= fence_of(base).t:
-        return
-    meta = await packs.store.head(first.path)
-    if meta is None or microseconds(meta.modified) <= fence_of(head).t:
-        raise TransactionExpiredError(
-            f"transaction {stage.txid} was staged longer ago than the dataset's grace time, so its"
-            " chunks may be collected; nothing was published\ncall it again",
-            txid=stage.txid,
-        )
