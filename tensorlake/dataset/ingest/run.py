@@ -68,6 +68,7 @@ class Source(Generic[Item]):
         load: Read items into columns; called with a few hundred at once, in a thread.
         row_name: What a row of loaded items is called, where an item has several rows.
         place: Where it comes from, as progress says it; the kind where it is in memory.
+        maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
     """
 
     kind: str
@@ -78,6 +79,12 @@ class Source(Generic[Item]):
     load: Callable[[Sequence[Item]], Mapping[str, Any]]
     row_name: Callable[[Sequence[Item], int], str] | None = None
     place: str = ""
+    maker: str = ""
+
+    @property
+    def key_start(self) -> str:
+        """What the keys of all its commits begin with, and those of no other making do."""
+        return f"ingest:{self.kind}:" + (f"{self.maker}:" if self.maker else "")
 
     def row_called(self, items: Sequence[Item], row: int) -> str:
         """What a row of loaded items is called."""
@@ -199,14 +206,15 @@ def _destination(
     if not exists(url, **options):
         return create(url, source.schema, **open_arguments)
     dataset = open_dataset(url, **open_arguments)
-    mine = f"ingest:{source.kind}:"
+    mine = source.key_start
     foreign = next(
         (c for c in dataset.log()[:-1] if not any(key.startswith(mine) for key in c.keys)), None
     )
     if foreign is not None:
+        maker = f", not made by {source.maker}" if source.maker else ""
         raise InvalidInputError(
             f"there is a dataset at {url!r} with other commits ({foreign.version}:"
-            f" {foreign.message!r})\nto add to it give mode='append'; or choose another URL",
+            f" {foreign.message!r}){maker}\nto add to it give mode='append'; or choose another URL",
             dataset=url,
         )
     return dataset
@@ -231,7 +239,7 @@ def _nbytes(source: Source[Item], items: range) -> int:
 def _key(source: Source[Item], batch: range) -> str:
     named = "".join(f"{source.name(source.items[at])}\0{source.sizes[at]}\0" for at in batch)
     digest = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
-    return f"ingest:{source.kind}:{digest}"
+    return f"{source.key_start}{digest}"
 
 
 def _loaded(

@@ -131,10 +131,13 @@ def ingest_pieces(
     declared = dict(schema or {})
     if tokenized is not None:
         declared.pop(tokenized.tensor, None)
-    converted = _types(read(pieces[0]), declared, is_whole=len(pieces) == 1)
-    types = converted
+    first = read(pieces[0])
+    converted = _types(first, declared, is_whole=len(pieces) == 1)
+    types, maker = converted, ""
     if tokenized is not None:
         types = tokenized.types(converted, keeps_text=tokenized.text in declared)
+        maker = tokenized.identity(first, piece=pieces[0].name)
+    del first  # as large as a file may be
 
     def load(items: Sequence[Piece]) -> dict[str, Any]:
         import pyarrow as pa
@@ -154,6 +157,7 @@ def ingest_pieces(
         load=load,
         place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
         row_name=lambda items, row: f"row {row} of {items[0].name}",
+        maker=maker,
     )
     return run_ingest(source, dst, **options)
 

@@ -96,7 +96,8 @@ def jsonl(
     r"""Ingest JSON lines: an object a line, each of its members a tensor.
 
     With a ``tokenizer`` the member ``text`` becomes the tensor ``tokens``, and is itself stored
-    only where ``schema`` names it.
+    only where ``schema`` names it. A call with another tokenizer does not go on with what the first
+    began: tokenizers are told apart by their vocabulary, and by the tokens of the first lines.
 
     Args:
         src: A file, a folder, a pattern such as ``"web/*.jsonl.zst"``, or a list of files.
@@ -110,7 +111,8 @@ def jsonl(
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: There is no such file, or a line is not a JSON object.
+        InvalidInputError: There is no such file, a line is not a JSON object, or the dataset's
+            tokens are another tokenizer's.
 
     Example:
         >>> from pathlib import Path

@@ -3,10 +3,14 @@
 A tokenizer is a callable that takes a list of texts, or has ``encode_batch`` as those of the
 libraries tokenizers and tiktoken. What it returns for each text is a sequence of numbers, or has
 one as ``ids``; a mapping of columns (transformers) has them as ``input_ids``.
+
+Which tokenizer it was is part of what an ingestion remembers: by its vocabulary, where it lists
+one, and by what it makes of the first lines, since of a plain function nothing else is known.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -25,18 +29,23 @@ Arrow = Any  # pyarrow ships no types
 
 UINT16_VOCABULARY = 1 << 16
 
+LINES_LOOKED_AT = 16
+"""That tell one tokenizer from another: most differ in the first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tokenized:
     """A column of text that becomes a tensor of tokens.
 
     Attributes:
+        tokenizer: As the user gave it.
         encode: From texts to what the tokenizer says.
         text: Name of the column.
         tensor: Name of the tensor.
         type: Its type: integers, one axis of any length.
     """
 
+    tokenizer: Tokenizer
     encode: Callable[[list[str]], Any]
     text: str
     tensor: str
@@ -67,7 +76,7 @@ class Tokenized:
                 f" {declared.shape}\ngive schema={{{tensor!r}: tl.Array('uint16', (None,))}}",
                 tensor=tensor,
             )
-        return cls(encode, text, tensor, cast("Array", declared))
+        return cls(tokenizer, encode, text, tensor, cast("Array", declared))
 
     def types(self, types: Mapping[str, SampleType], *, keeps_text: bool) -> dict[str, SampleType]:
         """Put the tokens in the text's place, or beside it."""
@@ -79,6 +88,21 @@ class Tokenized:
             )
         kept = {name: one for name, one in types.items() if keeps_text or name != self.text}
         return {**kept, self.tensor: self.type}
+
+    def identity(self, table: Arrow, *, piece: str) -> str:
+        """Tell it from other tokenizers, and from other columns of the same lines.
+
+        Args:
+            table: The first lines of all.
+            piece: Where they are, for errors.
+        """
+        column = table.column(self.text).slice(0, LINES_LOOKED_AT).to_pylist()
+        texts = [one for one in column if isinstance(one, str)]
+        numbers = self._numbers(texts, piece) if texts else []
+        digest = hashlib.blake2b(self.text.encode(), digest_size=8)
+        for part in (*_vocabulary(self.tokenizer), *(np.asarray(one).tolist() for one in numbers)):
+            digest.update(f"\0{part!r}".encode())
+        return f"tokenizer-{digest.hexdigest()}"
 
     def added_to(self, columns: dict[str, Any], table: Arrow, *, piece: str) -> dict[str, Any]:
         """Tokenize a table's text, beside the columns of it that were converted.
@@ -123,3 +147,12 @@ def _type_for(tokenizer: Tokenizer) -> Array:
     count = size() if callable(size) else size
     fits = isinstance(count, int) and count <= UINT16_VOCABULARY
     return Array("uint16" if fits else "uint32", (None,))
+
+
+def _vocabulary(tokenizer: Tokenizer) -> Sequence[Any]:
+    """List all tokens with their numbers; nothing where a tokenizer has no such list."""
+    if hasattr(tokenizer, "get_vocab"):  # tokenizers, transformers
+        return sorted(tokenizer.get_vocab().items())
+    if hasattr(tokenizer, "token_byte_values"):  # tiktoken
+        return [getattr(tokenizer, "name", ""), *tokenizer.token_byte_values()]
+    return []

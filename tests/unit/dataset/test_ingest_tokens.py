@@ -104,7 +104,7 @@ def test_text_without_tokens_is_a_row_without_tokens(tmp_path):
 
 
 def test_run_that_fails_goes_on_where_it_stopped(tmp_path):
-    """Each file is a commit; the tokenizer fails in the third, and is not asked again of two."""
+    """Each file is a commit; of two only the first lines are asked again, to know the tokenizer."""
     for at in range(4):
         lines(tmp_path / f"{at}.jsonl", [f"{at} {text}" for text in TEXTS])
     asked: list[str] = []
@@ -130,16 +130,84 @@ def test_run_that_fails_goes_on_where_it_stopped(tmp_path):
     ds = tl.ingest.jsonl(tmp_path, tmp_path / "t.tl", tokenizer=counted, **call)
 
     assert ds.ingest_report.already_there == 120
-    assert {text[0] for text in asked} == {"2", "3"}
+    assert [text[0] for text in asked if text[0] < "2"] == ["0"] * 16
+    assert [text for text in asked if text[0] >= "2"] == [
+        f"{at} {text}" for at in (2, 3) for text in TEXTS
+    ]
     whole = [f"{at} {text}" for at in range(4) for text in TEXTS]
     assert [bytes(one.tolist()).decode() for one in ds["tokens"]] == whole
+
+
+class WithVocabulary:
+    """A tokenizer of tokenizers or transformers, whose tokens for these texts are those of all."""
+
+    def __init__(self, vocabulary):
+        self.vocabulary = vocabulary
+
+    def get_vocab(self):
+        return self.vocabulary
+
+    def __call__(self, texts):
+        return encode(texts)
+
+
+class OfTiktoken(LikeTiktoken):
+    name = "of this test"
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+
+    def token_byte_values(self):
+        return self.tokens
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (encode, lambda texts: [[byte + 1 for byte in one] for one in encode(texts)]),
+        (WithVocabulary({"a": 0, "b": 1}), WithVocabulary({"a": 1, "b": 0})),
+        (OfTiktoken([b"a", b"b"]), OfTiktoken([b"a", b"c"])),
+        (encode, WithVocabulary({"a": 0})),
+    ],
+    ids=["numbers", "vocabulary", "tokens", "known"],
+)
+def test_rows_of_another_tokenizer_are_not_taken_for_done(tmp_path, first, second):
+    file, place = lines(tmp_path / "a.jsonl"), tmp_path / "t.tl"
+    schema = {"tokens": tl.Array("uint32", (None,))}
+    tl.ingest.jsonl(file, place, tokenizer=first, schema=schema)
+    call = {"tokenizer": second, "schema": schema}
+
+    with pytest.raises(InvalidInputError, match=r"'ingest tokens: 60 rows'\), not made by token"):
+        tl.ingest.jsonl(file, place, **call)
+    ds = tl.ingest.jsonl(file, place, mode="append", **call)
+
+    assert len(ds) == 120
+    assert tl.ingest.jsonl(file, place, mode="append", **call).ingest_report.already_there == 60
+
+
+def test_same_tokenizer_made_anew_is_the_same(tmp_path):
+    file, place = lines(tmp_path / "a.jsonl"), tmp_path / "t.tl"
+    tl.ingest.jsonl(file, place, tokenizer=WithVocabulary({"a": 0, "b": 1}))
+
+    again = tl.ingest.jsonl(file, place, tokenizer=WithVocabulary({"b": 1, "a": 0}))
+
+    assert (len(again), again.ingest_report.already_there) == (60, 60)
+
+
+def test_another_column_of_the_same_lines_is_not_taken_for_done(tmp_path):
+    file = lines(tmp_path / "a.jsonl", title=TEXTS)
+    call = {"tokenizer": encode, "schema": {"tokens": tl.Array("uint32", (None,))}}
+    tl.ingest.jsonl(file, tmp_path / "t.tl", text="text", **call)
+
+    with pytest.raises(InvalidInputError, match="not made by tokenizer-"):
+        tl.ingest.jsonl(file, tmp_path / "t.tl", text="title", **call)
 
 
 @pytest.mark.parametrize(
     ("tokenizer", "told"),
     [
-        (lambda texts: encode(texts)[:-1], "was given 60 texts and gave 59 answers"),
-        (lambda texts: [7 for _ in texts], r"was given 60 texts and gave array\(7\) for one"),
+        (lambda texts: encode(texts)[:-1], "was given 16 texts and gave 15 answers"),
+        (lambda texts: [7 for _ in texts], r"was given 16 texts and gave array\(7\) for one"),
         (lambda texts: [["a"] for _ in texts], "'tokens' expects"),
         (lambda texts: [[1 << 40] for _ in texts], "'tokens' expects"),
         (7, "takes a callable, or what has encode_batch; got int"),
