@@ -6,11 +6,12 @@ reads a file. Files are local: samples on object stores are fetched by ingestion
 
 from __future__ import annotations
 
-import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from tensorlake.types.rejection import describe_value, dtype_mismatch, unreadable
 
@@ -40,8 +41,8 @@ class BinaryReader(Protocol):
         ...
 
 
-class OwnedBlock(mmap.mmap):
-    """Memory that was filled once and that nobody writes to any more: ingestion's."""
+class OwnedBlock(np.ndarray):
+    """Memory that nobody writes to as long as this object lives: ingestion's."""
 
 
 def given_bytes(sample: Any, place: Place, position: int) -> bytes | memoryview | None:

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import read_files
+from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
@@ -88,10 +88,11 @@ def coco(
     content = _read(file)
     pictures = _pictures(content, file, Path(images))
     found = _look_at(content, file, masks=masks)
+    files = FileReader()
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         columns: dict[str, Any] = {
-            "image": read_files([str(p.path) for p in batch], [p.nbytes for p in batch]),
+            "image": files.read([str(p.path) for p in batch], [p.nbytes for p in batch]),
             "image_id": [picture.image_id for picture in batch],
         }
         each = [picture.annotations for picture in batch]

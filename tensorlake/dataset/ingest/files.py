@@ -1,48 +1,76 @@
 """Reading many files at once into memory that costs little to get.
 
-A fresh page of 4 KiB costs the kernel about as long as copying it, so bytes objects of their own
-make reading a picture twice as slow as it need be. Files are read side by side into one anonymous
-mapping with huge pages, where the system has them; a sample is a view of its part.
+A fresh page of 4 KiB costs the kernel about as long as copying it, and many times that where a
+virtual machine must first get it from its host. So files are read side by side into a few large
+blocks with huge pages, where the system has them, and a block is used again as soon as nobody looks
+at what was read into it: the samples of a pack that is stored make room for those of the next.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from collections.abc import Sequence
+
+import numpy as np
 
 from tensorlake.types import Buffer, OwnedBlock
 
-__all__ = ["read_files"]
+__all__ = ["FileReader"]
 
 HUGE_PAGE_NBYTES = 2 << 20
 READ_NBYTES = 1 << 20
 
 
-def read_files(paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
-    """Read whole files, whose sizes were looked up before; one that changed is read as it is now.
+class FileReader:
+    """Reads files for one ingestion, from any number of threads."""
 
-    The buffers share one block of memory, which lives as long as any of them.
-    """
-    total = sum(sizes)
-    block = memoryview(_block(total)) if total else memoryview(b"")
-    buffers: list[Buffer] = []
-    start = 0
-    for path, size in zip(paths, sizes, strict=True):
-        place = block[start : start + size]
-        buffers.append(_read(path, place))
-        start += size
-    return buffers
+    def __init__(self) -> None:
+        self._free: list[mmap.mmap] = []  # taken and given back in one atomic step each
+
+    def read(self, paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
+        """Read whole files, whose sizes were looked up before; a changed one as it is now.
+
+        The buffers share one block of memory, which is theirs as long as any of them lives.
+        """
+        total = sum(sizes)
+        block = self._block(total) if total else memoryview(b"")
+        buffers: list[Buffer] = []
+        start = 0
+        for path, size in zip(paths, sizes, strict=True):
+            place = block[start : start + size]
+            buffers.append(_read(path, place))
+            start += size
+        return buffers
+
+    def _block(self, nbytes: int) -> memoryview:
+        mapping = self._used_before(nbytes) or _mapping(nbytes)
+        block = np.frombuffer(mapping, np.uint8).view(OwnedBlock)
+        given_back = weakref.finalize(block, self._free.append, mapping)
+        given_back.atexit = False
+        return block.data
+
+    def _used_before(self, nbytes: int) -> mmap.mmap | None:
+        while self._free:
+            try:
+                mapping = self._free.pop()
+            except IndexError:  # another thread took the last
+                return None
+            if len(mapping) >= nbytes:
+                return mapping
+        return None
 
 
-def _block(nbytes: int) -> OwnedBlock:
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return OwnedBlock(-1, nbytes)
-    # Private: what may be shared with a child is shared memory, which has small pages.
-    block = OwnedBlock(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if nbytes >= HUGE_PAGE_NBYTES:
-        block.madvise(mmap.MADV_HUGEPAGE)
-    return block
+def _mapping(nbytes: int) -> mmap.mmap:
+    if nbytes < HUGE_PAGE_NBYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return mmap.mmap(-1, nbytes)
+    # Whole huge pages: Linux aligns only these to them. Private: what may be shared with a child is
+    # shared memory, which has small pages.
+    whole = -(-nbytes // HUGE_PAGE_NBYTES) * HUGE_PAGE_NBYTES
+    mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
 
 
 def _read(path: str, place: memoryview) -> Buffer:

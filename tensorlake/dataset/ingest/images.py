@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import read_files
+from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
@@ -86,10 +86,11 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
     if has_split:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
+    files = FileReader()
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
-        contents = _read_members(folder, paths) if is_zip else read_files(paths, sizes)
+        contents = _read_members(folder, paths) if is_zip else files.read(paths, sizes)
         columns: dict[str, Any] = {"image": contents}
         if has_label:
             columns["label"] = [p.parts[depth] for p in batch]

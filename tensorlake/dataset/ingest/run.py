@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -130,24 +131,32 @@ def run_ingest(
     size = parse_size(commit_every)
     if dry_run:
         return _look_at(source, on_error=on_error)
-    dataset = _destination(source, str(url), mode, open_arguments)
-    known = {key: commit.changes.append for commit in dataset.log() for key in commit.keys}
-    quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
     report = IngestReport()
     started = time.monotonic()
     everything = range(len(source.items))
     total = sum(source.sizes)
     what = f"ingest {source.place or source.kind} → {url}"
     rows_known = len(everything) if source.row_name is None else None
-    with Progress(what, total=total, rows=rows_known, shown=progress) as bar:
-        for batch in _cut(source, everything, size):
+    with (
+        ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool,
+        Progress(what, total=total, rows=rows_known, shown=progress) as bar,
+    ):
+        reading = partial(_Reading, source, pool=pool, ahead=threads)
+        batches = list(_cut(source, everything, size))
+        is_new = mode == "create" and not exists(str(url), **_storage_options(open_arguments))
+        # A new dataset takes a while to be made durable, in which the disk has time for reading.
+        begun = {batch: reading(batch) for batch in batches[:1] if is_new}
+        dataset = _destination(source, str(url), mode, open_arguments, is_new=is_new)
+        known = {key: commit.changes.append for commit in dataset.log() for key in commit.keys}
+        quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
+        for batch in batches:
             key, nbytes = _key(source, batch), _nbytes(source, batch)
             if key in known:
                 report.already_there += known[key]
                 bar.advance(nbytes, known[key])
                 continue
             before = len(dataset)
-            for piece, columns in _loaded(source, batch, threads):
+            for piece, columns in begun.pop(batch, None) or reading(batch):
                 items = source.items[piece.start : piece.stop]
                 refused = _stage(dataset, source, items, columns, on_error=on_error)
                 report.skipped += [item for item, _ in refused]
@@ -195,15 +204,23 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * SIZE_UNITS[found[2]])
 
 
+def _storage_options(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {k: v for k, v in open_arguments.items() if k == "storage_options"}
+
+
 def _destination(
-    source: Source[Item], url: str, mode: Mode, open_arguments: Mapping[str, Any]
+    source: Source[Item],
+    url: str,
+    mode: Mode,
+    open_arguments: Mapping[str, Any],
+    *,
+    is_new: bool,
 ) -> Dataset:
-    options = {k: v for k, v in open_arguments.items() if k == "storage_options"}
     if mode == "append":
         return open_dataset(url, **open_arguments)
     if mode != "create":
         raise InvalidInputError(f"mode={mode!r}: give 'create' or 'append'")
-    if not exists(url, **options):
+    if is_new:
         return create(url, source.schema, **open_arguments)
     dataset = open_dataset(url, **open_arguments)
     mine = source.key_start
@@ -242,22 +259,28 @@ def _key(source: Source[Item], batch: range) -> str:
     return f"{source.key_start}{digest}"
 
 
-def _loaded(
-    source: Source[Item], batch: range, threads: int
-) -> Iterator[tuple[range, Mapping[str, Any]]]:
-    """Load a batch piece by piece, a few pieces ahead of their use."""
-    pieces = list(_cut(source, batch, STAGED_NBYTES))
-    with ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool:
+class _Reading(Generic[Item]):
+    """A batch that is read piece by piece, a few pieces ahead of their use."""
 
-        def load(piece: range) -> Future[Mapping[str, Any]]:
-            return pool.submit(source.load, source.items[piece.start : piece.stop])
+    def __init__(
+        self, source: Source[Item], batch: range, *, pool: ThreadPoolExecutor, ahead: int
+    ) -> None:
+        self._source = source
+        self._pool = pool
+        self._pieces = list(_cut(source, batch, STAGED_NBYTES))
+        self._ahead = ahead
+        self._begun = [self._load(piece) for piece in self._pieces[:ahead]]
 
-        ahead = [load(piece) for piece in pieces[:threads]]
-        for at, piece in enumerate(pieces):
-            columns = ahead.pop(0).result()
-            if at + threads < len(pieces):
-                ahead.append(load(pieces[at + threads]))
+    def __iter__(self) -> Iterator[tuple[range, Mapping[str, Any]]]:
+        """Yield each piece with its columns, once."""
+        for at, piece in enumerate(self._pieces):
+            columns = self._begun.pop(0).result()
+            if at + self._ahead < len(self._pieces):
+                self._begun.append(self._load(self._pieces[at + self._ahead]))
             yield piece, columns
+
+    def _load(self, piece: range) -> Future[Mapping[str, Any]]:
+        return self._pool.submit(self._source.load, self._source.items[piece.start : piece.stop])
 
 
 def _stage(

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import read_files
+from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
@@ -74,6 +74,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     }
     if has_masks:
         schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
+    files = FileReader()
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         flags = [
@@ -81,7 +82,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
             for picture in batch
         ]
         columns: dict[str, Any] = {
-            "image": read_files([str(one.path) for one in batch], [one.nbytes for one in batch]),
+            "image": files.read([str(one.path) for one in batch], [one.nbytes for one in batch]),
             "boxes": [
                 np.array([one.box for one in picture.objects], np.float32).reshape(-1, 4)
                 for picture in batch

@@ -18,7 +18,7 @@ from typing import Any, Literal, Unpack, cast
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import read_files
+from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import Source, run_ingest
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
@@ -93,9 +93,10 @@ def yolo(
         schema["outlines"] = Polygon(of="image")
     if kind == "pose":
         schema["keypoints"] = Keypoints(of="image")
+    files = FileReader()
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        contents = read_files([str(one.path) for one in batch], [one.nbytes for one in batch])
+        contents = files.read([str(one.path) for one in batch], [one.nbytes for one in batch])
         objects = [
             _read_objects(picture, content, kind, layout)
             for picture, content in zip(batch, contents, strict=True)

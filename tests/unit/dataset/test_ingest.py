@@ -12,7 +12,7 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
-from tensorlake.dataset.ingest.files import read_files
+from tensorlake.dataset.ingest.files import FileReader
 
 DATA = Path(__file__).parents[3] / "examples" / "data"
 
@@ -234,6 +234,51 @@ def test_files_that_changed_since_they_were_listed_are_read_as_they_are(tmp_path
         paths.append(str(tmp_path / str(number)))
         Path(paths[-1]).write_bytes(content)
 
-    read = read_files(paths, sizes)
+    read = FileReader().read(paths, sizes)
 
     assert [bytes(one) for one in read] == contents
+
+
+def test_memory_is_read_into_again_only_when_nobody_looks_at_it(tmp_path):
+    """One block after another is given back and taken; what is still looked at stays as it is."""
+    random = np.random.default_rng(0)
+    contents = [random.bytes(3 << 20) for _ in range(4)]
+    paths = [str(tmp_path / str(number)) for number in range(4)]
+    for path, content in zip(paths, contents, strict=True):
+        Path(path).write_bytes(content)
+    reader = FileReader()
+
+    (first,) = reader.read(paths[:1], [3 << 20])
+    kept = first[1 << 20 :]
+    place = np.frombuffer(first, np.uint8).ctypes.data
+    del first
+    (second,) = reader.read(paths[1:2], [3 << 20])
+    del kept
+    (third,) = reader.read(paths[2:3], [3 << 20])
+
+    assert np.frombuffer(second, np.uint8).ctypes.data != place
+    assert np.frombuffer(third, np.uint8).ctypes.data == place
+    assert (bytes(second), bytes(third)) == (contents[1], contents[2])
+
+
+def test_what_was_read_outlives_its_reader(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(range(256)))
+
+    (read,) = FileReader().read([str(tmp_path / "a")], [256])
+
+    assert bytes(read) == bytes(range(256))
+    with pytest.raises(TypeError):
+        read[0] = 1
+
+
+def test_source_that_cannot_be_read_leaves_a_dataset_that_the_next_call_fills(tmp_path):
+    """Reading begins before the dataset is there; its errors are told after."""
+    for number in range(2):
+        (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
+
+    with pytest.raises(tl.InvalidInputError, match=r"0\.jpg"):
+        tl.ingest.images(tmp_path, tmp_path / "t.tl")
+    for number in range(2):
+        (tmp_path / f"{number}.jpg").write_bytes(_jpeg(number))
+
+    assert len(tl.ingest.images(tmp_path, tmp_path / "t.tl")) == 2
