@@ -12,7 +12,7 @@ from tensorlake.errors import ConflictError, InvalidInputError, VersionNotFoundE
 from tensorlake.format import MAIN, Changes, Entry, new_txid
 from tensorlake.storage import Store
 from tensorlake.versions.entries import author, check_writable, following
-from tensorlake.versions.log import BranchLog, list_branches
+from tensorlake.versions.log import RACES_MAX, BranchLog, list_branches
 from tensorlake.versions.refs import normal_name
 
 __all__ = ["end_branch"]
