@@ -77,6 +77,13 @@ class ResultSource:
         """Return None: nothing is known before it is computed."""
         del column
 
+    def source_rows(self) -> IntArray | None:
+        """Return which rows of a plain source all rows are; None where they are rows of nothing."""
+        reader, rows = self.scope.reader, self.scope.rows
+        beneath = lineage_of(reader.base.source)
+        found = None if beneath is None else reader.source_rows(rows)
+        return None if beneath is None or found is None else beneath.rows(found)
+
     def lineage(self) -> Lineage | None:
         """Return where the rows come from."""
         reader, rows = self.scope.reader, self.scope.rows

@@ -216,7 +216,7 @@ class CompiledQuery:
                 for output, vector in zip(computed, vectors, strict=True)
             }
         return QueryResult(
-            rows=None if lineage is None else lineage.rows(np.arange(result.num_rows)),
+            rows=None if lineage is None else result.source_rows(),
             columns=columns,
             passthrough=passthrough,
             rows_read=_all_read(run),

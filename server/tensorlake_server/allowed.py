@@ -53,6 +53,15 @@ class AllowedLake:
         self.check_readable(name)
         return self._lake.open(name, version, digest)
 
+    def kept(self, name: str, version: str) -> Dataset | None:
+        """Look up a commit that is open already; see `Lake.kept`.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset, for this principal.
+        """
+        self.check_readable(name)
+        return self._lake.kept(name, version)
+
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query; see `Lake.view`."""
         self.check_readable(name)

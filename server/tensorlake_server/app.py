@@ -30,9 +30,7 @@ from tensorlake_server import (
 from tensorlake_server.access import Access, cookie_name
 from tensorlake_server.audit import AuditLog
 from tensorlake_server.changes import TransactionRequest
-from tensorlake_server.frames import Frame
 from tensorlake_server.guard import Guard
-from tensorlake_server.kept import Kept
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
 from tensorlake_server.metrics import METRICS_TYPE, Metrics
@@ -41,6 +39,7 @@ from tensorlake_server.openapi import add_components, component
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import settings_of
 from tensorlake_server.streams import Streams
+from tensorlake_server.thumbnails import Thumbnails
 from tensorlake_server.viewer_files import ViewerFiles
 
 if TYPE_CHECKING:
@@ -91,9 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
     app.state.metrics = metrics
     app.state.object_rules = FormatRules()
-    app.state.thumbnails = Kept[tuple[str, int], Frame](
-        settings.thumbnails_nbytes, size=lambda frame: frame.nbytes
-    )
+    app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
     asking = (datasets, rows, query, selection, views, samples, statistics, stream)
@@ -123,8 +120,8 @@ def open_session(request: Request, asked: SessionRequest) -> Response:
     return response
 
 
-def healthz() -> Response:
-    """Say that the process answers."""
+async def healthz() -> Response:
+    """Say that the process answers: on its loop, however busy its threads are."""
     return Response("ok\n", media_type="text/plain")
 
 

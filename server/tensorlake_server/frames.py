@@ -13,6 +13,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorlake_server.pictures import Picture
 
 __all__ = ["FRAMES_TYPE", "Frame", "FrameKind"]
 
@@ -30,6 +34,9 @@ class FrameKind(IntEnum):
     ERROR = 3
 
 
+MEDIA_TYPES = {FrameKind.JPEG: "image/jpeg", FrameKind.PNG: "image/png"}
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One picture, or what is said in its place; ``width`` and ``height`` are the sample's own."""
@@ -43,6 +50,17 @@ class Frame:
     def of_error(cls, error: Exception) -> Frame:
         """Say why there is no picture, in as many words as a cell has room for."""
         return cls(FrameKind.ERROR, str(error).encode()[:MAX_MESSAGE_NBYTES])
+
+    @classmethod
+    def of_picture(cls, picture: Picture) -> Frame:
+        """Frame a picture."""
+        kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
+        return cls(kind, picture.data, picture.width, picture.height)
+
+    @property
+    def media_type(self) -> str | None:
+        """Of the picture; None where there is none."""
+        return MEDIA_TYPES.get(self.kind)
 
     @property
     def nbytes(self) -> int:

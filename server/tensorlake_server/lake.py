@@ -10,13 +10,13 @@ no opening, and readers keep their chunk caches. Nothing here is more than a cac
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
 from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
-from tensorlake.storage import open_store
+from tensorlake.storage import open_store, run
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.kept import Kept
 from tensorlake_server.view_token import read_token
@@ -48,6 +48,8 @@ class Lake:
         self._url = settings.url.rstrip("/")
         self._options = settings.storage_options
         self._handles: Kept[tuple[str, str], Dataset] = Kept(KEPT_HANDLES)
+        # what a branch's newest commit was, when somebody asked last
+        self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
         self._stores: Kept[str, Store] = Kept(KEPT_STORES)
         self._views: Kept[str, View] = Kept(KEPT_VIEWS)
         self.is_one_dataset = tl.exists(self._url, storage_options=self._options)
@@ -115,6 +117,10 @@ class Lake:
                 actual=actual,
             )
         return handle
+
+    def kept(self, name: str, version: str) -> Dataset | None:
+        """Look up a commit that is open already, without asking the store anything."""
+        return self._handles.get((name, version)) if is_fixed(version) else None
 
     def begin(
         self, name: str, branch: str, *, base: str | None = None, key: str | None = None
@@ -237,7 +243,13 @@ class Lake:
         return self._url.rpartition("/")[2]
 
     def _opened(self, name: str, url: str, version: str | None) -> Dataset:
+        tip = self._tip(name, version)
+        if tip is not None:
+            return tip
         handle = tl.open(url, version, read_only=True, storage_options=self._options)
+        session = handle.session
+        if session.name == session.branch and session.mirror_of is None:
+            self._tips.put((name, version), handle.version)
         key = (name, handle.version)
         kept = self._handles.get(key)
         if kept is not None:
@@ -247,11 +259,21 @@ class Lake:
         self._handles.put(key, handle)
         return handle
 
+    def _tip(self, name: str, version: str | None) -> Dataset | None:
+        """Look up what a branch's newest commit was, and see that it still is."""
+        commit = self._tips.get((name, version))
+        handle = None if commit is None else self._handles.get((name, commit))
+        if handle is None:
+            return None
+        session = handle.session
+        return handle if run(session.log.is_newest(session.head)) else None
+
     def _leads_out(self, name: str) -> bool:
         if "://" in self._url and not self._url.startswith("file://"):
             return False
-        root = Path(self._url.removeprefix("file://")).resolve()
-        return not (root / name).resolve().is_relative_to(root)
+        root = os.path.realpath(self._url.removeprefix("file://"))
+        place = os.path.realpath(f"{root}/{name}")  # a Path costs more than the rest of a look-up
+        return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _evaluated(dataset: Dataset, query: ViewQuery, limits: QueryLimits) -> View:

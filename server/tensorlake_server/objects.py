@@ -7,9 +7,11 @@ itself, by links that it is asked to honour for a while. All but hints and tags 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -21,15 +23,16 @@ from tensorlake.storage import (
     ObjectStore,
     Store,
     run,
+    runtime,
 )
 from tensorlake_server.messages import FolderList, ObjectInfo, ObjectList
 from tensorlake_server.problems import Problem
 from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator
 
-    from tensorlake.storage import ObjectMeta
+    from tensorlake.storage import Buffer, ObjectMeta
     from tensorlake_server.object_rules import ObjectRules
 
 __all__ = ["router"]
@@ -39,6 +42,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["objects"])
 OCTETS = "application/octet-stream"
 PACKS = "packs/"
 PIECE_NBYTES = 8 << 20  # read and sent at once
+PAGE_NBYTES = 4096  # of the machine's memory
 MAX_LISTED = 1000
 LINK_S = 900.0
 CHANGING = re.compile(r"branches/[^/]+/HEAD|tags/.*")
@@ -166,25 +170,69 @@ def _range_of(store: Store, path: str, start: int, stop: int, headers: dict[str,
             raise _outside(path, start, stop)
         return _streamed(store, path, start, stop, 206, headers)
     try:
-        data = run(store.get_range(path, start, stop))
+        data = _mapped(store, path, start, stop)
+        if data is None:
+            data = run(store.get_range(path, start, stop))
     except MissingObjectError as error:
         raise _absent(path) from error
     except CorruptionError as error:
         raise _outside(path, start, stop) from error
-    return Response(bytes(data), 206, headers, OCTETS)
+    return Response(memoryview(data), 206, headers, OCTETS)
+
+
+def _mapped(store: Store, path: str, start: int, stop: int) -> Buffer | None:
+    """View a range of a pack of a local folder where it lies; None elsewhere.
+
+    It is brought into memory here, in a thread: sending it must not wait for a disk.
+
+    Raises:
+        MissingObjectError: The file is gone, though a mapping of it may be left.
+    """
+    if not store.is_local or not path.startswith(PACKS):
+        return None
+    if run(store.head(path)) is None:
+        raise MissingObjectError(f"there is no object {path!r}", path=path)
+    mapped = store.map_range(path, start, stop)
+    if mapped is not None:
+        np.frombuffer(mapped, np.uint8)[::PAGE_NBYTES].max(initial=0)
+    return mapped
 
 
 def _streamed(
     store: Store, path: str, start: int, stop: int, status: int, headers: dict[str, str]
 ) -> Response:
     """Send a long range in pieces: a pack is never held whole."""
-
-    def pieces() -> Iterator[bytes]:
-        for at in range(start, stop, PIECE_NBYTES):
-            yield bytes(run(store.get_range(path, at, min(stop, at + PIECE_NBYTES))))
-
     length = {"Content-Length": str(stop - start)}
-    return StreamingResponse(pieces(), status, {**headers, **length}, OCTETS)
+    pieces = _pieces(store, path, start, stop)
+    return StreamingResponse(pieces, status, {**headers, **length}, OCTETS)
+
+
+async def _pieces(store: Store, path: str, start: int, stop: int) -> AsyncGenerator[memoryview]:
+    """Read a range piece by piece, each while the one before is sent."""
+
+    async def read(at: int) -> Buffer:
+        end = min(stop, at + PIECE_NBYTES)
+        mapped = await run_in_threadpool(_mapped, store, path, at, end)
+        if mapped is not None:
+            return mapped
+        return await asyncio.wrap_future(runtime.submit(store.get_range(path, at, end)))
+
+    ahead = asyncio.create_task(read(start))
+    try:
+        for at in range(start, stop, PIECE_NBYTES):
+            piece = await ahead
+            if at + PIECE_NBYTES < stop:
+                ahead = asyncio.create_task(read(at + PIECE_NBYTES))
+            yield memoryview(piece)
+    finally:  # the client may be gone: what was read for it is given up
+        ahead.add_done_callback(_noticed)
+        ahead.cancel()
+
+
+def _noticed(task: asyncio.Task[Buffer]) -> None:
+    """Notice how a task ended that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _headers(path: str) -> dict[str, str]:

@@ -10,12 +10,11 @@ from tensorlake_server.allowed import AllowedLake
 from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
-    from tensorlake_server.frames import Frame
-    from tensorlake_server.kept import Kept
     from tensorlake_server.lake import Lake
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
     from tensorlake_server.streams import Place, Streams
+    from tensorlake_server.thumbnails import Thumbnails
 
 __all__ = [
     "DatasetPath",
@@ -38,9 +37,9 @@ def lake_of(request: Request) -> AllowedLake:
     return AllowedLake(lake, principal, is_writable=settings_of(request).write)
 
 
-def thumbnails_of(request: Request) -> Kept[tuple[str, int], Frame]:
-    """Return the thumbnails that are kept: by the sample's name and the size."""
-    return cast("Kept[tuple[str, int], Frame]", request.app.state.thumbnails)
+def thumbnails_of(request: Request) -> Thumbnails:
+    """Return the thumbnails that are kept."""
+    return cast("Thumbnails", request.app.state.thumbnails)
 
 
 def streams_of(request: Request) -> Streams:
@@ -89,13 +88,13 @@ def note_change(request: Request, version: str) -> None:
     request.state.changed["version"] = version
 
 
-def _dataset_name(
+async def _dataset_name(  # async: FastAPI would call a plain function in a thread
     name: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
 ) -> str:
     return name.replace("~", "/")
 
 
-def _tensor_name(
+async def _tensor_name(
     tensor: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
 ) -> str:
     return tensor.replace("~", "/")

@@ -19,6 +19,7 @@ from tensorlake_server.columns import (
     read_rows,
 )
 from tensorlake_server.messages import RowsPage
+from tensorlake_server.parts import PartsResponse
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ def read_page(
         return known
     if media_type == JSON_TYPE:
         body = msgspec.json.encode(make_page(readable, view, offset, limit, names))
-    else:
-        positions = page_positions(readable, offset, limit)
-        body = WRITERS[media_type]({one: read_column(readable, one, positions) for one in names})
-    return Response(body, 200, headers, media_type)
+        return Response(body, 200, headers, media_type)
+    positions = page_positions(readable, offset, limit)
+    read = {one: read_column(readable, one, positions) for one in names}
+    return PartsResponse(WRITERS[media_type](read), headers, media_type)
 
 
 def make_page(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tensorlake.errors import CorruptSampleError, TensorlakeError
@@ -26,7 +28,6 @@ from tensorlake_server.columns import (
     read_column,
 )
 from tensorlake_server.frames import FRAMES_TYPE, Frame, FrameKind
-from tensorlake_server.kept import Kept
 from tensorlake_server.masks import MASK_KINDS, render_mask
 from tensorlake_server.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
 from tensorlake_server.orientation import without_turn
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tensorlake_server.lake import Readable
+    from tensorlake_server.thumbnails import Thumbnails
 
 __all__ = ["router"]
 
@@ -65,7 +67,7 @@ PASSIVE_FAMILIES = ("audio/", "video/", "model/")
 
 
 @router.get("/{name}/tensors/{tensor}/{row}", response_class=Response)
-def read_sample(
+async def read_sample(
     request: Request,
     name: DatasetPath,
     tensor: TensorPath,
@@ -77,21 +79,74 @@ def read_sample(
     raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
 ) -> Response:
     """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
-    readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
+    asked = _Asked(name, tensor, row, version, view, digest, size, is_raw=raw is not None)
+    drawn = _drawn_before(request, asked)
+    return await run_in_threadpool(_answer, request, asked) if drawn is None else drawn
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which sample, and as what."""
+
+    name: str
+    tensor: str
+    row: int
+    version: str | None
+    view: str | None
+    digest: str | None
+    size: int | None
+    is_raw: bool
+
+    def headers(self, sample: str) -> dict[str, str]:
+        """Headers of the answer with a sample of this name."""
+        etag = etag_of("sample", self.name, sample, self.size, self.is_raw)
+        version = self.version if self.view is None else None
+        return {**cache_headers(version, etag), **SAMPLE_HEADERS}
+
+
+def _drawn_before(request: Request, asked: _Asked) -> Response | None:
+    """Answer with a thumbnail of a commit that is kept; only look-ups, for the event loop."""
+    if asked.size is None or asked.is_raw or asked.view is not None or asked.version is None:
+        return None
+    dataset = lake_of(request).kept(asked.name, asked.version)
+    if dataset is None:
+        return None
+    digest = dataset.selection().snapshot.digest
+    if asked.digest is not None and not digest.startswith(asked.digest):
+        return None
+    thumbnails = thumbnails_of(request)
+    sample = thumbnails.name_of(digest, asked.tensor, asked.row)
+    frame = None if sample is None else thumbnails.get(sample, asked.size)
+    if sample is None or frame is None or frame.media_type is None:
+        return None
+    headers = asked.headers(sample)
+    known = not_modified(request, headers)
+    return _ranged(request, frame.body, headers, frame.media_type) if known is None else known
+
+
+def _answer(request: Request, asked: _Asked) -> Response:
+    tensor, row, size = asked.tensor, asked.row, asked.size
+    readable = lake_of(request).readable(
+        asked.name, version=asked.version, view=asked.view, digest=asked.digest
+    )
     positions = named_positions(readable, [row])
-    (sample,) = identify_samples(readable, tensor, positions, view=view)
-    etag = etag_of("sample", name, sample, size, raw is not None)
-    headers = {**cache_headers(version if view is None else None, etag), **SAMPLE_HEADERS}
+    (sample,) = identify_samples(readable, tensor, positions, view=asked.view)
+    headers = asked.headers(sample)
     known = not_modified(request, headers)
     if known is not None:
         return known
     read = read_column(readable, tensor, positions)
     if read.is_null(0):
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
-    body, media_type = _represent(read, size=size, is_raw=raw is not None)
-    if media_type == OCTETS:
+    shown = _represent(read, size=size, is_raw=asked.is_raw)
+    if isinstance(shown, Picture) and size is not None:
+        thumbnails = thumbnails_of(request)
+        thumbnails.put(sample, size, Frame.of_picture(shown))
+        if asked.view is None:
+            thumbnails.note(readable.selection().snapshot.digest, tensor, row, sample)
+    if shown.media_type == OCTETS:
         headers |= ATTACHMENT
-    return _ranged(request, body, headers, media_type)
+    return _ranged(request, shown.data, headers, shown.media_type)
 
 
 @router.post(
@@ -110,9 +165,7 @@ def read_thumbnails(
     return StreamingResponse(frames, 200, headers, FRAMES_TYPE)
 
 
-def _frames(
-    readable: Readable, asked: ThumbnailsRequest, kept: Kept[tuple[str, int], Frame]
-) -> Iterator[bytes]:
+def _frames(readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails) -> Iterator[bytes]:
     for start in range(0, len(asked.rows), ROWS_AT_ONCE):
         rows = asked.rows[start : start + ROWS_AT_ONCE]
         try:
@@ -126,18 +179,18 @@ def _draw_rows(
     readable: Readable,
     asked: ThumbnailsRequest,
     rows: npt.NDArray[np.int64],
-    kept: Kept[tuple[str, int], Frame],
+    kept: Thumbnails,
 ) -> list[Frame]:
     """Draw what is not kept; samples are read together, and only those that must be."""
     samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
-    found = {sample: kept.get((sample, asked.size)) for sample in samples}
+    found = {sample: kept.get(sample, asked.size) for sample in samples}
     missing = [i for i, sample in enumerate(samples) if found[sample] is None]
     if missing:
         read = read_column(readable, asked.tensor, rows[missing])
         for position, i in enumerate(missing):
             frame = _frame(read, position, asked.size)
             found[samples[i]] = frame
-            kept.put((samples[i], asked.size), frame)
+            kept.put(samples[i], asked.size, frame)
     return [frame for sample in samples if (frame := found[sample]) is not None]
 
 
@@ -148,8 +201,7 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
         picture = _draw(read, position, size)
     except CorruptSampleError as error:
         return Frame.of_error(error)
-    kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
-    return Frame(kind, picture.data, picture.width, picture.height)
+    return Frame.of_picture(picture)
 
 
 def _draw(read: TypedColumn, i: int, size: int) -> Picture:
@@ -166,36 +218,41 @@ def _draw(read: TypedColumn, i: int, size: int) -> Picture:
     return render_array(array, size=size)
 
 
-def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> tuple[bytes, str]:
-    """Choose what a sample is sent as: (bytes, media type)."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A sample that is sent as it is stored, or as an array's file."""
+
+    media_type: str
+    data: bytes
+
+
+def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture | _Stored:
+    """Choose what a sample is sent as."""
     kind = read.type.query_kind
     if read.type.drawn_as in MASK_KINDS and not is_raw:
-        picture = render_mask(read.type, _decoded(read, 0), size=size)
-        return picture.data, picture.media_type
+        return render_mask(read.type, _decoded(read, 0), size=size)
     if isinstance(read.column, EncodedColumn) and (is_raw or not _is_drawn_by_type(read, 0)):
         sample = bytes(read.column.samples[0])
         if is_raw:
-            return sample, OCTETS
+            return _Stored(OCTETS, sample)
         if kind == "text":
-            return sample, "text/plain; charset=utf-8"
+            return _Stored("text/plain; charset=utf-8", sample)
         if kind == "json":
-            return sample, "application/json"
+            return _Stored("application/json", sample)
         actual = sniff(sample)
         if size is None and actual in PASSIVE_IMAGES:
             shown = without_turn(sample) if actual == "image/jpeg" else sample
-            return shown, str(actual)
+            return _Stored(str(actual), shown)
         if actual is not None:
-            picture = render_sample(sample, size=size)
-            return picture.data, picture.media_type
+            return render_sample(sample, size=size)
         declared = read.type.media_type
-        return sample, declared if _is_passive(declared) else OCTETS
+        return _Stored(declared if _is_passive(declared) else OCTETS, sample)
     array = _decoded(read, 0)
     if not is_raw and is_drawable(array.dtype, array.shape):
-        picture = render_array(array, size=size)
-        return picture.data, picture.media_type
+        return render_array(array, size=size)
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
-    return out.getvalue(), OCTETS
+    return _Stored(OCTETS, out.getvalue())
 
 
 def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:

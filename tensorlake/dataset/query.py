@@ -247,7 +247,8 @@ class _Made:
             if name == column and name in selection.columns
         ]
         read = partial(self._read, result)
-        positions = np.arange(result.num_rows)
+        is_computed = any(name not in stored for name in self._query.columns)
+        positions = np.arange(result.num_rows if is_computed else 0)
         computed: dict[str, Computed] = {}
         for name in self._query.columns:
             if name in stored:

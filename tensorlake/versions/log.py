@@ -127,6 +127,11 @@ class BranchLog:
         first = await self.entry(0)
         return None if first is None else await self.newest_from(first)
 
+    async def is_newest(self, entry: Entry) -> bool:
+        """Whether an entry still stands where it was read, and is the newest: one round trip."""
+        here, after = await asyncio.gather(self.entry(entry.seq), self.entry(entry.seq + 1))
+        return here is not None and here.digest == entry.digest and after is None
+
     async def newest_from(self, entry: Entry) -> Entry:
         """Gallop (+1, +2, +4, …) from an entry that exists, then bisect to the newest."""
         if self.follows_hint:

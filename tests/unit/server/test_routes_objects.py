@@ -1,0 +1,82 @@
+"""A dataset's objects over HTTP: packs whole and in ranges, long ones piece by piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake_server.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
+
+    from tests.unit.server.conftest import AppClient
+
+TOKEN = "a-token-of-tests"
+LONG = 16 << 20  # a pack is a little longer: it is sent in three pieces
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    url = tmp_path_factory.mktemp("objects") / "noise"
+    noise = tl.create(str(url), {"x": tl.Array("uint8", (1 << 20,))}, durability="none")
+    noise.extend({"x": np.random.default_rng(0).integers(0, 256, (20, 1 << 20), np.uint8)})
+    noise.commit()
+    return max(url.rglob("*.tlp"), key=lambda path: path.stat().st_size)
+
+
+@pytest.fixture
+def client(pack: Path, connect: AppClient) -> httpx.Client:
+    return connect(Settings(url=str(pack.parents[3]), token=TOKEN), token=TOKEN)
+
+
+def address(pack: Path) -> str:
+    return f"/v1/datasets/noise/objects/{pack.relative_to(pack.parents[2])}"
+
+
+def test_a_long_pack_comes_whole(client: httpx.Client, pack: Path) -> None:
+    answer = client.get(address(pack))
+
+    assert answer.status_code == 200
+    assert len(answer.content) > LONG
+    assert answer.content == pack.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 0), (10, 4000), (1 << 20, (9 << 20) + 5), (5, LONG)]
+)
+def test_a_range_is_that_part_of_the_file(
+    client: httpx.Client, pack: Path, first: int, last: int
+) -> None:
+    answer = client.get(address(pack), headers={"Range": f"bytes={first}-{last}"})
+
+    assert answer.status_code == 206
+    assert answer.content == pack.read_bytes()[first : last + 1]
+
+
+@pytest.mark.parametrize("nbytes", [10, 12 << 20])
+def test_a_range_beyond_the_end_is_refused(client: httpx.Client, pack: Path, nbytes: int) -> None:
+    beyond = pack.stat().st_size - 5
+
+    answer = client.get(address(pack), headers={"Range": f"bytes={beyond}-{beyond + nbytes}"})
+
+    assert answer.status_code == 416
+
+
+def test_a_pack_that_was_removed_is_gone_though_it_was_read(
+    client: httpx.Client, pack: Path
+) -> None:
+    copy = pack.with_name(f"{'f' * 32}-{pack.name.rpartition('-')[2]}")
+    copy.write_bytes(pack.read_bytes())
+    there = client.get(address(copy), headers={"Range": "bytes=0-9"})
+    copy.unlink()
+
+    gone = [client.get(address(copy), headers={"Range": f"bytes=0-{n}"}) for n in (9, 9 << 20)]
+
+    assert there.content == pack.read_bytes()[:10]
+    assert [answer.json()["code"] for answer in gone] == ["missing-object"] * 2
