@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from tests.unit.server.conftest import AppClient
 
 TOKEN = "a-token-of-tests"
-LONG = 16 << 20  # a pack is a little longer: it is sent in three pieces
+LONG = 20 << 20  # sent in three pieces
 
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     url = tmp_path_factory.mktemp("objects") / "noise"
-    noise = tl.create(str(url), {"x": tl.Array("uint8", (1 << 20,))}, durability="none")
-    noise.extend({"x": np.random.default_rng(0).integers(0, 256, (20, 1 << 20), np.uint8)})
-    noise.commit()
-    return max(url.rglob("*.tlp"), key=lambda path: path.stat().st_size)
+    tl.create(str(url), {"x": "uint8"}, durability="none")
+    long = url / "packs/aa" / f"{'a' * 32}-0.tlp"  # only its name is looked at
+    long.parent.mkdir(parents=True)
+    long.write_bytes(np.random.default_rng(0).bytes(LONG + 1))
+    return long
 
 
 @pytest.fixture
