@@ -252,3 +252,17 @@ def test_ci_runs_the_commands_that_the_readme_names():
         assert command in readme, command
         assert command in script, command
     assert "make demo" in readme
+
+
+def test_each_test_that_the_format_s_design_lists_is_found_by_its_number():
+    cited: set[int] = set()
+    number = r"\d+(?:\s*-\s*\d+)?"
+    lists = re.compile(
+        rf"(?:format\.md|[Tt]ests?)(?:'s)?,? (?:tests? )?({number}(?:(?:, | and ){number})*)"
+    )
+    for path in sources(".py", under="tests/"):
+        for match in lists.finditer(" ".join(path.read_text(encoding="utf-8").split())):
+            for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", match[1]):
+                cited.update(range(int(first), int(last or first) + 1))
+
+    assert set(range(1, 51)) - cited == set()
