@@ -23,7 +23,8 @@ from tensorlake.format.damage import damaged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NUMBER_DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8")
+_FLOAT_DTYPES = ("<f4", "<f8")
+_NUMBER_DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", *_FLOAT_DTYPES)
 _NON_FINITE = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 
 
@@ -164,7 +165,8 @@ def columns_from_json(value: Any, *, where: str) -> dict[str, npt.NDArray[Any]]:
     columns: dict[str, npt.NDArray[Any]] = {}
     try:
         for name, (dtype, *width, items) in dict(value).items():
-            numbers = [_NON_FINITE.get(item, item) for item in items]
+            is_float = dtype in _FLOAT_DTYPES
+            numbers = [_NON_FINITE.get(item, item) for item in items] if is_float else items
             column = np.array(numbers, dtype=_number_dtype(dtype))
             columns[name] = column.reshape(-1, int(width[0])) if width else column
     except (TypeError, ValueError, OverflowError) as error:
