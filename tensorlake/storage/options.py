@@ -49,6 +49,7 @@ _AZURE_NAMES: Final = {
 }
 _SECRET_WORDS: Final = ("secret", "token", "password", "sas", "account_key", "service_account_key")
 # Each request has a deadline by its size (object_store.py); the client's own only bounds the rest.
+_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as Amazon's tools read them
 _CLIENT_OPTIONS: Final = {"timeout": "1h", "connect_timeout": "10s"}
 
 Client = S3Store | GCSStore | AzureStore | HTTPStore
@@ -113,9 +114,15 @@ def _s3(bucket: str, prefix: str | None, options: dict[str, str]) -> S3Store:
     profile = options.pop("profile", None)
     # One DELETE for one object: simpler stores know no bulk delete.
     config = {"disable_bulk_delete": "true", **_renamed(options, _S3_NAMES)}
+    if not any("endpoint" in name for name in config):
+        named = (os.environ.get(name) for name in _S3_ENDPOINTS)
+        endpoint = next(filter(None, named), None)
+        config |= {} if endpoint is None else {"endpoint": endpoint}
     if "endpoint" in config:
         config.setdefault("virtual_hosted_style_request", "false")
-        config.setdefault("region", "us-east-1")  # servers of one region ask only that there is one
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        # Servers of one region ask only that there is one.
+        config.setdefault("region", region or "us-east-1")
     provider: Any = None  # Any: boto3 ships no types
     if profile is not None or _needs_profile(config):
         provider = _profile_credentials(profile)

@@ -101,3 +101,19 @@ def test_profile_is_read_from_the_shared_file(tmp_path, monkeypatch):
     assert chosen()["access_key_id"] == "AKIA2"
     assert usual()["access_key_id"] == "AKIA1"
     assert connect("s3://bucket", {"key": "a", "secret": "b"}).client.credential_provider is None
+
+
+def test_the_endpoint_and_region_of_the_environment_hold_where_no_option_says_them(monkeypatch):
+    keys = {"key": "a", "secret": "b"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+
+    usual = connect("s3://bucket", keys).client
+    given = connect("s3://bucket", {**keys, "endpoint_url": "http://127.0.0.1:2"}).client
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:3")
+    own = connect("s3://bucket", keys).client
+
+    clients = (usual, given, own)
+    assert [one.config["endpoint"][-1] for one in clients] == ["1", "2", "3"]
+    assert {one.config["region"] for one in clients} == {"eu-north-1"}
+    assert all(one.client_options["allow_http"] for one in clients)
