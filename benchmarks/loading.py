@@ -35,6 +35,7 @@ __all__ = [
     "token_dataset",
     "token_file",
     "tokens_by_hand",
+    "tokens_by_sampler",
     "two_epochs",
 ]
 
@@ -230,7 +231,7 @@ def tokens_by_torch(workspace: Workspace) -> Measurement:
 
 
 class BatchedRows:
-    """The loop that one writes by hand for speed: a permutation, and one gather for each batch."""
+    """The least that an epoch does: a permutation in memory, and one gather for each batch."""
 
     def __init__(self, path: Path) -> None:
         self.rows = np.load(path, mmap_mode="r")
@@ -246,6 +247,32 @@ class BatchedRows:
 
 def tokens_by_hand(workspace: Workspace) -> Measurement:
     return two_epochs(BatchedRows(token_file(workspace)), count_tokens, workspace.num_token_rows)
+
+
+class SampledRows:
+    """A map-style dataset that is asked for a whole batch, by torch's own sampler of batches."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows = np.load(path, mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, indices: list[int]) -> torch.Tensor:
+        import torch
+
+        return torch.from_numpy(self.rows[indices])
+
+
+def tokens_by_sampler(workspace: Workspace) -> Measurement:
+    import torch
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+
+    torch.manual_seed(SEED)
+    dataset = SampledRows(token_file(workspace))
+    sampler = BatchSampler(RandomSampler(dataset), TOKEN_BATCH, drop_last=False)
+    loader = DataLoader(dataset, batch_size=None, sampler=sampler)
+    return two_epochs(loader, count_tokens, len(dataset))
 
 
 def tokens_by_tensorlake(workspace: Workspace) -> Measurement:
@@ -288,10 +315,12 @@ BENCHMARKS = (
         contenders=(
             Contender("torch, per sample", tokens_by_torch),
             Contender("torch, per sample, 2 workers", tokens_by_torch_with_workers),
-            Contender("memory map, by hand", tokens_by_hand),
+            Contender("gather alone", tokens_by_hand),
+            Contender("memory map, batched sampler", tokens_by_sampler),
             Contender("tensorlake", tokens_by_tensorlake),
         ),
         goals=(
+            Goal("tensorlake", "memory map, batched sampler", at_least=1.2),
             Goal("tensorlake", "torch, per sample", at_least=10.0),
             Goal("tensorlake", "torch, per sample, 2 workers", at_least=10.0),
         ),

@@ -31,6 +31,7 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.concurrency import ConcurrencyLimit
+from tensorlake.loader.ends import stopped
 from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
@@ -286,10 +287,7 @@ class ChunkFetcher:
 
 
 def _cancelled(run: list[Load]) -> InvalidStateError:
-    return InvalidStateError(
-        f"storage was stopped while {run[0].key} of {run[0].tensor!r} was on its way"
-        "\nstart the pass again, and stop storage when it has ended"
-    )
+    return stopped(f"{run[0].key} of {run[0].tensor!r}")
 
 
 def _fill_of(reader: Reader, load: Load) -> Column:

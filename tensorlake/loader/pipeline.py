@@ -23,22 +23,24 @@ Every group's outcome is settled, by the first of these:
 and the queue ends with None or an error, so the consumer waits for nothing that will not come.
 ``abandon`` is for an iterator that is being collected, whatever thread and locks that interrupts:
 it takes no lock and waits for nobody. ``close`` waits until the pass's own thread has ended all.
+Both cancel what the pass reads, in whichever of its threads, so a store that never answers holds
+nobody up.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from tensorlake.errors import InvalidStateError, StorageTimeoutError
+from tensorlake.errors import StorageTimeoutError
 from tensorlake.loader.chunks import column_nbytes
+from tensorlake.loader.ends import closed, ended, started, stopped
 from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import (
     Group,
@@ -52,6 +54,7 @@ from tensorlake.loader.group import (
 from tensorlake.loader.outcome import Countdown, Outcome
 from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
+from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.assemble import Assembler, Assembly
@@ -72,7 +75,6 @@ MAX_REMOTE_GROUPS = 1024
 READ_THREADS = 8
 EARLY_PIECE_ROWS = 8  # of a first group at least, decoded as soon as they are there
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
-EXIT_TIMEOUT_S = 5.0  # the same, where the program is ending anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Pipeline:
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
         self._taken: SimpleQueue[Group | None] = SimpleQueue()  # from the consumer; None: end
         self._is_closed = False
+        self._reads = runtime.Scope()  # of the pass's own thread and the readers
         self._lock = threading.Lock()
         self._waiting_nbytes = 0
         self._waiting_groups: set[Group] = set()
@@ -139,7 +142,7 @@ class Pipeline:
         if not outcome.wait(max(0.0, deadline - time.monotonic())):
             raise self._late()
         if self._is_closed:  # from another thread: what came meanwhile, errors above all, is of it
-            raise _closed()
+            raise closed()
         batches = outcome.take()
         if group is None:
             return None
@@ -167,6 +170,7 @@ class Pipeline:
         self._is_closed = True
         self._readers.stop()
         self.workers.stop()
+        self._reads.cancel()
         self._taken.put(None)
 
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
@@ -187,12 +191,15 @@ class Pipeline:
         return not thread.is_alive()
 
     def _run(self, assembler: Assembler) -> None:
-        _under_way.add(self)
+        started(self)
         try:
             self._readers.start(self.fail)
             self.workers.start(self.fail)
-            self._produce(assembler)
+            with self._reads.entered():
+                self._produce(assembler)
             self._arrive(None).settle([])
+        except CancelledError:
+            self._arrive(None).fail(stopped("the index"))
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
             self._arrive(None).fail(
                 error
@@ -200,7 +207,7 @@ class Pipeline:
         while not self._is_closed:
             self._await_word()
         self._end()
-        _under_way.discard(self)
+        ended(self)
 
     def _end(self) -> None:
         self._fetcher.close()
@@ -216,8 +223,8 @@ class Pipeline:
             groups = list(self._waiting_groups)
             self._waiting_groups.clear()
         for group in groups:
-            group.batches.discard(_closed())
-        self._arrive(None).fail(_closed())
+            group.batches.discard(closed())
+        self._arrive(None).fail(closed())
         self._setup.cache.end_pass()
 
     def _produce(self, assembler: Assembler) -> None:
@@ -301,7 +308,9 @@ class Pipeline:
         pieces_each = max(1, READ_THREADS // max(1, len(alone))) if in_pieces else 1
         piece_rows = max(EARLY_PIECE_ROWS, -(-len(group.rows) // pieces_each))
         pieces = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
-        finish = partial(self.workers.submit, assembly.finish)
+        # what is gathered late needs no thread of its own until then
+        is_late = assembler.is_late
+        finish = assembly.finish if is_late else partial(self.workers.submit, assembly.finish)
         # one more than it needs: that all of it was asked for
         needed = Countdown(len(pieces) + len(missing) + 1, finish, group.batches.fail)
         # Rows of the first group have the line and the processors to themselves. What comes later
@@ -334,9 +343,13 @@ class Pipeline:
         counters.fetch_started()
         try:
             physical = group.physical[piece.rows]
-            column = self._setup.reader.read(piece.tensor, physical, decode=False)
+            with self._reads.entered():
+                column = self._setup.reader.read(piece.tensor, physical, decode=False)
             add_own(group, piece, column)
             nbytes = column_nbytes(column)
+        except CancelledError:
+            needed.failed(stopped(f"rows of {piece.tensor!r}"))
+            return
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
             needed.failed(error)
             return
@@ -368,19 +381,3 @@ class Pipeline:
             " stage that stands still",
             timeout_s=self._setup.timeout_s,
         )
-
-
-def _closed() -> InvalidStateError:
-    return InvalidStateError("the loader was closed while a batch was awaited\nmake a new iterator")
-
-
-def _end_all() -> None:
-    """Let threads end before the interpreter does: later they would be torn out of their work."""
-    for pipeline in list(_under_way):
-        pipeline.close(EXIT_TIMEOUT_S)
-
-
-_under_way: set[Pipeline] = set()
-atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_under_way.clear)  # their threads are the parent's

@@ -8,16 +8,24 @@ and keeps nothing between two streams. So a stream that breaks off, be it becaus
 before it stops, is asked for again from the first batch that has not come, of whichever server
 answers, and continues exactly. What waits to be used is bounded, and a client that is slow holds
 the server back by not reading.
+
+What one thread promises the consumer are outcomes in a queue: batches, then the end or an error.
+Then the thread waits for the word to end, forgets what was not taken, and leaves a last word for a
+consumer that still waits. ``abandon`` and ``close`` are those of ``pipeline.py``: the one takes no
+lock and waits for nobody, and both cancel what the thread waits for, be it a batch, a server that
+does not say whether it will send any, or the consumer.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,8 +33,10 @@ from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutErr
 from tensorlake.loader.collate import collate_ragged
 from tensorlake.loader.columns import VALID
 from tensorlake.loader.decode import parse_steps, step_to_json
+from tensorlake.loader.ends import closed, ended, started, stopped
+from tensorlake.loader.outcome import Outcome
 from tensorlake.loader.wire import BatchBytes, StreamError, read_batches, wire_columns
-from tensorlake.storage import LostStreamError, error_of_problem
+from tensorlake.storage import LostStreamError, error_of_problem, runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
@@ -41,6 +51,10 @@ __all__ = ["BatchServer", "RemotePass", "RemoteSetup", "check_remote"]
 MIN_WAITING = 2  # batches that may always wait: one is read while one is used
 FRUITLESS_STREAMS = 8  # in a row that broke off before they brought a batch
 JOIN_TIMEOUT_S = 30.0
+
+
+# A batch and its bytes in memory, or None: the end.
+Arrival: TypeAlias = "tuple[Share, dict[str, Any], int] | None"
 
 
 class BatchStream(BatchBytes, Protocol):
@@ -117,13 +131,13 @@ class RemotePass:
         self._setup = setup
         self._shares = iter(shares)
         self._wire = wire_columns(setup.columns, with_valid=setup.with_valid)
-        self._queue: SimpleQueue[tuple[Share, dict[str, Any], int] | BaseException | None] = (
-            SimpleQueue()
-        )
+        # to the consumer: batches in their order, then the end or an error; None: it was closed
+        self._arrivals: SimpleQueue[Outcome[Arrival] | None] = SimpleQueue()
         # what the consumer has taken, in bytes; None: nobody takes more. Putting never waits.
         self._taken: SimpleQueue[int | None] = SimpleQueue()
         self._waiting: list[int] = []  # the reader's own
         self._is_closed = False
+        self._asking = runtime.Scope()  # for a stream that has not begun
         self._stream: BatchStream | None = None
         self._reader = threading.Thread(
             target=self._read_ahead, name="tensorlake-loader-remote", daemon=True
@@ -138,36 +152,39 @@ class RemotePass:
 
         Raises:
             StorageTimeoutError: Nothing came within the loader's timeout.
+            InvalidStateError: The pass was closed meanwhile.
         """
         timeout_s = self._setup.arguments.timeout
         try:
-            found = self._queue.get(timeout=timeout_s)
+            outcome = self._arrivals.get(timeout=timeout_s)
         except Empty:
             raise StorageTimeoutError(
                 f"no batch of {self._setup.server.url!r} came within {timeout_s:g} s"
                 "\nraise timeout=, or see whether the server is overloaded",
                 timeout_s=timeout_s,
             ) from None
+        if outcome is None or self._is_closed:
+            raise closed()
+        found = outcome.take()
         if found is None:
             return None
-        if isinstance(found, BaseException):
-            raise found
         share, batch, nbytes = found
         self._taken.put(nbytes)
         return [share], [partial(_itself, batch)]
 
     def abandon(self) -> None:
-        """Tell the stream and its thread to end; wait for nothing."""
+        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
         self._is_closed = True
-        self._taken.put(None)
+        self._asking.cancel()
         stream = self._stream
         if stream is not None:
             stream.abandon()
+        self._taken.put(None)
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
         """End the stream and its thread; batches handed out stay good."""
         self.abandon()
-        self.join()
+        self.join(timeout_s)
 
     def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
         """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
@@ -177,15 +194,44 @@ class RemotePass:
         return not self._reader.is_alive()
 
     def _read_ahead(self) -> None:
+        started(self)
         try:
-            for share, batch in self._batches():
-                nbytes = sum(map(_nbytes, batch.values()))
-                if not self._admit(nbytes):
-                    return
-                self._queue.put((share, batch, nbytes))
-            self._queue.put(None)
+            with closing(self._batches()) as batches:
+                self._pass_on(batches)
+        except CancelledError:
+            self._arrive_failed(stopped(f"a stream of {self._setup.server.url!r}"))
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            self._queue.put(error)
+            self._arrive_failed(error)
+        while not self._is_closed:
+            self._taken.get()
+        self._end()
+        ended(self)
+
+    def _pass_on(self, batches: Iterator[tuple[Share, dict[str, Any]]]) -> None:
+        for share, batch in batches:
+            nbytes = sum(map(_nbytes, batch.values()))
+            if not self._admit(nbytes):
+                return
+            self._arrive((share, batch, nbytes))
+        self._arrive(None)
+
+    def _arrive(self, found: Arrival) -> None:
+        outcome = Outcome[Arrival]()
+        outcome.settle(found)
+        self._arrivals.put(outcome)
+
+    def _arrive_failed(self, error: BaseException) -> None:
+        outcome = Outcome[Arrival]()
+        outcome.fail(error)
+        self._arrivals.put(outcome)
+
+    def _end(self) -> None:
+        try:
+            while True:
+                self._arrivals.get_nowait()
+        except Empty:
+            pass  # nobody takes them any more, and they must not keep their batches
+        self._arrivals.put(None)
 
     def _admit(self, nbytes: int) -> bool:
         """Wait until a batch may wait to be used; False when the pass has ended."""
@@ -198,21 +244,22 @@ class RemotePass:
         self._waiting.append(nbytes)
         return not self._is_closed
 
-    def _batches(self) -> Iterator[tuple[Share, dict[str, Any]]]:
+    def _batches(self) -> Generator[tuple[Share, dict[str, Any]]]:
         """Read the batch of each share, asking again whenever a stream breaks off."""
         share = next(self._shares, None)
         fruitless = 0
-        while share is not None:
+        while share is not None and not self._is_closed:
             fruitless += 1
             try:
-                for batch, place in self._stream_from(share):
-                    if place != share.next_place:
-                        raise _astray(self._setup.server.url, share.next_place, place)
-                    yield share, batch
-                    fruitless = 0
-                    share = next(self._shares, None)
-                    if share is None:
-                        return
+                with closing(self._stream_from(share)) as stream:
+                    for batch, place in stream:
+                        if place != share.next_place:
+                            raise _astray(self._setup.server.url, share.next_place, place)
+                        yield share, batch
+                        fruitless = 0
+                        share = next(self._shares, None)
+                        if share is None:
+                            return
             except LostStreamError:
                 if self._is_closed:
                     return
@@ -225,9 +272,10 @@ class RemotePass:
                     url=self._setup.server.url,
                 )
 
-    def _stream_from(self, share: Share) -> Iterator[tuple[dict[str, Any], int]]:
+    def _stream_from(self, share: Share) -> Generator[tuple[dict[str, Any], int]]:
         setup = self._setup
-        stream = setup.server.open(self._request(share), timeout_s=setup.arguments.timeout)
+        with self._asking.entered():
+            stream = setup.server.open(self._request(share), timeout_s=setup.arguments.timeout)
         if not self._holds(stream):
             return
         try:

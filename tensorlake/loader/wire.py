@@ -15,7 +15,8 @@ carries ``error`` instead and has no rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -119,14 +120,16 @@ def write_error(columns: Sequence[WireColumn], problem: Mapping[str, Any]) -> by
 def read_batches(
     stream: BatchBytes, columns: Sequence[WireColumn]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read batches, each with the state after it, until the stream ends, wherever it does.
+    """Read batches, each with the state after it, until the stream ends between two of them.
 
     Raises:
         StreamError: The server could not go on.
         StorageError: It sends other columns than were asked for.
+        OSError: The stream ends elsewhere.
     """
     pa = _arrow()
-    reader = pa.ipc.open_stream(pa.PythonFile(stream, mode="r"))
+    with _cut_is_oserror():
+        reader = pa.ipc.open_stream(pa.PythonFile(stream, mode="r"))
     expected = arrow_schema(columns)
     if reader.schema != expected:
         raise StorageError(
@@ -135,7 +138,8 @@ def read_batches(
         )
     while True:
         try:
-            read = reader.read_next_batch_with_custom_metadata()
+            with _cut_is_oserror():
+                read = reader.read_next_batch_with_custom_metadata()
         except StopIteration:
             return
         said = dict(read.custom_metadata or {})
@@ -146,6 +150,15 @@ def read_batches(
             for number, column in enumerate(columns)
         }
         yield batch, json.loads(said[STATE])
+
+
+@contextmanager
+def _cut_is_oserror() -> Generator[None]:
+    """Arrow says OSError of a body that is not all there, and ArrowInvalid of the rest."""
+    try:
+        yield
+    except _arrow().ArrowInvalid as error:
+        raise OSError(str(error)) from error
 
 
 def _wire_column(column: ColumnPlan) -> WireColumn:

@@ -8,7 +8,7 @@ read that waits.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any
 
 from tensorlake.errors import StorageError
@@ -46,7 +46,7 @@ class AnswerStream:
         self._is_transient = is_transient
         self._left = memoryview(b"")
         self._has_ended = False
-        self._reading: Future[bytes | None] | None = None
+        self._reads = runtime.Scope()
 
     def read(self, nbytes: int = -1) -> bytes:
         """Wait for so many bytes; fewer only at the end of the body.
@@ -71,9 +71,7 @@ class AnswerStream:
     def abandon(self) -> None:
         """Let a read that waits end now; wait for nothing. Its reader then closes the stream."""
         self.closed = True
-        reading = self._reading
-        if reading is not None:
-            reading.cancel()
+        self._reads.cancel()
 
     def close(self) -> None:
         """End the answer; the server learns that nobody reads on."""
@@ -83,13 +81,9 @@ class AnswerStream:
     def _next_piece(self) -> bytes | None:
         if self._has_ended:
             return None
-        if self.closed:
-            raise self._lost("it was closed")
         try:
-            self._reading = runtime.submit(self._advance())
-            if self.closed:  # meanwhile, and `abandon` may not have seen what we wait for
-                self._reading.cancel()
-            piece = self._reading.result()
+            with self._reads.entered():
+                piece = runtime.run(self._advance())
         except CancelledError as error:
             raise self._lost("it was closed") from error
         except Exception as error:

@@ -7,6 +7,7 @@
 - A forked child gets a loop of its own: the parent's thread does not exist there.
 - Ctrl-C in the caller cancels what it waited for, and waits for that to end: nothing that the
   caller undoes next is still being done.
+- What is called within a `Scope` ends when the scope is cancelled, from whatever thread.
 - Code on the loop itself must `await`; calling `run` there would wait for itself and is refused.
 """
 
@@ -15,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Final, Generic, TypeVar
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
@@ -95,7 +97,54 @@ class _Call(Generic[T]):
         if self.task is not None:
             await asyncio.wait([self.task], timeout=STOP_TIMEOUT_S)
 
+    def cancel_soon(self) -> None:
+        """Stop it, once it has begun; takes no lock and waits for nobody."""
+        current = _current
+        if current is not None and current.loop is self.loop:  # else its loop has ended it
+            self.loop.call_soon_threadsafe(self.cancel)
 
+
+class Scope:
+    """Calls of any threads that are ended together: ``with scope.entered(): run(…)``.
+
+    A call that ``cancel`` ends, or that comes after it, raises ``CancelledError`` of
+    ``concurrent.futures``.
+    """
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._calls: set[_Call[Any]] = set()
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Let what this thread runs meanwhile belong to the scope."""
+        token = _scope.set(self)
+        try:
+            yield
+        finally:
+            _scope.reset(token)
+
+    def cancel(self) -> None:
+        """End the calls under way, and all that come.
+
+        Takes no lock and waits for nobody, so whatever is being collected may do it.
+        """
+        self.is_cancelled = True
+        for call in tuple(self._calls):
+            call.cancel_soon()
+
+    def hold(self, call: _Call[Any]) -> None:
+        """Take in a call that was handed over."""
+        self._calls.add(call)
+        if self.is_cancelled:  # meanwhile: `cancel` may not have seen it
+            call.cancel_soon()
+
+    def release(self, call: _Call[Any]) -> None:
+        """Forget a call that has ended."""
+        self._calls.discard(call)
+
+
+_scope: ContextVar[Scope | None] = ContextVar("tensorlake_storage_scope", default=None)
 _lock = threading.Lock()
 _current: _LoopThread | None = None
 _inherited: list[_LoopThread | None] = []
@@ -111,17 +160,23 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
     Raises:
         StorageTimeoutError: It took longer than `timeout_s`.
         InvalidStateError: Called from the loop thread itself.
+        CancelledError: The scope that the caller is in was cancelled, or `stop` was called.
     """
-    current = _loop_thread()
+    current, scope = _loop_thread(), _scope.get()
     if threading.current_thread() is current.thread:
         coroutine.close()
         raise InvalidStateError(
             "run() was called on the storage loop, which would wait for itself;\n"
             "await the coroutine instead"
         )
+    if scope is not None and scope.is_cancelled:
+        coroutine.close()
+        raise CancelledError
     call = _Call(coroutine, current.loop)
     try:
         current.loop.call_soon_threadsafe(call.start)
+        if scope is not None:
+            scope.hold(call)
         return call.answer.result(timeout_s)
     except TimeoutError:
         if call.answer.done():  # the coroutine's own error, not ours
@@ -138,6 +193,8 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
                 ending.result(2 * STOP_TIMEOUT_S)
         raise
     finally:
+        if scope is not None:
+            scope.release(call)
         del call  # an error's traceback holds this frame, and the answer holds the error
 
 

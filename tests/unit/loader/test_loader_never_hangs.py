@@ -174,9 +174,13 @@ def test_what_nobody_expects_of_a_thread_ends_the_pass(gated):
 # ---- requests that others end
 
 
-def test_requests_that_others_cancel_are_an_error(gated):
-    iterator = iter(open_on(gated).loader(batch_size=4, columns=["n"], timeout=LONG_S))
+@pytest.mark.parametrize("columns", [["n"], ["x"]], ids=["of chunks", "of rows"])
+def test_requests_that_others_cancel_are_an_error(gated, columns):
+    dataset = open_on(gated)
+    dataset.reader().locate(columns[0], np.arange(ROWS))
     gated.shut()
+    loader = dataset.loader(batch_size=4, columns=columns, shuffle=True, cache=0, timeout=LONG_S)
+    iterator = iter(loader)
     assert gated.is_awaited.wait(LONG_S)
 
     async def cancel_all():
@@ -187,6 +191,74 @@ def test_requests_that_others_cancel_are_an_error(gated):
 
     with pytest.raises(InvalidStateError, match="storage was stopped"):
         next(iterator)
+
+
+# ---- a store that never answers
+
+
+class SilentReader(FailingReader):
+    """A reader of which one method asks a store that never answers."""
+
+    def __init__(self, reader, method):
+        super().__init__(reader, method, None, 0)
+        self.is_awaited = threading.Event()
+
+    def _failing(self, method):
+        def call(*args, **kwargs):
+            self.is_awaited.set()
+            return runtime.run(forever())
+
+        return call
+
+
+async def forever():
+    await asyncio.get_running_loop().create_future()
+
+
+def close_loader(loader, iterator):
+    loader.close()
+
+
+def forget(loader, iterator):
+    iterator._pipeline.abandon()  # as its __del__ does
+
+
+@pytest.mark.parametrize("end", [close_loader, forget], ids=["closed", "forgotten"])
+@pytest.mark.parametrize("columns", [["n"], ["x"]], ids=["chunks", "rows"])
+def test_a_pass_ends_though_its_store_never_answers(gated, columns, end):
+    dataset = open_on(gated)
+    dataset.reader().locate(columns[0], np.arange(ROWS))
+    gated.shut()
+    loader = dataset.loader(batch_size=4, columns=columns, shuffle=True, cache=0, timeout=LONG_S)
+    iterator = iter(loader)
+    assert gated.is_awaited.wait(LONG_S)
+
+    end(loader, iterator)
+
+    assert threads_left() == []
+    wait_for_storage()  # nothing waits at the gate, which is still shut
+
+
+@pytest.mark.parametrize("method", ["locate", "read"])
+@pytest.mark.parametrize("end", [close_loader, forget], ids=["closed", "forgotten"])
+def test_a_pass_ends_though_what_it_plans_or_reads_is_never_answered(gated, method, end):
+    dataset = open_on(gated)
+    reader = SilentReader(dataset.reader(), method)
+    loader = make_loader(
+        SelectedRows(dataset.selection(), reader),
+        framework="numpy",
+        batch_size=4,
+        shuffle=True,
+        cache=0,
+        timeout=LONG_S,
+    )
+    iterator = iter(loader)
+    assert reader.is_awaited.wait(LONG_S)
+
+    end(loader, iterator)
+
+    assert threads_left() == []
+    wait_for_storage()
 
 
 # ---- ends that somebody else brings about
@@ -239,9 +311,7 @@ def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(gated, monk
     finally:
         gc.enable()
 
-    assert loader_threads()  # what they read waits at the gate: nobody can have waited for them
-    gated.open()
-    assert threads_left() == []
+    assert threads_left() == []  # they were told to end, and what they read was cancelled
 
 
 def test_an_iterator_is_dropped_under_any_lock_of_its_own(gated):

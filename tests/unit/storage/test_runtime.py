@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from concurrent.futures import CancelledError
 from functools import partial
 
 import pytest
@@ -110,6 +111,75 @@ def test_an_interrupt_at_any_step_leaves_nothing_running():
         step += 1
 
     assert 0 < len(began) < step
+
+
+class Call(threading.Thread):
+    """A call that is never answered, in a thread of its own."""
+
+    def __init__(self, scope: runtime.Scope) -> None:
+        super().__init__(daemon=True)
+        self.scope = scope
+        self.began, self.ended = threading.Event(), threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with self.scope.entered():
+                run(self.wait())
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            self.error = error
+
+    async def wait(self) -> None:
+        self.began.set()
+        try:
+            await forever()
+        finally:
+            self.ended.set()
+
+
+def test_a_cancelled_scope_ends_its_calls_in_all_threads_and_no_others():
+    scope, other = runtime.Scope(), runtime.Scope()
+    calls, spared = [Call(scope), Call(scope)], Call(other)
+    for call in (*calls, spared):
+        call.start()
+        assert call.began.wait(timeout=60)
+
+    scope.cancel()
+    for call in calls:
+        call.join(timeout=60)
+
+    assert [type(call.error) for call in calls] == [CancelledError, CancelledError]
+    assert all(call.ended.is_set() for call in calls)
+    assert not spared.ended.is_set()
+    other.cancel()
+    spared.join(timeout=60)
+    assert spared.ended.is_set()
+
+
+def test_a_call_that_comes_after_its_scope_was_cancelled_does_not_begin():
+    scope = runtime.Scope()
+    began: list[int] = []
+
+    async def begin() -> None:
+        began.append(1)
+
+    scope.cancel()
+    with scope.entered(), pytest.raises(CancelledError):
+        run(begin())
+    run(begin())
+
+    assert len(began) == 1
+
+
+def test_a_scope_that_is_cancelled_twice_or_after_its_calls_does_nothing():
+    scope = runtime.Scope()
+
+    with scope.entered():
+        run(asyncio.sleep(0))
+    scope.cancel()
+    scope.cancel()
+
+    assert run(gather_bounded([], limit=1)) == []
 
 
 def test_stop_cancels_what_runs_and_a_later_run_starts_again():
