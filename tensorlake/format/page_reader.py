@@ -3,7 +3,7 @@
 A ``PageReader`` stands between the trees and a ``PageSource``: it verifies length, checksum and
 counts against the reference, decodes only the columns that were asked for, and keeps what it
 decoded in a least-recently-used cache of bounded size. Pages are immutable, so nothing is ever
-invalidated. One reader may be used from several threads; two that miss together both read.
+invalidated. One reader may be used from several threads; two that miss together read once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from enum import Flag, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xxhash import xxh3_64_intdigest
@@ -25,7 +26,7 @@ from tensorlake.format.nodes import (
 )
 from tensorlake.format.pages import PageTable, decode_json_page, decode_page, read_table
 from tensorlake.format.tails import LeafTable
-from tensorlake.storage import ForkLock
+from tensorlake.storage import ForkLock, SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -73,6 +74,7 @@ class PageReader:
         self._max_cached_nbytes = max_cached_nbytes
         self._cached_nbytes = 0
         self._cache: OrderedDict[tuple[PageRef, Parts], tuple[Any, int]] = OrderedDict()
+        self._under_way = SingleFlight[tuple[PageRef, Parts], object]()
         self._lock = ForkLock()
 
     async def inners(self, refs: Sequence[PageRef], table: type[LeafTable]) -> list[Inner]:
@@ -81,14 +83,19 @@ class PageReader:
         async def inner(ref: PageRef) -> Inner:
             cached = self._cached(ref, Parts.ALL)
             if cached is None:
-                data = await self._verified(ref)
-                cached = read_inner(data, table, where=str(ref))
-                if cached.height_of_children >= ref.height:
-                    raise _damaged_page(ref, "it lies above a child of no lower height")
-                self._keep(ref, Parts.ALL, cached, data)
+                read = partial(self._read_inner, ref, table)
+                cached = await self._under_way.read((ref, Parts.ALL), read)
             return cast("Inner", cached)
 
         return await self._all(inner, refs)
+
+    async def _read_inner(self, ref: PageRef, table: type[LeafTable]) -> Inner:
+        data = await self._verified(ref)
+        inner = read_inner(data, table, where=str(ref))
+        if inner.height_of_children >= ref.height:
+            raise _damaged_page(ref, "it lies above a child of no lower height")
+        self._keep(ref, Parts.ALL, inner, data)
+        return inner
 
     async def leaves(
         self, refs: Sequence[PageRef], table: type[T], parts: Parts = Parts.ALL
@@ -98,12 +105,17 @@ class PageReader:
         async def leaf(ref: PageRef) -> T:
             cached = self._cached(ref, parts)
             if cached is None:
-                data = await self._start_of(ref, parts) or await self._verified(ref)
-                cached = _read_leaf(data, ref, table, parts)
-                self._keep(ref, parts, cached, data)
+                read = partial(self._read_leaf, ref, table, parts)
+                cached = await self._under_way.read((ref, parts), read)
             return cast("T", cached)
 
         return await self._all(leaf, refs)
+
+    async def _read_leaf(self, ref: PageRef, table: type[T], parts: Parts) -> T:
+        data = await self._start_of(ref, parts) or await self._verified(ref)
+        leaf = _decoded_leaf(data, ref, table, parts)
+        self._keep(ref, parts, leaf, data)
+        return leaf
 
     async def _start_of(self, ref: PageRef, parts: Parts) -> Buffer | None:
         """Read a large leaf without its units, which come last and are most of it.
@@ -198,7 +210,7 @@ def _checked_table(data: Buffer, ref: PageRef) -> PageTable:
     return table
 
 
-def _read_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T:
+def _decoded_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T:
     unwanted = _unwanted(parts)
     where = str(ref)
     names = [section.name for section in read_table(data, where=where).sections]

@@ -171,11 +171,6 @@ class ChunkIndex(Protocol):
         ...
 
     @property
-    def row_nbytes(self) -> int:
-        """Stored bytes of a row in the mean, rounded down."""
-        ...
-
-    @property
     def bounds(self) -> ShapeTable | None:
         """What holds for the samples of all chunks, as one row; None where unknown."""
         ...
@@ -205,6 +200,10 @@ class Reader(Protocol):
 
     def index(self, tensor: str) -> ChunkIndex:
         """Find where the chunks of a tensor are."""
+        ...
+
+    def row_nbytes(self, tensors: Sequence[str]) -> Sequence[int]:
+        """Return the stored bytes of a row in the mean, rounded down, of each of some tensors."""
         ...
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:

@@ -32,13 +32,13 @@ EARLY_RATIO = 4
 
 def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     """Return the stored bytes a row of the version has in some tensors, rounded down."""
-    return sum(reader.index(tensor).row_nbytes for tensor in tensors)
+    return sum(reader.row_nbytes(tensors))
 
 
 def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     """Return about how many stored bytes all rows of some tensors have."""
-    indexes = [reader.index(tensor) for tensor in tensors]
-    return sum(index.row_nbytes * index.num_rows for index in indexes)
+    sizes = zip(tensors, reader.row_nbytes(tensors), strict=True)
+    return sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
 
 
 def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -66,11 +66,10 @@ def sparse_tensors(
         return ()
     chosen: list[str] = []
     left = cache_nbytes
-    for tensor in tensors:
-        index = reader.index(tensor)
-        row_nbytes = index.row_nbytes
-        stored = row_nbytes * index.num_rows
-        is_few = num_rows < SPARSE_SHARE * index.num_rows
+    for tensor, row_nbytes in zip(tensors, reader.row_nbytes(tensors), strict=True):
+        all_rows = reader.index(tensor).num_rows
+        stored = row_nbytes * all_rows
+        is_few = num_rows < SPARSE_SHARE * all_rows
         misses = order.is_shuffled and stored > left
         if row_nbytes >= UNIT_NBYTES and (misses or is_few):
             chosen.append(tensor)

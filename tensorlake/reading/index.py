@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,11 +107,10 @@ class ChunkIndex:
             self._extents = runtime.run(self._all(self.num_rows, Parts.STATISTICS))
         return self._extents
 
-    @property
-    def row_nbytes(self) -> int:
+    async def row_nbytes(self) -> int:
         """Stored bytes of a row in the mean, rounded down; of a large tree from a few leaves."""
         if self._mean_row_nbytes is None:
-            self._mean_row_nbytes = runtime.run(self._row_nbytes())
+            self._mean_row_nbytes = await self._row_nbytes()
         return self._mean_row_nbytes
 
     @property
@@ -214,12 +214,15 @@ class ChunkIndex:
             # whoever asks will search these pages next, and finds them read
             return _mean([await self._all(rows, self._parts_of_all())])
         step = self._root.body_rows // self._leaves
-        tables: list[Extents] = []
-        for window in range(SAMPLED_WINDOWS):
-            start = window * (rows - step) // (SAMPLED_WINDOWS - 1)
-            scanned = tree.scan(self._root, self._pages, start, start + step, parts=Parts.LOCATIONS)
-            tables += [table async for _, table in scanned]
-        return _mean(tables)
+        last = SAMPLED_WINDOWS - 1
+        starts = [window * (rows - step) // last for window in range(SAMPLED_WINDOWS)]
+        windows = [partial(self._window, start, start + step) for start in starts]
+        sampled = await runtime.gather_bounded(windows, limit=SAMPLED_WINDOWS)
+        return _mean([table for tables in sampled for table in tables])
+
+    async def _window(self, start: int, stop: int) -> list[Extents]:
+        scanned = tree.scan(self._root, self._pages, start, stop, parts=Parts.LOCATIONS)
+        return [table async for _, table in scanned]
 
     def _located_in_tree(self, physical: Int64Array) -> Located:
         is_sorted = bool((physical[1:] >= physical[:-1]).all())

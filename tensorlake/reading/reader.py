@@ -75,6 +75,11 @@ class Reader:
         self.snapshot.check_alive()
         return self.snapshot.chunk_index(self.snapshot.spec(tensor).id)
 
+    def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
+        """Stored bytes of a row in the mean, of each of some tensors; all are looked up at once."""
+        sizes = [self.index(tensor).row_nbytes for tensor in tensors]
+        return runtime.run(runtime.gather_bounded(sizes, limit=CHUNKS_IN_FLIGHT))
+
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
         """Read a chunk's bytes by one request, and verify them."""
         blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)

@@ -77,6 +77,20 @@ def test_a_cold_sample_is_three_requests_in_a_row_and_a_near_one_is_one(lake):
     assert lake.store.count() == 1
 
 
+def test_the_sizes_of_rows_of_all_tensors_take_one_look_down_their_trees(lake):
+    """A loader asks for them first: leaves of all trees are sampled at once."""
+    handle = open_on(lake.store)
+    height = max(root.height for root in handle.session.head.roots.values())
+    reader = handle.reader()
+    lake.store.reset()
+
+    sizes = reader.row_nbytes(["sample", "vector", "label"])
+
+    assert sizes[0] > sizes[2]
+    assert lake.store.round_trips <= height
+    assert lake.store.bytes_read < 8_000_000
+
+
 def test_a_commit_and_a_refresh_read_nothing_of_a_large_index(lake):
     writer, reader = open_on(lake.store), open_on(lake.store)
     lake.store.reset()

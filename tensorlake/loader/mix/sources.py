@@ -215,7 +215,6 @@ class MixIndex:
     """The chunks of a tensor in all sources."""
 
     num_rows: int
-    row_nbytes: int
     bounds: None = None  # each source has its own
 
 
@@ -237,10 +236,15 @@ class MixReader:
 
     def index(self, tensor: str) -> MixIndex:
         """Where the chunks of a tensor are, as far as sizes go."""
-        parts = [one.reader.index(tensor) for one in self.sources]
-        rows = sum(part.num_rows for part in parts)
-        stored = sum(part.row_nbytes * part.num_rows for part in parts)
-        return MixIndex(rows, stored // max(1, rows))
+        return MixIndex(sum(self._rows_of(tensor)))
+
+    def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
+        """Stored bytes of a row in the mean of all sources."""
+        sizes = [one.reader.row_nbytes(tensors) for one in self.sources]
+        return [
+            _mean(row_nbytes, self._rows_of(tensor))
+            for tensor, row_nbytes in zip(tensors, zip(*sizes, strict=True), strict=True)
+        ]
 
     def locate(self, tensor: str, physical: Int64Array) -> MixLocated:
         """Find the chunk of each row in its source."""
@@ -283,7 +287,15 @@ class MixReader:
         inverse[np.concatenate([own for _, own in parts])] = np.arange(len(physical))
         return take(concat(columns), inverse)
 
+    def _rows_of(self, tensor: str) -> list[int]:
+        return [one.reader.index(tensor).num_rows for one in self.sources]
+
     def _parts(self, physical: Int64Array) -> Sequence[tuple[int, NDArray[np.intp]]]:
         source = physical >> SOURCE_SHIFT
         numbers = cast("list[int]", np.unique(source).tolist())
         return [(number, np.flatnonzero(source == number)) for number in numbers]
+
+
+def _mean(row_nbytes: Sequence[int], rows: Sequence[int]) -> int:
+    stored = sum(size * count for size, count in zip(row_nbytes, rows, strict=True))
+    return stored // max(1, sum(rows))

@@ -1,5 +1,6 @@
 """The index of a tensor: in the tree, flat, and shared between versions: the same answers."""
 
+import asyncio
 import hashlib
 import itertools
 from dataclasses import replace
@@ -320,9 +321,53 @@ def test_asking_how_large_rows_are_reads_the_pages_that_finding_them_needs():
     index = open_on(store).reader().index("x")
     store.reset()
 
-    assert index.row_nbytes >= 6000
+    assert runtime.run(index.row_nbytes()) >= 6000
     asked = store.count("get_range", "get_ranges")
     index.locate(np.arange(0, 80, 7))
 
     assert asked > 0
     assert store.count("get_range", "get_ranges") == asked
+
+
+def test_the_sizes_of_several_tensors_take_the_round_trips_of_one():
+    store = CountingStore(MemoryStore())
+    names = [f"x{number}" for number in range(5)]
+    dataset = create_on(store, dict.fromkeys(names, tl.Array("uint8", shape=(6000,))))
+    for start in range(40):
+        rows = np.random.default_rng(start).integers(0, 255, (2, 6000), np.uint8)
+        dataset.extend(dict.fromkeys(names, rows))
+        dataset.commit("two rows")
+    wait_for_storage()
+    alone, together = open_on(store).reader(), open_on(store).reader()
+    store.reset()
+    (one,) = alone.row_nbytes(names[:1])
+    trips = store.round_trips
+    store.reset()
+
+    assert together.row_nbytes(names) == [one] * 5
+    assert store.round_trips == trips > 0
+
+
+class SlowPages(CountedPages):
+    """Pages that come when nobody asks for more."""
+
+    async def read(self, ref: PageRef, /) -> bytes:
+        page = await super().read(ref)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return page
+
+
+def test_lookups_at_the_same_time_read_a_page_once():
+    pages = SlowPages()
+    empty = Root.of(Extents.empty())
+    root = runtime.run(tree.append(empty, extents_of(10_000), pages, pages))
+    reader = Pages(pages)
+    pages.reads = 0
+
+    async def several() -> list[object]:
+        row = np.array([12_345])
+        return list(await asyncio.gather(*(tree.locate(root, row, reader) for _ in range(6))))
+
+    assert len(runtime.run(several())) == 6
+    assert pages.reads == root.height
