@@ -25,6 +25,7 @@ from tensorlake_query.errors import (
 )
 from tensorlake_query.evaluate import Scope
 from tensorlake_query.executor import Executor, compute
+from tensorlake_query.expected import expected_reads
 from tensorlake_query.explain import explain
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.parser import check_depth, parse
@@ -136,9 +137,11 @@ class CompiledQuery:
             and isinstance(scan.relation, This)
         )
 
-    def explain(self) -> str:
-        """Return the plan as text, the last step first."""
-        return explain(self._statement.plan)
+    def explain(self, source: ColumnSource | None = None) -> str:
+        """Return the plan as text, the last step first; then what it may read of a source."""
+        plan = self._statement.plan
+        expected = () if source is None else expected_reads(plan, source)
+        return "\n".join([explain(plan), *expected])
 
     def run(
         self,
@@ -148,6 +151,7 @@ class CompiledQuery:
         max_nbytes: int | None = None,
         cancelled: Callable[[], bool] | None = None,
         compute_columns: bool = True,
+        spent: Callable[[], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> QueryResult:
         """Run over a source that has the schema the query was compiled against.
@@ -158,6 +162,7 @@ class CompiledQuery:
             max_nbytes: stop with an error after reading so many bytes of samples.
             cancelled: asked between batches; when true, stop with an error.
             compute_columns: False leaves computed columns to `QueryResult.read`.
+            spent: says what reading took: the last line of EXPLAIN ANALYZE.
             clock: gives the seconds that `timeout_s` counts.
 
         Raises:
@@ -166,9 +171,10 @@ class CompiledQuery:
         """
         limits = Limits(timeout_s, max_nbytes, cancelled, clock)
         if self._analyzes:
-            return self._plan_result(self.analyze(source, limits))
+            found = self.analyze(source, limits)
+            return self._plan_result(found if spent is None else f"{found}\n{spent()}")
         if self._explains:
-            return self._plan_result(self.explain())
+            return self._plan_result(self.explain(source))
         with self._run(limits) as run:
             result = Executor(source, run).result(self._statement)
             return self._result(result, run, compute_columns=compute_columns)

@@ -123,6 +123,24 @@ class RunSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ReadCost:
+    """What reading takes: chunks touched, their stored bytes, and requests to a store."""
+
+    chunks: int
+    nbytes: int
+    requests: int
+
+
+@runtime_checkable
+class CostedSource(Protocol):
+    """A source that knows what reading takes: EXPLAIN says it."""
+
+    def cost(self, column: str, ranges: IntArray) -> ReadCost:
+        """Return what reading whole ranges of rows, [start, stop) each, would take."""
+        ...
+
+
 @runtime_checkable
 class IdentifiedSource(Protocol):
     """A source whose rows have identities and places in a version: `ROW_ID()` and `_row`."""

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
@@ -49,7 +50,8 @@ class Workers:
         begun: deque[tuple[Item, Future[Made]]] = deque()
         try:
             for item in iterator:
-                begun.append((item, self._started().submit(function, item)))
+                context = copy_context()  # what the caller counts, and how NumPy is to warn
+                begun.append((item, self._started().submit(context.run, function, item)))
                 if len(begun) > thread_count():
                     yield _finished(begun)
             while begun:

@@ -94,6 +94,16 @@ class SelectionSource:
         sample_type = self._selection.snapshot.spec(column).type
         return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
 
+    def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost:
+        """What reading ranges of rows takes; what a query computes is not stored."""
+        if column in self._computed:
+            return tql.ReadCost(0, 0, 0)
+        rows = [self._selection.physical(np.arange(*each)) for each in ranges.tolist()]
+        chunks = dict.fromkeys(key for each in rows for key in self._reader.chunks(column, each))
+        is_local = self._reader.store.is_local
+        nbytes = sum(key.nbytes for key in chunks)
+        return tql.ReadCost(len(chunks), nbytes, 0 if is_local else len(chunks))
+
     def shapes(self, column: str, rows: Int64Array) -> Int64Array:
         """Shapes of samples without decoding; −1 where NULL."""
         if column in self._computed:

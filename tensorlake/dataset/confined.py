@@ -76,7 +76,8 @@ def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
     from tensorlake.dataset.query import compiled_query, engine_errors
 
     with engine_errors(rows):
-        return compiled_query(rows.frozen(), text, params, reaches_out=False)[1].explain()
+        source, compiled = compiled_query(rows.frozen(), text, params, reaches_out=False)
+        return compiled.explain(source)
 
 
 def found_inside(view: View, said: Mapping[str, Any]) -> bytes:

@@ -29,8 +29,10 @@ from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.user_functions import known_functions
 from tensorlake.dataset.view import View
+from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
 from tensorlake.reading import Selection
+from tensorlake.storage import Tally, counted
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
@@ -39,7 +41,6 @@ __all__ = [
     "QueryLimits",
     "compiled_query",
     "engine_errors",
-    "explain_query",
     "matching_positions",
     "run_query",
     "run_tree",
@@ -101,12 +102,6 @@ def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
     return found
 
 
-def explain_query(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
-    """Say how a query would be evaluated."""
-    with engine_errors(rows):
-        return compiled_query(rows.frozen(), text, params, reaches_out=True)[1].explain()
-
-
 def compiled_query(
     view: View, query: str | tql.ast.Query, params: Mapping[str, Any], *, reaches_out: bool
 ) -> tuple[SelectionSource, tql.CompiledQuery]:
@@ -136,18 +131,20 @@ def _run(
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = ask_server(view, compiled, query, params)
-        made = _Made(view, compiled, params, is_built=not isinstance(query, str))
+        made = _Made(view, source, compiled, params, is_built=not isinstance(query, str))
         if isinstance(found, dict):
             return made.of_found_values(found)
         if found is not None:
             return _over_rows(view, query, params, found, made)
-        result = compiled.run(
-            source,
-            timeout_s=limits.timeout_s,
-            max_nbytes=limits.max_nbytes,
-            cancelled=limits.cancelled,
-            compute_columns=False,
-        )
+        with counted() as tally:
+            result = compiled.run(
+                source,
+                timeout_s=limits.timeout_s,
+                max_nbytes=limits.max_nbytes,
+                cancelled=limits.cancelled,
+                compute_columns=False,
+                spent=lambda: _spent(tally),
+            )
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)
         return made.of_rows(result, result.source, result.rows)
@@ -173,49 +170,69 @@ def _over_rows(
     return made.of_rows(result, source, np.arange(len(rows)), is_whole=True)
 
 
+class _Explanation:
+    """How a query was evaluated, and what that reads: found when it is shown, since that reads too.
+
+    Another process is told of the plan alone.
+    """
+
+    def __init__(self, query: tql.CompiledQuery, source: SelectionSource) -> None:
+        self._query = query
+        self._source = source
+
+    def __str__(self) -> str:
+        return self._query.explain(self._source)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self._query.explain(),)
+
+
 class _Made:
     """What becomes of a result: a view of rows, or of values alone."""
 
     def __init__(
-        self, view: View, query: tql.CompiledQuery, params: Mapping[str, Any], *, is_built: bool
+        self,
+        view: View,
+        source: SelectionSource,
+        query: tql.CompiledQuery,
+        params: Mapping[str, Any],
+        *,
+        is_built: bool,
     ) -> None:
         self._view = view
         self._query = query
         step = QueryStep(query.text, dict(params))
         self._steps = None if view.steps is None else (*view.steps, step)
         self._text = _over(view.tql, query.text) if is_built and view.tql else query.text
+        self._explanation = _Explanation(query, source)
 
     def of_values(self, result: tql.QueryResult) -> View:
         """A view without rows of a dataset: groups, values, a plan."""
         everything = np.arange(result.num_rows)
         read = partial(self._read, result)
-        computed = {
-            name: Computed(kind, result.columns[name])
-            if name in result.columns  # a plan
-            else Computed(kind, read=partial(read, name), positions=everything)
-            for name, kind in self._query.columns.items()
-        }
-        selection = self._view.selection()
-        return View(
-            self._view.session,
-            selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
-            computed=computed,
-            tql=self._text,
-            explanation=self._query.explain(),
-            has_rows=False,
-            steps=self._steps,
+        return self._without_rows(
+            {
+                name: Computed(kind, result.columns[name])
+                if name in result.columns  # a plan
+                else Computed(kind, read=partial(read, name), positions=everything)
+                for name, kind in self._query.columns.items()
+            }
         )
 
     def of_found_values(self, found: Mapping[str, tql.Batch]) -> View:
         """A view of values that somebody else has computed."""
-        computed = {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
+        return self._without_rows(
+            {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
+        )
+
+    def _without_rows(self, computed: Mapping[str, Computed]) -> View:
         selection = self._view.selection()
         return View(
             self._view.session,
             selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
             computed=computed,
             tql=self._text,
-            explanation=self._query.explain(),
+            explanation=self._explanation,
             has_rows=False,
             steps=self._steps,
         )
@@ -265,13 +282,18 @@ class _Made:
             selection.with_rows(rows).with_columns(tuple(stored)),
             computed=computed,
             tql=self._text,
-            explanation=self._query.explain(),
+            explanation=self._explanation,
             steps=self._steps if is_same else None,
         )
 
     def _read(self, result: tql.QueryResult, name: str, positions: Int64Array) -> tql.Batch:
         with engine_errors(self._view):
             return result.read(name, positions)
+
+
+def _spent(tally: Tally) -> str:
+    requests = plural(tally.requests, "request")
+    return f"read from the store: {plural(tally.nbytes, 'byte')} in {requests}"
 
 
 def _over(inner: str, outer: str) -> str:

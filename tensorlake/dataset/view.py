@@ -45,7 +45,7 @@ class View(Readable):
         *,
         computed: Mapping[str, Computed] | None = None,
         tql: str | None = None,
-        explanation: str | None = None,
+        explanation: object = None,
         has_rows: bool = True,
         steps: Steps | None = None,
         name: str | None = None,
@@ -115,8 +115,10 @@ class View(Readable):
         return value.item() if isinstance(value, np.generic) else value
 
     def explain(self) -> str:
-        """How the query was, or would be, evaluated."""
-        return self._explanation or f"rows given directly: {len(self):,} of {self.version}"
+        """How the query was, or would be, evaluated: its plan, and what that reads at most."""
+        if self._explanation is None:
+            return f"rows given directly: {len(self):,} of {self.version}"
+        return str(self._explanation)
 
     def save(self, name: str, message: str = "") -> View:
         """Name the rows, for good and for everyone: ``ds.views[name]`` opens the same view.

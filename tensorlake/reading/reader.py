@@ -188,11 +188,15 @@ class Reader:
                 found[rows] = ~header.valid[located.row_in_chunk[rows]]
         return found
 
+    def chunks(self, tensor: str, physical: Int64Array) -> Sequence[ChunkKey]:
+        """The stored chunks that hold these rows, each once."""
+        if len(physical) == 0:
+            return ()
+        return [key for key in self.locate(tensor, physical).chunks if not key.is_fill]
+
     def stored_nbytes(self, tensor: str, physical: Int64Array) -> int:
         """Bytes of the chunks that hold these rows."""
-        if len(physical) == 0:
-            return 0
-        return sum(key.nbytes for key in self.locate(tensor, physical).chunks)
+        return sum(key.nbytes for key in self.chunks(tensor, physical))
 
     def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
         """Consecutive rows of chunks that need no request; None where they are anything else.
