@@ -131,7 +131,8 @@ def _run(
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = ask_server(view, compiled, query, params)
-        made = _Made(view, source, compiled, params, is_built=not isinstance(query, str))
+        explanation = _Explanation(compiled, source if found is None else None)
+        made = _Made(view, compiled, params, explanation, is_built=not isinstance(query, str))
         if isinstance(found, dict):
             return made.of_found_values(found)
         if found is not None:
@@ -173,10 +174,10 @@ def _over_rows(
 class _Explanation:
     """How a query was evaluated, and what that reads: found when it is shown, since that reads too.
 
-    Another process is told of the plan alone.
+    What a server reads is not known here, and another process is told of the plan alone.
     """
 
-    def __init__(self, query: tql.CompiledQuery, source: SelectionSource) -> None:
+    def __init__(self, query: tql.CompiledQuery, source: SelectionSource | None) -> None:
         self._query = query
         self._source = source
 
@@ -193,9 +194,9 @@ class _Made:
     def __init__(
         self,
         view: View,
-        source: SelectionSource,
         query: tql.CompiledQuery,
         params: Mapping[str, Any],
+        explanation: _Explanation,
         *,
         is_built: bool,
     ) -> None:
@@ -204,7 +205,7 @@ class _Made:
         step = QueryStep(query.text, dict(params))
         self._steps = None if view.steps is None else (*view.steps, step)
         self._text = _over(view.tql, query.text) if is_built and view.tql else query.text
-        self._explanation = _Explanation(query, source)
+        self._explanation = explanation
 
     def of_values(self, result: tql.QueryResult) -> View:
         """A view without rows of a dataset: groups, values, a plan."""

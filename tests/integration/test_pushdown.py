@@ -57,7 +57,14 @@ def shown(view: tl.View) -> list[Any]:
     """All that a view says: its columns, its rows, and what it computes."""
     computed = {name: list(map(repr, one.present())) for name, one in view.computed.items()}
     rows = view.rows.tolist() if view.has_rows else None
-    return [view.selection().columns, computed, rows, len(view), view.tql, view.explain()]
+    return [
+        view.selection().columns,
+        computed,
+        rows,
+        len(view),
+        view.tql,
+        view.explain().partition("\nscans")[0],
+    ]
 
 
 QUERIES: list[tuple[str, dict[str, Any]]] = [
