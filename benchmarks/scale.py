@@ -126,7 +126,12 @@ def an_old_version(workspace: Workspace) -> Measurement:
     lake.store.reset()
     with stopwatch() as by_time:
         assert lake.dataset.at(moment).version == "main@5"
-    facts = {"by time, ms": by_time.seconds * 1000, "by time, GETs": lake.store.count("get")}
+    facts = {
+        "by time, ms": by_time.seconds * 1000,
+        "by time, GETs": lake.store.count("get"),
+        "by time, GETs in a row": lake.store.round_trips,
+        "by time, KB": lake.store.bytes_read / 1000,
+    }
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
