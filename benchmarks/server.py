@@ -233,6 +233,8 @@ def loader_on_files(workspace: Workspace) -> Measurement:
 
 
 def loader_over_http(workspace: Workspace) -> Measurement:
+    import httpx  # noqa: F401 - what a contender imports is in no figure
+
     import tensorlake as tl
 
     warm_up()
