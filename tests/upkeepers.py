@@ -31,3 +31,11 @@ def delete_steadily(url: str) -> None:
         dataset = tl.open(url)
         dataset.delete((dataset["kind"] == 1) & (dataset["number"] == number))
         dataset.commit(f"delete {number}")
+
+
+def optimize_and_collect(url: str, options: dict[str, str]) -> None:
+    """Rewrite small chunks and collect what nobody needs, again and again."""
+    for _ in range(COMMITS):
+        dataset = tl.open(url, storage_options=options)
+        dataset.optimize()
+        dataset.gc()

@@ -64,9 +64,11 @@ def append_rows(
         dataset.commit(f"{writer}: {number}")
 
 
-def merge_branches(url: str, into: str, other: str, merges: int) -> None:
+def merge_branches(
+    url: str, into: str, other: str, merges: int, options: dict[str, str] | None = None
+) -> None:
     """Merge a branch into another again and again, whoever commits to either."""
-    dataset = tl.open(url, into)
+    dataset = tl.open(url, into, storage_options=options)
     for _ in range(merges):
         dataset.merge(other)
 

@@ -7,18 +7,31 @@ missing word; each also appends rows and marks a row of its own, which never con
 import random
 from collections.abc import Generator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
 
 import tensorlake as tl
 from tensorlake.testing import s3_server
-from tests.writers import ROWS_A_BATCH, SCHEMA, append_and_update, fork_server, ingest
+from tests.upkeepers import optimize_and_collect
+from tests.writers import (
+    ROWS_A_BATCH,
+    SCHEMA,
+    append_and_update,
+    append_rows,
+    fork_server,
+    ingest,
+    merge_branches,
+)
 
 FEW, MANY = 8, 32
 KILLS = 200
 WRITERS = 2
 BATCHES = 600
+UPDATING, BRANCHING, COLLECTING = 6, 3, 2
+MIXED_COMMITS = 12
+MIXED_PATIENCE_S = 1500
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -124,3 +137,47 @@ def test_two_hundred_kills_lose_no_acknowledged_commit_and_double_no_row(place):
             break
 
     assert tl.open(url, storage_options=options).check().ok
+
+
+@pytest.mark.soak
+def test_processes_that_append_update_merge_optimize_and_collect_lose_nothing(place):
+    """Each row says who wrote it, and which of that writer's rows it is; tests 7, 8, 11 and 13."""
+    url, options = place
+    schema = {"writer": "int64", "n": "int64", "journal": tl.Text(default="")}
+    count = UPDATING + 1
+    with tl.create(url, schema, storage_options=options) as dataset:
+        dataset.extend({"writer": np.full(count, -1), "n": np.zeros(count, int)})
+        dataset.commit("a journal, and a row for each writer")
+        for number in range(BRANCHING):
+            dataset.branch(f"side-{number}")
+    context = fork_server()
+    pipes = [context.Pipe(duplex=False) for _ in range(UPDATING)]
+    work = [
+        *(partial(append_and_update, url, options, one, MIXED_COMMITS, pipes[one][1])
+          for one in range(UPDATING)),
+        *(partial(append_rows, url, options, 100 + one, MIXED_COMMITS, f"side-{one}")
+          for one in range(BRANCHING)),
+        *(partial(merge_branches, url, "main", f"side-{one}", MIXED_COMMITS, options)
+          for one in range(BRANCHING)),
+        *[partial(optimize_and_collect, url, options)] * COLLECTING,
+    ]  # fmt: skip
+
+    processes = [context.Process(target=one) for one in work]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(MIXED_PATIENCE_S)
+
+    assert [process.exitcode for process in processes] == [0] * len(work)
+    with tl.open(url, storage_options=options) as dataset:
+        for number in range(BRANCHING):
+            dataset.merge(f"side-{number}")
+        writer, n = dataset["writer"][:], dataset["n"][:]
+        words = sorted(word for text in dataset["journal"][:] for word in text.split())
+        assert words == sorted(
+            f"{one}:{at}" for one in range(UPDATING) for at in range(MIXED_COMMITS)
+        )
+        assert sorted(n[writer == -1].tolist()) == [0, *[MIXED_COMMITS] * UPDATING]
+        for one in (*range(UPDATING), *range(100, 100 + BRANCHING)):
+            assert n[writer == one].tolist() == list(range(MIXED_COMMITS))
+        assert dataset.check().ok
