@@ -88,10 +88,12 @@ def many_writers(workspace: Workspace) -> Measurement:
 
 
 def long_ingestion(workspace: Workspace) -> Measurement:
-    """Stream random samples into a folder; how much memory the process ever took."""
+    """Stream random samples into a folder; how much memory the process ever took.
+
+    Not warmed up: that loads torch, whose 220 MB are no part of taking in.
+    """
     import tensorlake as tl
 
-    warm_up()
     total = (1 << 30) if workspace.is_quick else (10 << 30)
     folder = workspace.scratch("long.tl")
     free = shutil.disk_usage(folder.parent).free
@@ -136,6 +138,6 @@ BENCHMARKS = (
         question="memory while samples stream into a folder",
         unit="MB/s",
         contenders=(Contender("tensorlake", long_ingestion),),
-        limits=(Limit("tensorlake", "peak MB", at_most=1000),),
+        limits=(Limit("tensorlake", "peak MB", at_most=500),),
     ),
 )

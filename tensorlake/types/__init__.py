@@ -43,7 +43,7 @@ from tensorlake.types.file import File, OwnedBlock, given_bytes
 from tensorlake.types.image import Image, ImageCodec
 from tensorlake.types.image_codecs import codec_of, too_many_pixels
 from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
-from tensorlake.types.instance_mask import InstanceMask
+from tensorlake.types.instance_mask import InstanceMask, store_masks
 from tensorlake.types.json_value import Json
 from tensorlake.types.keypoints import Keypoints
 from tensorlake.types.labels import Label, LabelArray, unknown_class
@@ -60,7 +60,7 @@ from tensorlake.types.rejection import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.run_lengths import decode_run_lengths, encode_run_lengths
+from tensorlake.types.run_lengths import RunTable, decode_run_lengths, encode_run_lengths
 from tensorlake.types.scalar import Bool, Scalar
 from tensorlake.types.segment_mask import SegmentMask
 from tensorlake.types.sequence import Sequence
@@ -102,6 +102,7 @@ __all__ = [
     "QueryKind",
     "Ragged",
     "RaggedColumn",
+    "RunTable",
     "SampleType",
     "Scalar",
     "SegmentMask",
@@ -139,6 +140,7 @@ __all__ = [
     "register",
     "shape_mismatch",
     "slice_rows",
+    "store_masks",
     "take",
     "to_array",
     "too_many_pixels",

@@ -22,15 +22,23 @@ from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn,
 from tensorlake.types.mask_pixels import as_bools, mask_array
 from tensorlake.types.region import Region, is_one, part_of
 from tensorlake.types.rejection import Place, shape_mismatch, unreadable
-from tensorlake.types.run_lengths import MAX_PIXELS, parse_run_lengths, runs_of
+from tensorlake.types.run_lengths import MAX_PIXELS, RunTable, parse_run_lengths, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["InstanceMask"]
+__all__ = ["InstanceMask", "StoredMasks", "store_masks"]
 
 _NDIM = 3
 _U32 = np.dtype("<u4")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMasks:
+    """One row's masks as they are stored, made of runs that are known to fill them."""
+
+    sample: Buffer
+    shape: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,10 @@ class InstanceMask(SampleType):
         shapes = np.zeros((len(samples), _NDIM), dtype=np.int64)
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
+            if isinstance(sample, StoredMasks):
+                shapes[position] = sample.shape
+                encoded.append(sample.sample)
+                continue
             size, runs = _runs(sample, place, position)
             shapes[position] = len(runs), *size
             encoded.append(_join(size, runs))
@@ -161,6 +173,41 @@ class InstanceMask(SampleType):
             raise CorruptSampleError(message) from error
         parts = np.split(runs, np.cumsum(counts)[:-1]) if len(counts) else []
         return [{"size": [*size], "counts": part.tolist()} for part in parts]
+
+
+def store_masks(table: RunTable, objects: np.ndarray) -> list[StoredMasks]:
+    """Store the masks of many rows at once.
+
+    Args:
+        table: Their runs, row after row; the masks of one row have one size.
+        objects: How many masks each row has, one at least.
+
+    >>> table = RunTable(np.array([[1, 2]]), np.array([2]), np.array([1, 1]))
+    >>> store_masks(table, np.array([1]))[0].shape
+    (1, 1, 2)
+    """
+    firsts = offsets_of(objects)
+    runs = np.diff(offsets_of(table.counts)[firsts])
+    numbers = offsets_of(_NDIM + objects + runs)
+    joined = np.empty(numbers[-1], dtype=_U32)
+    starts, sizes = numbers[:-1], table.sizes[firsts[:-1]]
+    joined[starts] = objects
+    joined[starts + 1], joined[starts + 2] = sizes.T
+    joined[_within(starts + _NDIM, objects)] = table.counts
+    joined[_within(starts + _NDIM + objects, runs)] = table.runs
+    content = joined.tobytes()
+    ends = (numbers * _U32.itemsize).tolist()
+    return [
+        StoredMasks(content[start:stop], (count, height, width))
+        for start, stop, count, (height, width) in zip(
+            ends[:-1], ends[1:], objects.tolist(), sizes.tolist(), strict=True
+        )
+    ]
+
+
+def _within(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Number the places of runs of items that begin at ``starts``."""
+    return np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
 def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], list[np.ndarray]]:

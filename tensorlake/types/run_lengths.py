@@ -10,13 +10,16 @@ the difference to the number two before. (The form of the COCO API's ``rleToStri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "MAX_PIXELS",
+    "RunTable",
     "decode_run_lengths",
     "encode_run_lengths",
     "parse_run_lengths",
@@ -28,6 +31,30 @@ _MORE, _SIGN, _BITS, _VALUE = 0x20, 0x10, 5, 0x1F
 _PLAIN_NUMBERS = 3
 MAX_PIXELS = 1 << 30
 """A size that promises more is refused before anything is allocated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunTable:
+    """The runs of many masks.
+
+    Attributes:
+        sizes: Height and width of each, (masks, 2).
+        counts: How many runs each has; none where it has no pixel.
+        runs: Their lengths, one mask after another.
+    """
+
+    sizes: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    runs: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the runs of each mask."""
+        stops = np.cumsum(self.counts)
+        for start, stop in zip((stops - self.counts).tolist(), stops.tolist(), strict=True):
+            yield self.runs[start:stop]
 
 
 def decode_run_lengths(runs: Mapping[str, Any]) -> np.ndarray:

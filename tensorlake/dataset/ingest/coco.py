@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -28,8 +29,10 @@ from tensorlake.types import (
     Image,
     InstanceMask,
     Keypoints,
+    RunTable,
     Text,
     polygon_runs,
+    store_masks,
 )
 from tensorlake.types import (
     Sequence as SequenceType,
@@ -218,21 +221,44 @@ def _column(annotations: Sequence[dict[str, Any]], name: str, dtype: Any) -> np.
     return np.array([a.get(name, 0) for a in annotations], dtype=dtype)
 
 
-def _masks(pictures: Sequence[_Picture]) -> list[list[Any]]:
-    """Masks of the pictures' annotations, as runs; outlines of all of them are filled together."""
-    each = [(picture, one) for picture in pictures for one in picture.annotations]
-    written = [one.get("segmentation") or [] for _, one in each]
-    outlined = [at for at, one in enumerate(written) if not isinstance(one, dict)]
+def _masks(pictures: Sequence[_Picture]) -> list[Any]:
+    """Masks of the pictures' annotations; outlines of all of them are filled together."""
+    is_plain = [bool(p.annotations) and not any(map(_is_runs, p.annotations)) for p in pictures]
+    plain = list(compress(pictures, is_plain))
+    counts = np.array([len(picture.annotations) for picture in plain], np.int64)
+    stored = iter(store_masks(_filled(_outlined(plain)), counts))
+    others = [picture for picture, plainly in zip(pictures, is_plain, strict=True) if not plainly]
+    given = iter(_as_given(others))
+    return [next(stored) if plainly else next(given) for plainly in is_plain]
+
+
+def _as_given(pictures: Sequence[_Picture]) -> list[list[Mapping[str, Any]]]:
+    """Masks of pictures some of which are written as runs: all as runs."""
+    filled = iter(_filled(_outlined(pictures)))
+    return [
+        [
+            one["segmentation"] if _is_runs(one) else {"size": p.size, "counts": next(filled)}
+            for one in p.annotations
+        ]
+        for p in pictures
+    ]
+
+
+def _is_runs(annotation: Mapping[str, Any]) -> bool:
+    return isinstance(annotation.get("segmentation"), dict)
+
+
+def _outlined(pictures: Sequence[_Picture]) -> list[tuple[_Picture, dict[str, Any]]]:
+    """The annotations that are outlines, or nothing, each with its picture."""
+    return [(p, one) for p in pictures for one in p.annotations if not _is_runs(one)]
+
+
+def _filled(each: Sequence[tuple[_Picture, dict[str, Any]]]) -> RunTable:
+    outlines = [one.get("segmentation") or [] for _, one in each]
     try:
-        filled = polygon_runs(
-            [written[at] for at in outlined], [each[at][0].size for at in outlined]
-        )
+        return polygon_runs(outlines, [picture.size for picture, _ in each])
     except (ValueError, TypeError) as error:
-        raise _unfillable(error, [each[at] for at in outlined]) from error
-    for at, runs in zip(outlined, filled, strict=True):
-        written[at] = {"size": each[at][0].size, "counts": runs}
-    masks = iter(written)
-    return [[next(masks) for _ in picture.annotations] for picture in pictures]
+        raise _unfillable(error, each) from error
 
 
 def _unfillable(

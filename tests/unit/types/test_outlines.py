@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from pycocotools import mask as coco
 
-from tensorlake.types import decode_run_lengths, fill_polygons, polygon_runs
+from tensorlake.types import (
+    InstanceMask,
+    decode_run_lengths,
+    fill_polygons,
+    polygon_runs,
+    store_masks,
+)
 
 
 def random_objects(seed: int, count: int) -> tuple[list[list[list[float]]], list[tuple[int, int]]]:
@@ -40,7 +46,7 @@ def test_objects_are_filled_together_as_the_coco_api_fills_each(seed):
 def test_objects_drawn_in_many_passes_are_the_same(monkeypatch):
     objects, sizes = random_objects(7, 40)
     together = polygon_runs(objects, sizes)
-    monkeypatch.setattr("tensorlake.types.outlines._STEPS_AT_ONCE", 1)
+    monkeypatch.setattr("tensorlake.types.outlines._CROSSINGS_AT_ONCE", 1)
 
     apart = polygon_runs(objects, sizes)
 
@@ -56,7 +62,7 @@ def test_points_in_pairs_are_the_same_outline():
 
 def test_no_outline_covers_nothing():
     assert [runs.tolist() for runs in polygon_runs([[], []], [(2, 3), (0, 3)])] == [[6], []]
-    assert polygon_runs([], []) == []
+    assert len(polygon_runs([], [])) == 0
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,37 @@ def test_outline_that_is_none_is_refused_before_it_takes_memory(outline, told):
     with pytest.raises(ValueError, match=told) as refused:
         polygon_runs([[square], [square, outline]], [(3, 3), (3, 3)])
     assert refused.value.args[1] == 1
+
+
+@pytest.mark.parametrize("size", [(1 << 16, 1 << 16), (-1, 3)])
+def test_outlines_on_an_impossible_picture_are_refused(size):
+    with pytest.raises(ValueError, match="a picture of") as refused:
+        polygon_runs([[], []], [(3, 3), size])
+    assert refused.value.args[1] == 1
+
+
+def test_points_far_beyond_the_picture_change_nothing_but_their_edges():
+    """Their coordinates are no numbers that pixels are counted with."""
+    far = [[1e300, 1e300, 1e300, 1e300, 1e300, 1e300]]
+
+    assert [runs.tolist() for runs in polygon_runs([far], [(2, 2)])] == [[4]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_masks_stored_together_are_those_that_are_given_one_by_one(seed):
+    objects, _ = random_objects(seed, 40)
+    counts = np.random.default_rng(seed).integers(1, 5, 12)
+    of_row = np.repeat(np.arange(12), counts)
+    objects = objects[: len(of_row)]
+    sizes = [(30 + row, 50 - row) for row in of_row.tolist()]
+    table = polygon_runs(objects, sizes)
+    given = [{"size": size, "counts": runs} for size, runs in zip(sizes, table, strict=True)]
+    rows = [
+        given[stop - count : stop] for stop, count in zip(np.cumsum(counts), counts, strict=True)
+    ]
+
+    stored = InstanceMask().convert(store_masks(table, counts), tensor="mask")
+
+    wanted = InstanceMask().convert(rows, tensor="mask")
+    assert stored.samples == wanted.samples
+    assert np.array_equal(stored.shapes, wanted.shapes)
