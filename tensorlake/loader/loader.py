@@ -12,7 +12,6 @@ memory tier belongs to the loader and serves all epochs.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +19,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
-from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns
 from tensorlake.loader.concurrency import ConcurrencyLimit
@@ -29,17 +27,16 @@ from tensorlake.loader.counters import Counters
 from tensorlake.loader.explain import describe_loader, describe_plan
 from tensorlake.loader.iteration import BatchIterator, Pass
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
-from tensorlake.loader.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.opening import Opening, open_pass
 from tensorlake.loader.progress import Progress
-from tensorlake.loader.remote import RemotePass, RemoteSetup, check_remote
-from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning, global_batch_size_of
+from tensorlake.loader.remote import check_remote
+from tensorlake.loader.sharding import Sharding, Share, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.state import LoaderState
 from tensorlake.loader.stats import LoaderStats
 from tensorlake.loader.strategy import (
     row_nbytes_of,
     shape_bounds,
-    sparse_tensors,
     stored_nbytes_of,
 )
 
@@ -48,8 +45,6 @@ if TYPE_CHECKING:
     from tensorlake.loader.ordered_rows import OrderedRows
 
 __all__ = ["Loader"]
-
-LATE_NBYTES = 1 << 20  # of a batch; copying it takes some 0.1 ms
 
 
 class Loader:
@@ -105,7 +100,7 @@ class Loader:
         self._agree()
         self._is_fresh = False
         self._pass_start = self._stats_now()
-        opened, start = self._open_pass()
+        opened, start = open_pass(self._opening(), self._shares(self._position))
         iterator = BatchIterator(
             opened,
             finish=self._finish_batch,
@@ -229,7 +224,7 @@ class Loader:
             num_places=None if self._rows.is_endless else self._rows.num_places,
             sharding=self._sharding,
             columns=self._columns,
-            sparse=self._sparse(),
+            sparse=self._opening().sparse,
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
         )
@@ -330,63 +325,23 @@ class Loader:
         stored = stored_nbytes_of(reader, tuple(self._cache.tensors))
         return max(0, stored - self._cache.capacity)
 
-    def _sparse(self) -> tuple[str, ...]:
-        return sparse_tensors(
-            self._rows.reader,
-            tuple(self._cache.tensors),
+    def _opening(self) -> Opening:
+        return Opening(
+            rows=self._rows,
             order=self.order,
-            num_rows=self._rows.selection.num_rows,
-            cache_nbytes=self._arguments.cache_nbytes,
-        )
-
-    def _open_pass(self) -> tuple[Pass, Callable[[], None]]:
-        arguments, rows = self._arguments, self._rows
-        is_padded = not rows.is_endless and self._sharding.needs_padding(
-            rows.num_places, self._position
-        )
-        if is_padded and self._converter.presents:  # else the client says it
-            warnings.warn(
-                f"the last batch has fewer rows than the {self._sharding.world_size} ranks: some"
-                " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
-                ShortBatchWarning,
-                stacklevel=3,
-            )
-        with_valid = is_padded or self._converter.keeps_places
-        if arguments.decode_on == "server":
-            remote = RemotePass(self._remote(with_valid=with_valid), self._shares(self._position))
-            return remote, remote.start
-        sparse = self._sparse()
-        setup = PipelineSetup(
-            selection=rows.selection,
-            reader=rows.reader,
-            plan=rows.plan(self.order, seed=self._seed, epoch=self._epoch),
-            cache=self._cache,
-            counters=self._counters,
-            limit=self._limit,
-            dense=tuple(name for name in self._cache.tensors if name not in sparse),
-            sparse=sparse,
-            virtual={one.name: rows.virtual[one.name] for one in self._columns if one.is_virtual},
-            row_nbytes=max(1, sum(column.sample_nbytes for column in self._columns)),
-            workers=arguments.worker_count,
-            prefetch_nbytes=arguments.prefetch_nbytes,
-            timeout_s=arguments.timeout,
-        )
-        pipeline = Pipeline(setup, self._shares(self._position))
-        assembler = Assembler(
-            columns=self._columns,
-            cache=self._cache,
-            slabs=self._slabs,
-            workers=pipeline.workers,
-            counters=self._counters,
             seed=self._seed,
             epoch=self._epoch,
-            on_error=arguments.on_error,
-            transform=arguments.transform,
-            with_valid=with_valid,
-            is_late=self._is_late(),
-            release=pipeline.release,
+            position=self._position,
+            state=self._state,
+            arguments=self._arguments,
+            columns=self._columns,
+            sharding=self._sharding,
+            converter=self._converter,
+            cache=self._cache,
+            slabs=self._slabs,
+            counters=self._counters,
+            limit=self._limit,
         )
-        return pipeline, partial(pipeline.start, assembler)
 
     def _await_last_pass(self) -> None:
         """Let a pass that was left end its work on the memory tier, which has one user at a time.
@@ -400,28 +355,6 @@ class Loader:
                 " does not return\nmake another loader, and let that function return"
             )
         self._last_pass = None
-
-    def _remote(self, *, with_valid: bool) -> RemoteSetup:
-        assert self._rows.server is not None, "checked when the loader was made"
-        return RemoteSetup(
-            server=self._rows.server,
-            arguments=self._arguments,
-            columns=self._columns,
-            sharding=self._sharding,
-            state=self._state(),
-            turns=self._converter.turn_and_turns()[1],
-            keeps_places=self._converter.keeps_places,
-            with_valid=with_valid,
-            counters=self._counters,
-        )
-
-    def _is_late(self) -> bool:
-        rows = self._sharding.global_batch_size // self._sharding.world_size
-        nbytes = rows * sum(column.sample_nbytes for column in self._columns)
-        is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self._columns)
-        is_stacked = all(column.is_stacked and column.collate is None for column in self._columns)
-        has_transform = self._arguments.transform is not None
-        return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
 
     def _shares(self, start: int) -> Iterator[Share]:
         sharding, places = self._sharding, self._rows.num_places

@@ -10,7 +10,7 @@ import sys
 import threading
 import tracemalloc
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -182,23 +182,56 @@ def test_memory_stays_flat(pets, damaged, way):
     assert min(later - earlier for earlier, later in pairwise(sizes)) < GROWTH_NBYTES, sizes
 
 
-def test_one_loader_of_ten_epochs_ends_each_in_another_way(pets):
-    before = held()
-    loader = pets.loader(batch_size=4, shuffle=True, columns=COLUMNS, decode=RESIZE)
+@pytest.fixture(scope="module", params=["local", "remote"])
+def stored(request, pets):
+    """Pets that are mapped, and such that are read by requests."""
+    if request.param == "local":
+        yield pets
+    else:
+        with fill_pets("memory://leaves-nothing", rows=40) as dataset:
+            yield dataset
 
-    for epoch in range(EPOCHS):
-        iterator = iter(loader)
-        for _ in range(epoch):
-            next(iterator)
-        if epoch % 3 == 0:
-            iterator.close()
-        elif epoch % 3 == 1:
-            list(iterator)
-        del iterator
-        assert threads_left() == []
-    loader.close()
+
+def fail():
+    raise ZeroDivisionError
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+def train(loader, stop, end):
+    """Take batches of an epoch until one is the last that is wanted."""
+    for number, batch in enumerate(loader):
+        assert len(batch["tokens"]) == 4
+        if number == stop:
+            end()
+            break
+
+
+def test_ten_epochs_of_one_loader_end_each_in_another_way_and_leave_nothing(stored):
+    loader = stored.loader(batch_size=4, shuffle=True, columns=COLUMNS, decode=RESIZE)
+    ends = [int, fail, interrupt]  # int: only the loop is left
+    train(loader, 10**6, int)  # what is made once: the storage loop, the cache, the slabs
+    before, sizes = held(), []
+
+    with only_what_is_new():
+        tracemalloc.start()
+        try:
+            for epoch in range(EPOCHS):
+                with suppress(ZeroDivisionError, KeyboardInterrupt):
+                    train(loader, epoch, ends[epoch % len(ends)])
+                assert threads_left() == []
+                gc.collect()
+                sizes.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
 
     assert held() == before
+    # batches that are slabs' by now are no growth: that is over when all lengths have been
+    half = sizes[EPOCHS // 2 :]
+    assert min(later - earlier for earlier, later in pairwise(half)) < GROWTH_NBYTES, sizes
+    loader.close()
     assert loader.stats().cache_nbytes == 0
     assert loader.stats().batch_nbytes == 0
 

@@ -1,0 +1,157 @@
+"""Opening a pass: from what a loader is made of, and where it stands, to what makes its batches.
+
+    decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
+    decode_on="server"    RemotePass: a server does, and is told the state to begin from
+
+Nothing here runs yet: the pass begins when its iterator starts it. What lasts from pass to pass,
+the memory tier, the slabs, the counters and what was found of the store, is the loader's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tensorlake.loader.assemble import Assembler
+from tensorlake.loader.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.remote import RemotePass, RemoteSetup
+from tensorlake.loader.sharding import ShortBatchWarning
+from tensorlake.loader.strategy import sparse_tensors
+
+if TYPE_CHECKING:
+    from tensorlake.loader.arguments import LoaderArguments
+    from tensorlake.loader.chunks import ChunkCache
+    from tensorlake.loader.columns import ColumnPlan
+    from tensorlake.loader.concurrency import ConcurrencyLimit
+    from tensorlake.loader.converter import Converter
+    from tensorlake.loader.counters import Counters
+    from tensorlake.loader.iteration import Pass
+    from tensorlake.loader.mix_order import AnyOrder
+    from tensorlake.loader.ordered_rows import OrderedRows
+    from tensorlake.loader.sharding import Sharding, Share
+    from tensorlake.loader.slabs import SlabPool
+    from tensorlake.loader.state import LoaderState
+
+__all__ = ["Opening", "open_pass"]
+
+LATE_NBYTES = 1 << 20  # of a batch; copying it takes some 0.1 ms
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a loader is made of, and where it stands."""
+
+    rows: OrderedRows
+    order: AnyOrder
+    seed: int
+    epoch: int
+    position: int
+    state: Callable[[], LoaderState]  # all of it, for a server: naming the rows takes its time
+    arguments: LoaderArguments
+    columns: tuple[ColumnPlan, ...]
+    sharding: Sharding
+    converter: Converter
+    cache: ChunkCache
+    slabs: SlabPool
+    counters: Counters
+    limit: ConcurrencyLimit
+
+    @property
+    def sparse(self) -> tuple[str, ...]:
+        """Tensors read by row."""
+        return sparse_tensors(
+            self.rows.reader,
+            tuple(self.cache.tensors),
+            order=self.order,
+            num_rows=self.rows.selection.num_rows,
+            cache_nbytes=self.arguments.cache_nbytes,
+        )
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the last batch has fewer rows than there are ranks."""
+        rows, position = self.rows, self.position
+        return not rows.is_endless and self.sharding.needs_padding(rows.num_places, position)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether batches are small, and of arrays alone, so that the consumer gathers them."""
+        rows = self.sharding.global_batch_size // self.sharding.world_size
+        nbytes = rows * sum(column.sample_nbytes for column in self.columns)
+        is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
+        is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
+        has_transform = self.arguments.transform is not None
+        return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
+
+
+def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable[[], None]]:
+    """Prepare the pass over some shares; return it, and what starts it."""
+    is_padded = opening.is_padded
+    if is_padded and opening.converter.presents:  # else the client says it
+        warnings.warn(
+            f"the last batch has fewer rows than the {opening.sharding.world_size} ranks: some"
+            " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
+            ShortBatchWarning,
+            stacklevel=3,
+        )
+    with_valid = is_padded or opening.converter.keeps_places
+    if opening.arguments.decode_on == "server":
+        remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
+        return remote, remote.start
+    pipeline = Pipeline(_pipeline_setup(opening), shares)
+    assembler = _assembler(opening, pipeline, with_valid=with_valid)
+    return pipeline, partial(pipeline.start, assembler)
+
+
+def _pipeline_setup(opening: Opening) -> PipelineSetup:
+    rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
+    return PipelineSetup(
+        selection=rows.selection,
+        reader=rows.reader,
+        plan=rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch),
+        cache=opening.cache,
+        counters=opening.counters,
+        limit=opening.limit,
+        dense=tuple(name for name in opening.cache.tensors if name not in sparse),
+        sparse=sparse,
+        virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
+        row_nbytes=max(1, sum(column.sample_nbytes for column in opening.columns)),
+        workers=arguments.worker_count,
+        prefetch_nbytes=arguments.prefetch_nbytes,
+        timeout_s=arguments.timeout,
+    )
+
+
+def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Assembler:
+    return Assembler(
+        columns=opening.columns,
+        cache=opening.cache,
+        slabs=opening.slabs,
+        workers=pipeline.workers,
+        counters=opening.counters,
+        seed=opening.seed,
+        epoch=opening.epoch,
+        on_error=opening.arguments.on_error,
+        transform=opening.arguments.transform,
+        with_valid=with_valid,
+        is_late=opening.is_late,
+        release=pipeline.release,
+    )
+
+
+def _remote_setup(opening: Opening, *, with_valid: bool) -> RemoteSetup:
+    assert opening.rows.server is not None, "checked when the loader was made"
+    return RemoteSetup(
+        server=opening.rows.server,
+        arguments=opening.arguments,
+        columns=opening.columns,
+        sharding=opening.sharding,
+        state=opening.state(),
+        turns=opening.converter.turn_and_turns()[1],
+        keeps_places=opening.converter.keeps_places,
+        with_valid=with_valid,
+        counters=opening.counters,
+    )
