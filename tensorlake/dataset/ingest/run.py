@@ -26,7 +26,7 @@ from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.dataset.words import plural
-from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
 
 __all__ = ["Mode", "OnError", "Source", "parse_size", "run_ingest"]
 
@@ -222,7 +222,12 @@ def _destination(
         raise InvalidInputError(f"mode={mode!r}: give 'create' or 'append'")
     if is_new:
         return create(url, source.schema, **open_arguments)
-    dataset = open_dataset(url, **open_arguments)
+    try:
+        dataset = open_dataset(url, **open_arguments)
+    except (
+        DatasetNotFoundError
+    ):  # it is there, but whoever made it was killed before its first entry
+        return create(url, source.schema, **open_arguments)
     mine = source.key_start
     foreign = next(
         (c for c in dataset.log()[:-1] if not any(key.startswith(mine) for key in c.keys)), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -282,3 +283,14 @@ def test_source_that_cannot_be_read_leaves_a_dataset_that_the_next_call_fills(tm
         (tmp_path / f"{number}.jpg").write_bytes(_jpeg(number))
 
     assert len(tl.ingest.images(tmp_path, tmp_path / "t.tl")) == 2
+
+
+def test_ingestion_that_was_killed_while_it_made_the_dataset_is_completed(folder, tmp_path):
+    tl.create(
+        tmp_path / "t.tl", {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])}
+    )
+    shutil.rmtree(tmp_path / "t.tl" / "branches")
+
+    ds = tl.ingest.images(folder, tmp_path / "t.tl")
+
+    assert (len(ds), ds.version) == (4, "main@1")
