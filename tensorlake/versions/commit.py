@@ -99,7 +99,7 @@ def _publish(
         came += between
         transaction.roll_back(staged)  # so that a conflict is told in rows the user knows
         move_transaction(transaction, log, came, differ=differ)
-        if not transaction.has_changes:
+        if not transaction.has_changes and request.key is None:
             return _stored(transaction.base, transaction.packs)  # they had done the same
     message = (
         f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while this commit was"

@@ -167,6 +167,7 @@ class Contest:
 
     Attributes:
         cells: By tensor id, rows that both updated, to different values.
+        same: By tensor id, rows that both updated, to the same value: it is theirs already.
         vanished: Rows updated here that the head does not show.
         lost: Of those, rows that cannot come back: nothing of them is left.
         touched: Rows deleted here that they updated.
@@ -178,6 +179,7 @@ class Contest:
     """
 
     cells: Mapping[str, Int64Array]
+    same: Mapping[str, Int64Array]
     vanished: Int64Array
     lost: Int64Array
     touched: Int64Array
@@ -233,8 +235,10 @@ def contest_of(meeting: Meeting) -> Contest:
     mine, theirs = staged.working.schema, meeting.state.schema
     drops = {one.tensor_id or "" for one in is_about["drop"]}
     dropped = frozenset(one for one in drops if theirs.by_id(one) and not mine.by_id(one))
+    cells, same = _cells(meeting, is_about["update"], going)
     return Contest(
-        cells=_cells(meeting, is_about["update"], going),
+        cells=cells,
+        same=same,
         vanished=vanished,
         lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
         touched=touched,
@@ -268,9 +272,10 @@ def _nothing() -> Int64Array:
 
 def _cells(
     meeting: Meeting, suspects: Sequence[Conflict], going: Int64Array
-) -> dict[str, Int64Array]:
-    """Cells that both gave a value, and not the same one, but those of rows that go."""
+) -> tuple[dict[str, Int64Array], dict[str, Int64Array]]:
+    """Cells that both gave a value, another one and the same one, but those of rows that go."""
     found: dict[str, Int64Array] = {}
+    same: dict[str, Int64Array] = {}
     staged = meeting.staged
     for tensor_id in dict.fromkeys(one.tensor_id or "" for one in suspects):
         if meeting.state.schema.by_id(tensor_id) is None:
@@ -284,10 +289,11 @@ def _cells(
             unknown = np.flatnonzero(~is_theirs)
             is_theirs[unknown] = meeting.differ(tensor_id, meeting.base, rows[unknown])
         rows = rows[is_theirs]
-        rows = rows[meeting.differ(tensor_id, staged.working, rows)]
-        if len(rows):
-            found[tensor_id] = rows
-    return found
+        differs = meeting.differ(tensor_id, staged.working, rows)
+        for cells, chosen in ((found, rows[differs]), (same, rows[~differs])):
+            if len(chosen):
+                cells[tensor_id] = chosen
+    return found, same
 
 
 def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:

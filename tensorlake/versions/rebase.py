@@ -90,6 +90,8 @@ def _plan(meeting: Meeting, contest: Contest) -> _Plan:
     moves: dict[str, tuple[Int64Array, Int64Array]] = {}
     for spec in contest.schema.schema.tensors:
         rows = staged.updated_rows(spec.id)
+        if spec.id in contest.same:
+            rows = np.setdiff1d(rows, contest.same[spec.id], assume_unique=True)
         is_apart = meeting.is_rewritten or meeting.their_updates(spec.id)
         if policy == "theirs":
             lost = np.union1d(contest.cells.get(spec.id, contest.vanished), contest.vanished)

@@ -276,6 +276,43 @@ def test_an_update_of_a_cell_that_was_rewritten_around_is_kept(pair):
     assert [text[i] for i in (0, 1, 2, 10, 11)] == ["m0", "t1", "row 2", "m10", "t11"]
 
 
+@pytest.mark.parametrize("last", ["deleted", "updated"])
+def test_a_value_that_both_gave_is_not_staged_any_more_after_a_refresh(pair, last):
+    """It is the base's now: a third commit that changes the cell, or its row, is no conflict."""
+    mine, theirs = pair
+    mine["x"][[5, 6]] = [-5, -6]
+    theirs["x"][5] = -5
+    theirs.commit()
+
+    mine.refresh(keep_staged=True, on_conflict="ours")
+    if last == "deleted":
+        theirs.delete([5])
+    else:
+        theirs["x"][5] = -50
+    theirs.commit()
+    mine.commit()
+
+    expected = [4, -6, 7] if last == "deleted" else [4, -50, -6]
+    assert open_on_same(mine)["x"][4:7].tolist() == expected
+
+
+def test_a_commit_of_what_others_have_done_publishes_nothing_but_its_key(pair):
+    mine, theirs = pair
+    mine["x"][5] = -5
+    theirs["x"][5] = -5
+    done = theirs.commit("theirs")
+    assert mine.commit("mine").version == done.version
+
+    late, first = open_on_same(mine), open_on_same(mine)
+    late["x"][6] = -6
+    first["x"][6] = -6
+    first.commit()
+    kept = late.commit("late", key="work")
+
+    assert kept.version == "main@4"
+    assert open_on_same(mine).commit("again", key="work").version == "main@4"
+
+
 def test_a_transaction_conflicts_on_the_columns_it_read(pair):
     mine, theirs = pair
     theirs["y"][0] = 5

@@ -350,8 +350,13 @@ class WritersModel(RuleBasedStateMachine):
         self.look(writer)
 
     def settle(self, writer: Writer, meeting: Meeting, policy: str, number: int) -> None:
-        """What stays of a net after a refresh; a row that both deleted stays deleted here too."""
+        """What stays of a net after a refresh; a row that both deleted stays deleted here too.
+
+        Not so a cell that both gave one value: it is the base's now, and nothing is staged.
+        """
         net, head = writer.net, self.versions[number]
+        theirs = self.published[writer.base + 1 : number + 1]
+        theirs_updated = {cell for other in theirs for cell in other.updates}
         if policy == "ours":
             net.returned |= meeting.vanished
         else:
@@ -367,6 +372,14 @@ class WritersModel(RuleBasedStateMachine):
             net.deleted -= meeting.touched
             for column in meeting.renamed:
                 del net.names[column]
+        net.updates = {
+            (column, key): value
+            for (column, key), value in net.updates.items()
+            if key in net.deleted
+            or (column, key) not in theirs_updated
+            or key not in head.shown
+            or head.rows[key][column] != value
+        }
         kept = head.shown | net.returned | net.deleted
         gone = {key for _, key in net.updates if key not in kept}
         net.updates = {cell: value for cell, value in net.updates.items() if cell[1] not in gone}
