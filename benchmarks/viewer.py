@@ -47,6 +47,7 @@ def main() -> None:
     """Measure, and print each figure beside its goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.viewer", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1 / 3, help="of scrolling, for memory")
+    parser.add_argument("--traces", type=Path, help="folder that keeps the traces, for DevTools")
     asked = parser.parse_args()
     chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if chromium is None or shutil.which("npm") is None:
@@ -62,6 +63,9 @@ def main() -> None:
             "FIGURES": str(report),
             "SCROLL_S": str(60 * asked.minutes),
         }
+        if asked.traces is not None:
+            asked.traces.mkdir(parents=True, exist_ok=True)
+            environment["TRACES"] = str(asked.traces.resolve())
         command = ["npm", "run", "--silent", "figures"]
         subprocess.run(command, cwd=REPOSITORY / "viewer", env=environment, check=True)
     _print(json.loads(report.read_text()), minutes=asked.minutes)
@@ -90,7 +94,6 @@ def _serving(lake: Path) -> Generator[str]:
 def _print(figures: dict[str, Any], *, minutes: float) -> None:
     firsts, wholes, seen = zip(*figures["openings"], strict=True)
     scrolling, boxes, sizes = figures["scrolling"], figures["boxes"], figures["memory"]
-    settled, last = sizes[1], sizes[-1]
     rows = [
         ("first thumbnail, 10⁶ rows", f"{statistics.median(firsts):.0f} ms", "≤ 1,000 ms"),
         (f"all {seen[0]} in sight", f"{statistics.median(wholes):.0f} ms", ""),
@@ -100,17 +103,16 @@ def _print(figures: dict[str, Any], *, minutes: float) -> None:
         ("  longest task, wall", f"{scrolling['longestWall']:.0f} ms", ""),
         ("  frames, dropped", f"{scrolling['frames']}, {scrolling['dropped']}", ""),
         ("5,000 boxes: main thread a frame, p95", f"{boxes['p95']:.1f} ms", "≤ 16 ms"),
-        (
-            f"memory after {minutes / 4:.2g} and {minutes:.2g} minutes: heap",
-            f"{settled['heap']:.0f}, {last['heap']:.0f} MB",
-            "flat",
-        ),
-        ("  whole process", f"{settled['process']:.0f}, {last['process']:.0f} MB", "flat"),
         ("initial JavaScript, gzipped", f"{_initial_nbytes() / 1000:.0f} kB", "≤ 250 kB"),
     ]
     width = max(len(name) for name, _, _ in rows)
     for name, figure, goal in rows:
         print(f"{name:<{width}}  {figure:>14}  {goal}".rstrip())
+    print("\nmemory while scrolling, MB: flat from the first quarter on")
+    print(f"{'minutes':>8}{'heap':>8}{'page':>8}{'browser':>9}")
+    for part, size in enumerate(sizes):
+        passed = part * minutes / (len(sizes) - 1)
+        print(f"{passed:8.2g}{size['heap']:8.1f}{size['process']:8.0f}{size['browser']:9.0f}")
 
 
 def _initial_nbytes() -> int:

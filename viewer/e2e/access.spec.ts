@@ -1,26 +1,8 @@
 /** For everyone: axe finds nothing serious on any page, and the keyboard reaches everything. */
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { findings } from "./axe";
 import { count, open } from "./browser";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-interface Finding {
-  id: string;
-  impact: string;
-  nodes: { html: string; failureSummary: string }[];
-}
-
-/** What axe calls serious or critical, in a line each. */
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(AXE); // not a script of the page: its policy allows only the page's own
-  const found = (await page.evaluate("axe.run().then((result) => result.violations)")) as Finding[];
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`));
-}
 
 const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["the list of datasets", "", (page) => page.getByRole("button", { name: "pets" }).waitFor()],

@@ -34,6 +34,7 @@ afterEach(async () => {
 });
 
 interface Options {
+  viewport?: { width: number; height: number };
   theme?: "dark" | "light";
   withToken?: boolean;
   /** What the console says of faults that the test brings about itself: "status of 404". */
@@ -42,8 +43,8 @@ interface Options {
 
 /** Opens a path of the viewer, as a user who followed the printed link. */
 export async function open(path: string, options: Options = {}): Promise<Page> {
-  const { theme = "dark", withToken = true, expected = [] } = options;
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
+  const { theme = "dark", withToken = true, expected = [], viewport = { width: 1280, height: 800 } } = options;
+  const context = await browser.newContext({ viewport, colorScheme: theme });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
@@ -76,6 +77,22 @@ export function pixel(page: Page, canvas: string, x: number, y: number): Promise
     },
     [x, y],
   );
+}
+
+// The cells of a line share one canvas, which lies under them.
+const CELL_PIXEL = `([row, x, y]) => {
+  const cell = document.querySelector("#row-" + row);
+  const box = cell?.getBoundingClientRect();
+  const line = [...document.querySelectorAll(".line")].find((one) => one.getBoundingClientRect().top === box?.top);
+  if (line === undefined || cell.classList.contains("blank")) return null;
+  const left = (box.left - line.getBoundingClientRect().left + x) * devicePixelRatio;
+  const data = line.getContext("2d").getImageData(left, y * devicePixelRatio, 1, 1).data;
+  return data[3] === 0 ? null : [...data].slice(0, 3);
+}`;
+
+/** The colour of one pixel of a cell's picture in the grid; null until it is painted. */
+export function cellPixel(page: Page, row: number, x: number, y: number): Promise<number[] | null> {
+  return page.evaluate(`(${CELL_PIXEL})(${JSON.stringify([row, x, y])})`);
 }
 
 /** Writes a query as a user does, and runs it by its key. */

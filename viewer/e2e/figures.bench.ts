@@ -6,6 +6,7 @@ import { count, open } from "./browser";
 import { traced } from "./trace";
 
 const SCROLL_S = Number(process.env["SCROLL_S"] ?? "20");
+const PARTS = Math.max(4, Math.round(SCROLL_S / 60)); // memory is read after each: at most a minute
 const TRACED_S = 6;
 const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of pictures
 const OPENINGS = 5;
@@ -13,11 +14,17 @@ const OPENINGS = 5;
 /** Milliseconds from the start of the navigation to the first painted cell, and to all in sight. */
 const FIRST_PAINTS = `new Promise((resolve) => {
   let first = 0;
-  const isPainted = (canvas) => canvas.width > 1 && canvas.getContext("2d").getImageData(canvas.width >> 1, canvas.height >> 1, 1, 1).data[3] > 0;
+  const lineOf = (cell) => [...document.querySelectorAll(".line")].find((line) => line.getBoundingClientRect().top === cell.getBoundingClientRect().top);
+  const isPainted = (cell) => {
+    const line = lineOf(cell);
+    if (line === undefined || line.width <= 1) return false;
+    const middle = cell.getBoundingClientRect().left - line.getBoundingClientRect().left + cell.clientWidth / 2;
+    return line.getContext("2d").getImageData(Math.round(middle * devicePixelRatio), line.height >> 1, 1, 1).data[3] > 0;
+  };
   const look = () => {
     const grid = document.querySelector("[data-testid=grid]");
     const bottom = grid?.getBoundingClientRect().bottom ?? 0;
-    const inSight = [...document.querySelectorAll(".cell canvas")].filter((canvas) => canvas.getBoundingClientRect().top < bottom);
+    const inSight = [...document.querySelectorAll(".cell")].filter((cell) => cell.getBoundingClientRect().top < bottom);
     if (first === 0 && inSight.some(isPainted)) first = performance.now();
     if (inSight.length > 0 && inSight.every(isPainted)) resolve([first, performance.now(), inSight.length]);
     else requestAnimationFrame(look);
@@ -48,21 +55,30 @@ async function scroll(page: Page, session: CDPSession, seconds: number): Promise
   }
 }
 
-/** Megabytes after a collection: of JavaScript's heap, and of the page's whole process, pictures included. */
-async function memory(page: Page, session: CDPSession): Promise<{ heap: number; process: number }> {
+interface Memory {
+  heap: number;
+  process: number;
+  browser: number;
+}
+
+/** Megabytes after a collection: of JavaScript's heap, of the page's process with its pictures, of all of the browser. */
+async function memory(page: Page, session: CDPSession): Promise<Memory> {
   await session.send("HeapProfiler.collectGarbage");
   const { metrics } = await session.send("Performance.getMetrics");
   const heap = (metrics.find(({ name }) => name === "JSHeapUsedSize")?.value ?? 0) / 1e6;
   const system = await page.context().browser()?.newBrowserCDPSession();
   const { processInfo = [] } = (await system?.send("SystemInfo.getProcessInfo")) ?? {};
   const sizes = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => residentMegabytes(id));
+  const all = processInfo.map(({ id }) => residentMegabytes(id));
   await system?.detach();
-  return { heap, process: Math.max(0, ...sizes) }; // the largest renderer is the page that scrolled
+  const sum = all.reduce((total, size) => total + size, 0);
+  return { heap, process: Math.max(0, ...sizes), browser: sum }; // the largest renderer is the page that scrolled
 }
 
+/** What a process holds, memory that several share divided among them. */
 function residentMegabytes(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? "0") / 1000;
+  const sizes = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  return Number(/^Pss:\s+(\d+)/m.exec(sizes)?.[1] ?? "0") / 1000;
 }
 
 const figures: Record<string, unknown> = {};
@@ -80,10 +96,10 @@ test("figures", async () => {
   const { page, session } = await opened("scenes");
   await page.evaluate(FIRST_PAINTS);
   await session.send("Performance.enable");
-  figures["scrolling"] = await traced(session, () => scroll(page, session, TRACED_S));
+  figures["scrolling"] = await traced(session, "scrolling", () => scroll(page, session, TRACED_S));
   const sizes = [await memory(page, session)];
-  for (let part = 0; part < 4; part += 1) {
-    await scroll(page, session, SCROLL_S / 4);
+  for (let part = 0; part < PARTS; part += 1) {
+    await scroll(page, session, SCROLL_S / PARTS);
     sizes.push(await memory(page, session));
   }
   figures["memory"] = sizes;
@@ -94,7 +110,7 @@ test("figures", async () => {
   await crowd.page.getByText(/%$/).waitFor();
   await canvas.hover();
   await crowd.page.mouse.down();
-  figures["boxes"] = await traced(crowd.session, async () => {
+  figures["boxes"] = await traced(crowd.session, "boxes", async () => {
     for (let i = 0; i < 60; i += 1) {
       await crowd.page.mouse.move(500 + 3 * i, 400 + (i % 2));
       await crowd.page.evaluate("new Promise(requestAnimationFrame)");

@@ -1,7 +1,7 @@
 /** Every kind of overlay, where the data says; tests/viewer/lakes.py drew the truth with NumPy. */
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { open, pixel } from "./browser";
+import { cellPixel, open } from "./browser";
 
 const CANVAS = "[data-testid=row-panel] canvas";
 const [WIDTH, FILL] = [160, Math.round(255 * 0.45)];
@@ -93,9 +93,9 @@ test("a hidden class has no pixels, in the link too", async () => {
 test("masks lie over the thumbnails of the grid too", async () => {
   const page = await open("shapes?hide=ground,objects,outlines,joints,boxes,pred_boxes");
   const grey = (color: number[] | null) => color !== null && Math.max(...color) - Math.min(...color) < 12;
-  const middle = () => pixel(page, "#row-0 canvas", 84, 60);
+  const middle = () => cellPixel(page, 0, 84, 60);
 
   await expect.poll(middle).not.toBeNull();
   await expect.poll(async () => grey(await middle())).toBe(false);
-  expect(grey(await pixel(page, "#row-0 canvas", 8, 8))).toBe(true);
+  expect(grey(await cellPixel(page, 0, 8, 8))).toBe(true);
 });

@@ -1,6 +1,6 @@
 /** What is not the usual: nothing at all, far too much, a server that is gone. */
 import { expect, test } from "vitest";
-import { count, open, pixel, query } from "./browser";
+import { cellPixel, count, open, pixel, query } from "./browser";
 
 test("a dataset without rows says how to fill it", async () => {
   const page = await open("empty");
@@ -74,7 +74,7 @@ test("text that runs from right to left does so in the grid too", async () => {
 
 test("when the server is gone the rows stay, and what is missing comes when it is back", async () => {
   const page = await open("pets", { expected: ["ERR_INTERNET_DISCONNECTED"] });
-  await expect.poll(() => pixel(page, "#row-0 canvas", 100, 20)).not.toBeNull();
+  await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
 
   await page.context().setOffline(true);
   await query(page, "WHERE score >= 0.5");

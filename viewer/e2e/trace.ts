@@ -5,6 +5,7 @@
  *     frames                      from one BeginMainThreadFrame to the next
  *     dropped                     DroppedFrame, as the compositor counts them
  */
+import { writeFileSync } from "node:fs";
 import type { CDPSession } from "playwright-core";
 
 interface TraceEvent {
@@ -37,16 +38,21 @@ const CATEGORIES = [
   "devtools.timeline.frame",
 ].join(",");
 
-/** Runs `act` under a trace. */
-export async function traced(session: CDPSession, act: () => Promise<void>): Promise<Work> {
+const PROFILE = ["disabled-by-default-v8.cpu_profiler", "v8.execute", "v8", "blink", "cc"].join(",");
+
+/** Runs `act` under a trace; where TRACES names a folder, what was traced is kept there, for DevTools to open. */
+export async function traced(session: CDPSession, name: string, act: () => Promise<void>): Promise<Work> {
+  const kept = process.env["TRACES"];
+  const categories = kept === undefined ? CATEGORIES : `${CATEGORIES},${PROFILE}`;
   const events: TraceEvent[] = [];
   session.on("Tracing.dataCollected", ({ value }) => events.push(...(value as unknown as TraceEvent[])));
-  await session.send("Tracing.start", { categories: CATEGORIES, transferMode: "ReportEvents" });
+  await session.send("Tracing.start", { categories, transferMode: "ReportEvents" });
   await act();
   const done = new Promise<void>((resolve) => session.once("Tracing.tracingComplete", () => resolve()));
   await session.send("Tracing.end");
   await done;
   session.removeAllListeners("Tracing.dataCollected");
+  if (kept !== undefined) writeFileSync(`${kept}/${name}.json`, JSON.stringify({ traceEvents: events }));
   return summarize(events);
 }
 

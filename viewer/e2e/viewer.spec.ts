@@ -1,13 +1,13 @@
 /** What a user does with the viewer, in a real browser against a real server. */
 import { expect, test } from "vitest";
-import { count, open, pixel, query } from "./browser";
+import { cellPixel, count, open, pixel, query } from "./browser";
 
 test("a dataset opens with its rows, its tensors and its pictures", async () => {
   const page = await open("pets");
 
   await expect.poll(() => count(page)).toBe("40 rows");
   await page.getByRole("switch", { name: "image jpeg" }).waitFor();
-  await expect.poll(() => pixel(page, "#row-0 canvas", 100, 20)).not.toBeNull();
+  await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
 });
 
 test("boxes lie where the data says, in the colour of their class", async () => {
@@ -46,16 +46,15 @@ test("a picture is looked at closely, and the wheel enlarges what is under it", 
 
 test("a camera's turn is ignored everywhere, because boxes lie in the stored pixels", async () => {
   const page = await open("turned?row=0"); // stored 160 × 120, red at the left; turned by its EXIF header
-  const red = ([r, g]: number[]) => (r ?? 0) > 200 && (g ?? 0) < 60;
-  const isRed = async (canvas: string, x: number, y: number) => red((await pixel(page, canvas, x, y)) ?? []);
+  const isRed = (color: number[] | null) => color !== null && (color[0] ?? 0) > 200 && (color[1] ?? 0) < 60;
 
-  await expect.poll(() => isRed("#row-0 canvas", 8, 60)).toBe(true);
+  await expect.poll(async () => isRed(await cellPixel(page, 0, 8, 60))).toBe(true);
   const picture = page.locator("[data-testid=row-panel] img");
   await expect.poll(() => picture.evaluate((img) => img.clientWidth > img.clientHeight)).toBe(true);
 
   await page.keyboard.press("Enter");
   const size = await page.locator("[data-testid=closeup] canvas").evaluate((canvas) => canvas.clientHeight);
-  await expect.poll(() => isRed("[data-testid=closeup] canvas", 20, size / 2)).toBe(true);
+  await expect.poll(async () => isRed(await pixel(page, "[data-testid=closeup] canvas", 20, size / 2))).toBe(true);
 });
 
 test("o hides the overlays and shows them again", async () => {
@@ -207,6 +206,34 @@ test("the last of four million rows is reached, beyond the browser's clamp of he
 
   await page.getByTestId("grid").evaluate((grid) => grid.scrollTo(0, (grid.scrollHeight - grid.clientHeight) / 2));
   await page.locator("#row-2000000").waitFor();
+});
+
+test("counts come after the first rows, which a million of them would keep waiting", async () => {
+  const page = await open("pets");
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  await page.reload();
+  await page.getByRole("button", { name: /^cat/ }).waitFor();
+
+  const first = (part: string) => asked.findIndex((path) => path.includes(part));
+  expect(first("/thumbnails")).toBeGreaterThan(0);
+  expect(first("/statistics/")).toBeGreaterThan(first("/thumbnails"));
+});
+
+test("a scroll gives its cells other rows, and makes none", async () => {
+  const page = await open("pets?zoom=4");
+  const grid = page.getByTestId("grid");
+  await page.locator("#row-0").waitFor();
+  await grid.evaluate((element) => element.scrollTo(0, 10 * (document.querySelector("#row-0")?.clientHeight ?? 0)));
+  await expect.poll(() => page.locator("#row-0").count()).toBe(0);
+  const shown = () => page.getByRole("option").evaluateAll((cells) => cells.map(({ id }) => id).sort());
+  const before = await shown();
+  await page.getByRole("option").evaluateAll((cells) => cells.forEach((cell) => cell.setAttribute("data-old", "")));
+
+  await grid.evaluate((element) => element.scrollBy(0, 2.5 * (document.querySelector("[role=option]")?.clientHeight ?? 0)));
+
+  await expect.poll(shown).not.toEqual(before);
+  expect(await page.locator("[role=option]:not([data-old])").count()).toBe(0);
 });
 
 test("a group is told as results, not as rows", async () => {

@@ -7,6 +7,7 @@ export interface Move {
 export type Action =
   | { kind: "move"; step: Parameters<Move>[0] }
   | { kind: "query" }
+  | { kind: "panel" }
   | { kind: "look" }
   | { kind: "overlays" }
   | { kind: "diff" }
@@ -26,6 +27,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["End"], what: "last row", action: { kind: "move", step: "last" } },
   { keys: ["Enter"], what: "look closely, or back to the rows", action: { kind: "look" } },
   { keys: ["/"], what: "write a query", action: { kind: "query" } },
+  { keys: ["p"], what: "tensors and classes", action: { kind: "panel" } },
   { keys: ["o"], what: "overlays on or off", action: { kind: "overlays" } },
   { keys: ["d"], what: "what differs from the version compared with", action: { kind: "diff" } },
   { keys: ["+", "="], what: "larger pictures", action: { kind: "zoom", step: 1 } },

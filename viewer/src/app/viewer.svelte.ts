@@ -26,6 +26,7 @@ import type { Shown } from "../sample/address";
 import { listChanges, type Change, type ChangeKind } from "../versions/changes";
 import { compare, type Comparison } from "../versions/comparison";
 import { Connection } from "./connection.svelte";
+import { Sight } from "./sight";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -91,6 +92,8 @@ export class Viewer {
   });
 
   #running: AbortController | null = null;
+  /** Settled by the first rows of a dataset that are seen: counts of a million rows come after them. */
+  #sight = new Sight();
 
   get tensors(): TensorInfo[] {
     return this.result?.tensors ?? this.info?.tensors ?? [];
@@ -134,11 +137,23 @@ export class Viewer {
         history.replaceState(null, "", clean);
         await this.api.session(token);
       }
-      this.datasets = await this.api.datasets();
-      const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
-      this.#put({ ...this.place, dataset: this.place.dataset ?? only }, "replace");
-      await this.#load();
+      const listing = this.#list();
+      if (this.place.dataset === null) {
+        await listing;
+        const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
+        this.#put({ ...this.place, dataset: only }, "replace");
+      }
+      await Promise.all([listing, this.#load()]);
     });
+  }
+
+  async #list(): Promise<void> {
+    this.datasets = await this.api.datasets();
+  }
+
+  /** Says that the first rows are there, or that none will come. */
+  noteSight(): void {
+    this.#sight.note();
   }
 
   openDataset(dataset: string): Promise<void> {
@@ -261,6 +276,7 @@ export class Viewer {
     this.info = null;
     this.statistics = null;
     this.histogram = null;
+    this.#sight = new Sight();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
     const opened = saved === null ? null : await this.api.savedView(dataset, saved);
@@ -286,6 +302,7 @@ export class Viewer {
   async #loadPalette(dataset: string, info: DatasetInfo): Promise<void> {
     const labels = chooseLabels(info.tensors);
     if (labels === null) return;
+    await this.#sight.first;
     const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
     this.palette = new ClassPalette(whole.classes ?? []);
   }
@@ -355,6 +372,8 @@ export class Viewer {
       if (dataset === null || tensor === null || !shown.has(tensor.name)) return null;
       return this.api.statistics(dataset, tensor.name, this.source, signal);
     };
+    await this.#sight.first;
+    if (signal.aborted) return;
     const [counts, histogram] = await Promise.all([read(labels), read(measured)]);
     if (signal.aborted) return;
     this.statistics = counts;

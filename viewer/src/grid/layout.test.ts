@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cellPlace, contentTop, frameTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
+import { cellPlace, contentTop, countSlots, frameTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
 
 const area = { width: 840, height: 760 };
 const cell = { width: 168, height: 130, keepsShape: true };
@@ -45,12 +45,25 @@ test("a cell far down lies where it is seen", () => {
   expect(y + huge.cellHeight).toBeLessThanOrEqual(area.height);
 });
 
-test("a scroll by a line moves the frame and no cell", () => {
-  const range = (top: number) => visibleCells(small, top, 0);
-  const [before, after] = [10 * small.pitch, 11 * small.pitch].map((top) => originLine(small, range(top)));
+test("a scroll by a line moves no cell: on the track nothing, beyond the clamp their frame", () => {
+  for (const [layout, moved] of [[small, 0], [huge, huge.pitch]] as const) {
+    const tops = [70 * layout.pitch, 71 * layout.pitch];
+    const [before = 0, after] = tops.map((top) => originLine(layout, visibleCells(layout, top, 0)));
+    const [first = 0, second = 0] = tops.map((top) => frameTop(layout, before, top));
 
-  expect(after).toBe(before);
-  expect(frameTop(small, before ?? 0, 11 * small.pitch)).toBe(frameTop(small, before ?? 0, 10 * small.pitch) - small.pitch);
+    expect(after).toBe(before);
+    expect(first - second).toBe(moved);
+  }
+});
+
+test("there are as many cells wherever one scrolls to, each in a slot of its own", () => {
+  const slots = countSlots(small, 2);
+  for (let top = 20 * small.pitch; top < 22 * small.pitch; top += 7) {
+    const { start, stop } = visibleCells(small, top, 2);
+    expect(stop - start).toBe(slots);
+    expect(small.pitch * Math.floor(start / small.columns)).toBeLessThanOrEqual(top - 2 * small.pitch);
+    expect(small.pitch * Math.floor(stop / small.columns)).toBeGreaterThanOrEqual(top + small.viewport);
+  }
 });
 
 test("revealing a visible row moves nothing", () => {

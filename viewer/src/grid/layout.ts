@@ -37,7 +37,7 @@ export interface CellSize extends Size {
 export function makeLayout(count: number, area: Size, cell: CellSize): Layout {
   const inner = Math.max(0, area.width - 2 * GAP);
   const columns = Math.max(1, Math.floor((inner + GAP) / (cell.width + GAP)));
-  const cellWidth = Math.max(1, (inner - (columns - 1) * GAP) / columns);
+  const cellWidth = Math.max(1, Math.floor((inner - (columns - 1) * GAP) / columns)); // whole pixels: sharp edges
   const stretch = cell.keepsShape ? cellWidth / cell.width : 1;
   const cellHeight = Math.max(1, Math.round(cell.height * stretch));
   const pitch = cellHeight + GAP;
@@ -68,20 +68,24 @@ export function clampTop(layout: Layout, top: number): number {
   return Math.min(Math.max(0, top), Math.max(0, layout.content - layout.viewport));
 }
 
-/** The cells to have in the document: the visible lines and `overscan` more each way. */
+/**
+ * The cells to have in the document: the visible lines and `overscan` more each way.
+ *
+ * Always as many lines, so that a scroll gives cells other rows and makes or removes none.
+ */
 export function visibleCells(layout: Layout, top: number, overscan: number): { start: number; stop: number } {
   const first = Math.floor((top - GAP) / layout.pitch) - overscan;
-  const last = Math.ceil((top + layout.viewport - GAP) / layout.pitch) + overscan;
   const start = Math.max(0, first) * layout.columns;
-  return { start, stop: Math.max(start, Math.min(layout.count, Math.max(0, last) * layout.columns)) };
+  const stop = Math.max(0, first * layout.columns + countSlots(layout, overscan));
+  return { start, stop: Math.max(start, Math.min(layout.count, stop)) };
 }
 
 /** How many cells are enough for any place of the scroll: each shows one position after another. */
 export function countSlots(layout: Layout, overscan: number): number {
-  return Math.max(1, (Math.ceil(layout.viewport / layout.pitch) + 2 * overscan + 2) * layout.columns);
+  return (Math.ceil(layout.viewport / layout.pitch) + 1 + 2 * overscan) * layout.columns;
 }
 
-/** Lines that share an origin: within them a scroll moves their frame, and no cell. */
+/** Lines that share an origin: within them a scroll moves no cell. */
 const BLOCK = 64;
 
 /** The line that the cells in sight are placed from; it changes once in many lines. */
@@ -89,9 +93,18 @@ export function originLine(layout: Layout, range: { start: number }): number {
   return BLOCK * Math.floor(Math.floor(range.start / layout.columns) / BLOCK);
 }
 
-/** Where the frame of cells lies, relative to the top of the viewport. */
+/**
+ * Whether the frame of cells lies on the track and the browser alone moves it; else it is held at
+ * the top of the viewport and moved by us: where the track is shorter than the content, and where
+ * places are no exact numbers any more (a browser's are of 24 bits).
+ */
+export function isOnTrack(layout: Layout): boolean {
+  return layout.track === layout.content && layout.track < 2 ** 24;
+}
+
+/** Where the frame of cells lies: on the track, or relative to the top of the viewport. */
 export function frameTop(layout: Layout, origin: number, top: number): number {
-  return origin * layout.pitch - top;
+  return origin * layout.pitch - (isOnTrack(layout) ? 0 : top);
 }
 
 /** Where a cell lies in its frame. */
@@ -99,6 +112,11 @@ export function cellPlace(layout: Layout, position: number, origin: number): { x
   const line = Math.floor(position / layout.columns) - origin;
   const column = position % layout.columns;
   return { x: GAP + column * (layout.cellWidth + GAP), y: GAP + line * layout.pitch };
+}
+
+/** From the left edge of a line's first cell to the right edge of its last. */
+export function lineWidth(layout: Layout): number {
+  return layout.columns * (layout.cellWidth + GAP) - GAP;
 }
 
 /** The least change of `top` that brings a cell wholly into the viewport. */

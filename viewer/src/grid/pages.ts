@@ -37,6 +37,11 @@ export class RowPages {
     return this.#error;
   }
 
+  /** Whether nothing is under way. */
+  get isIdle(): boolean {
+    return this.#pending.size === 0;
+  }
+
   get(position: number): Row | undefined {
     return this.#pages.get(Math.floor(position / PAGE_ROWS))?.[position % PAGE_ROWS];
   }

@@ -33,6 +33,11 @@ export class ThumbnailLoader {
     return this.#cache.get(row);
   }
 
+  /** Whether nothing is under way. */
+  get isIdle(): boolean {
+    return this.#pending.size === 0;
+  }
+
   want(rows: number[]): void {
     this.#wanted = rows;
     const wanted = new Set(rows);
@@ -75,6 +80,7 @@ export class ThumbnailLoader {
       this.#pending.delete(pending);
     }
     this.#fill();
+    this.onChange();
   }
 
   #keep(row: number, thumbnail: Thumbnail): void {

@@ -1,63 +1,93 @@
 /**
  * Drawing shapes on a canvas: boxes, outlines, skeletons, and the words on them.
  *
- * Boxes are drawn one by one, as rectangles: five thousand take 9 ms, as one path of each colour
- * they take 55 (benchmarks/viewer). Outlines and skeletons of one colour are one path. Fills follow
- * the opacity, lines never do.
+ * Only what is in sight is drawn. Boxes are drawn one by one, as rectangles: as one path of each
+ * colour they take six times as long. Outlines and skeletons of one colour are one path. Fills
+ * follow the opacity, lines never do. A crowd has thin lines and no fills: a thousand of them over
+ * each other are a fog, and most of the time that five thousand boxes take (benchmarks/viewer).
  */
-import type { Bounds, Point, Shape } from "../lenses";
+import type { Bounds, Extent, Point, Shape } from "../lenses";
 import type { OverlayStyle } from "./collect";
-import { placeBounds, type Fit } from "./fit";
+import { isInSight, placeBounds, type Fit } from "./fit";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
 
 const STROKE = 2;
 const DASH = [6, 4];
 const FILL = 0.25; // of the opacity: boxes lie over each other
+const CROWD = 1000; // boxes in sight
 const JOINT = 3;
 const LABEL_FONT = "600 11px 'Inter Variable', system-ui, sans-serif";
 const LABEL_INK = "#06101f"; // dark on every class colour: contrast 4.5 at least
+
+/** What of the canvas is drawn on, from its origin, and whether there is room for words. */
+export interface View {
+  area: Extent;
+  hasLabels: boolean;
+}
 
 export function drawShapes(
   context: CanvasRenderingContext2D,
   shapes: readonly Shape[],
   fit: Fit,
   style: OverlayStyle,
-  options: { labelsWithin: number | null },
+  { area, hasLabels }: View,
 ): void {
+  const inSight = shapes.filter((shape) => isInSight(shape, fit, area));
+  const isCrowd = inSight.length > CROWD;
   context.lineWidth = STROKE;
   context.lineJoin = "miter"; // of boxes; round corners are a path, and slow
-  for (const [key, group] of groupByLook(shapes, style)) {
-    const color = key.slice(1);
+  for (const [look, group] of groupByLook(inSight, style)) {
+    const isDashed = look.startsWith(DASHED);
+    const color = isDashed ? look.slice(DASHED.length) : look;
     const fill = new Path2D();
     const dots = new Path2D();
     const rings = new Path2D();
     const lines = new Path2D();
     const boxes: Bounds[] = [];
     for (const shape of group) trace(shape, fit, { fill, lines, dots, rings, boxes });
-    context.setLineDash(key.startsWith("-") ? DASH : []);
+    context.setLineDash(isDashed ? DASH : []);
     context.fillStyle = color;
     context.strokeStyle = color;
+    if (isCrowd) drawThin(context, boxes);
+    else drawBoxes(context, boxes, FILL * style.opacity);
     context.globalAlpha = FILL * style.opacity;
-    for (const { x, y, width, height } of boxes) context.fillRect(x, y, width, height);
     context.fill(fill);
     context.globalAlpha = 1;
-    for (const { x, y, width, height } of boxes) context.strokeRect(x, y, width, height);
     context.stroke(fill);
     context.stroke(lines);
     context.setLineDash([]);
     context.fill(dots);
     context.stroke(rings);
   }
-  if (options.labelsWithin !== null) drawLabels(context, shapes, fit, style, options.labelsWithin);
+  if (hasLabels) drawLabels(context, shapes, fit, style, area);
 }
 
-/** Shapes by "-" or "+" (dashed or not) and their colour. */
+function drawBoxes(context: CanvasRenderingContext2D, boxes: readonly Bounds[], opacity: number): void {
+  context.globalAlpha = opacity;
+  for (const { x, y, width, height } of boxes) context.fillRect(x, y, width, height);
+  context.globalAlpha = 1;
+  for (const { x, y, width, height } of boxes) context.strokeRect(x, y, width, height);
+}
+
+/** Lines of one pixel, on the pixels. */
+function drawThin(context: CanvasRenderingContext2D, boxes: readonly Bounds[]): void {
+  context.lineWidth = 1;
+  for (const { x, y, width, height } of boxes) {
+    context.strokeRect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.round(width), Math.round(height));
+  }
+  context.lineWidth = STROKE;
+}
+
+const DASHED = "dashed ";
+
+/** Shapes by their colour, dashed ones apart. */
 function groupByLook(shapes: readonly Shape[], style: OverlayStyle): Map<string, Shape[]> {
   const groups = new Map<string, Shape[]>();
   for (const shape of shapes) {
-    const key = `${shape.isPredicted ? "-" : "+"}${style.palette.color(shape.code)}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [shape]);
+    const color = style.palette.color(shape.code);
+    const look = shape.isPredicted ? DASHED + color : color;
+    const group = groups.get(look);
+    if (group === undefined) groups.set(look, [shape]);
     else group.push(shape);
   }
   return groups;
@@ -72,12 +102,14 @@ interface Paths {
 }
 
 function trace(shape: Shape, fit: Fit, paths: Paths): void {
-  const x = (value: number) => fit.x + value * fit.scale;
-  const y = (value: number) => fit.y + value * fit.scale;
   const { path } = shape;
   if (path.kind === "box") {
     paths.boxes.push(placeBounds(shape, fit));
-  } else if (path.kind === "outline") {
+    return;
+  }
+  const x = (value: number) => fit.x + value * fit.scale;
+  const y = (value: number) => fit.y + value * fit.scale;
+  if (path.kind === "outline") {
     const points = clockwise(path.points);
     points.forEach(([left, top], i) => (i === 0 ? paths.fill.moveTo(x(left), y(top)) : paths.fill.lineTo(x(left), y(top))));
     paths.fill.closePath();
@@ -112,7 +144,7 @@ function drawLabels(
   shapes: readonly Shape[],
   fit: Fit,
   style: OverlayStyle,
-  within: number,
+  area: Extent,
 ): void {
   context.font = LABEL_FONT;
   context.textBaseline = "middle";
@@ -122,7 +154,7 @@ function drawLabels(
     widths.set(text, width);
     return width;
   };
-  for (const { place, shape, text } of placeLabels(shapes, fit, within, measure)) {
+  for (const { place, shape, text } of placeLabels(shapes, fit, area, measure)) {
     context.fillStyle = style.palette.color(shape.code);
     context.fillRect(place.x, place.y, place.width, place.height);
     context.fillStyle = LABEL_INK;

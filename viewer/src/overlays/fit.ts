@@ -27,3 +27,10 @@ export function placeBounds(bounds: Bounds, fit: Fit): Bounds {
     height: bounds.height * fit.scale,
   };
 }
+
+/** Whether any of it lies in an area from the origin on. */
+export function isInSight(bounds: Bounds, fit: Fit, area: Extent): boolean {
+  const [left, top] = [fit.x + bounds.x * fit.scale, fit.y + bounds.y * fit.scale];
+  const isBeside = left > area.width || left + bounds.width * fit.scale < 0;
+  return !isBeside && top <= area.height && top + bounds.height * fit.scale >= 0;
+}

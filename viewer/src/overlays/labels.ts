@@ -1,6 +1,6 @@
 /** The words on shapes: what they say, and where they stand without covering each other. */
-import type { Bounds, Shape } from "../lenses";
-import { placeBounds, type Fit } from "./fit";
+import type { Bounds, Extent, Shape } from "../lenses";
+import { isInSight, placeBounds, type Fit } from "./fit";
 
 export const LABEL_HEIGHT = 15;
 const PADDING = 8;
@@ -25,18 +25,21 @@ export function labelText(shape: Shape): string {
 export function placeLabels(
   shapes: readonly Shape[],
   fit: Fit,
-  within: number,
+  area: Extent,
   measure: (text: string) => number,
 ): PlacedLabel[] {
   const placed: PlacedLabel[] = [];
-  for (const shape of largestFirst(shapes).slice(0, TRIED)) {
+  let tried = 0;
+  for (const shape of largestFirst(shapes)) {
+    if (!isInSight(shape, fit, area)) continue;
+    tried += 1;
+    if (tried > TRIED || placed.length === MOST) break;
     const text = labelText(shape);
     if (text === "") continue;
-    if (placed.length === MOST) break;
     const box = placeBounds(shape, fit);
     const width = measure(text) + PADDING;
     const place = {
-      x: Math.max(0, Math.min(box.x - 1, within - width)),
+      x: Math.max(0, Math.min(box.x - 1, area.width - width)),
       y: box.y >= LABEL_HEIGHT ? box.y - LABEL_HEIGHT : Math.max(0, box.y),
       width,
       height: LABEL_HEIGHT,

@@ -1,10 +1,10 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Row, TensorInfo } from "../api";
 import type { Pixel, Shape } from "../lenses";
 import { ClassTable } from "../schema/classes";
 import { channelsOf, COLORS } from "../schema/colors";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./collect";
-import { clockwise } from "./draw";
+import { clockwise, drawShapes } from "./draw";
 import { containFit, coverFit, placeBounds } from "./fit";
 import { labelText, placeLabels } from "./labels";
 import { colorCodes, readCodes } from "./masks";
@@ -199,8 +199,36 @@ test("labels never cover each other, and stay inside the picture", () => {
     isPredicted: false,
   });
   const shapes = [box(10, 5, "small"), box(12, 40, "large"), box(95, 20, "edge")];
-  const placed = placeLabels(shapes, { scale: 1, x: 0, y: 0 }, 100, (text) => text.length * 6);
+  const placed = placeLabels(shapes, { scale: 1, x: 0, y: 0 }, { width: 100, height: 100 }, (text) => text.length * 6);
 
   expect(placed.map(({ text }) => text)).toEqual(["large", "edge"]);
   expect(placed.every(({ place }) => place.x + place.width <= 100)).toBe(true);
+});
+
+/** What is asked of a canvas to draw these boxes of 10 × 10 pixels on 100 × 100. */
+function asked(corners: [number, number][]): string[] {
+  const calls: string[] = [];
+  const record = (_: object, name: string | symbol) => (...given: unknown[]) => calls.push(`${String(name)} ${given.join(" ")}`);
+  const context = new Proxy({}, { get: record, set: () => true }) as CanvasRenderingContext2D;
+  vi.stubGlobal("Path2D", class {});
+  const shapes = corners.map(([x, y]): Shape => ({
+    ...{ x, y, width: 10, height: 10, path: { kind: "box" }, code: 0, label: "", score: null, isPredicted: false },
+  }));
+  const view = { area: { width: 100, height: 100 }, hasLabels: false };
+  drawShapes(context, shapes, { scale: 1, x: 0, y: 0 }, style(), view);
+  return calls.filter((call) => call.includes("Rect"));
+}
+
+test("boxes out of sight are not drawn, those that reach into it are", () => {
+  const calls = asked([[-11, 50], [-9, 50], [50, 101], [101, 50], [95, 95]]);
+
+  expect(calls).toEqual(["fillRect -9 50 10 10", "fillRect 95 95 10 10", "strokeRect -9 50 10 10", "strokeRect 95 95 10 10"]);
+});
+
+test("a crowd of boxes has lines and no fills", () => {
+  const crowd = Array.from({ length: 1001 }, (_, i): [number, number] => [i % 80, i % 70]);
+
+  expect(asked(crowd).filter((call) => call.startsWith("fillRect")).length).toBe(0);
+  expect(asked(crowd).filter((call) => call.startsWith("strokeRect")).length).toBe(1001);
+  expect(asked(crowd.slice(1)).filter((call) => call.startsWith("fillRect")).length).toBe(1000);
 });

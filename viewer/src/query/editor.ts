@@ -1,5 +1,5 @@
 /** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. */
-import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
@@ -119,6 +119,7 @@ const theme = EditorView.theme({
 
 function extend(options: Options) {
   const run = (view: EditorView) => {
+    closeCompletion(view); // also one that is on its way: Esc leaves a query that was run
     options.onrun(view.state.doc.toString());
     return true;
   };

@@ -18,7 +18,7 @@ interface Over {
   picture: TensorInfo;
   extent: Extent;
   fit: Fit;
-  within: number;
+  within: Extent;
   /** What `shapesOver` gives, where it is drawn again and again. */
   shapes?: Shape[];
   /** Draws only what is true, or only what a model says; left out, both. */
@@ -35,7 +35,7 @@ export function drawOverlays(context: CanvasRenderingContext2D, over: Over): voi
   }
   const all = over.shapes ?? shapesOver(viewer, shown, picture, extent);
   const shapes = side === undefined ? all : all.filter((shape) => shape.isPredicted === (side === "predicted"));
-  drawShapes(context, shapes, fit, viewer.style, { labelsWithin: within });
+  drawShapes(context, shapes, fit, viewer.style, { area: within, hasLabels: true });
 }
 
 /** The shapes of a row; where a model's boxes lie beside true ones, each says what became of it. */

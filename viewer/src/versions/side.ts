@@ -70,5 +70,5 @@ export function drawSide(
     if (tensor === undefined || style.hiddenTensors.has(name)) continue;
     drawMask(context, mask, layerOf(tensor, side.row, side.info.tensors, style), { extent, fit }, style);
   }
-  drawShapes(context, shapes, fit, style, { labelsWithin: view.within.width });
+  drawShapes(context, shapes, fit, style, { area: view.within, hasLabels: true });
 }

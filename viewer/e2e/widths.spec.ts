@@ -1,0 +1,84 @@
+/** From a telephone's width to a large screen's: everything is reached, nothing is cut off. */
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { findings } from "./axe";
+import { cellPixel, count, open } from "./browser";
+
+const PHONE = { width: 390, height: 844 };
+const WALL = { width: 2560, height: 1440 };
+
+/** Controls of which a part lies outside the page, or under another. */
+const CUT_OFF = `[...document.querySelectorAll("header button, header a, footer button, .query button, .closeup .bar :is(a, button)")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => {
+    const { left, right, top, bottom } = one.getBoundingClientRect();
+    const under = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return left < 0 || right > innerWidth || !(one.contains(under) || under?.contains(one));
+  })
+  .map((one) => one.getAttribute("aria-label") ?? one.textContent)`;
+
+async function opened(path: string, viewport = PHONE): Promise<Page> {
+  const page = await open(path, { viewport });
+  await expect.poll(() => cellPixel(page, 0, 40, 20)).not.toBeNull();
+  return page;
+}
+
+test("on a narrow page tensors and classes come over the rows, and what is chosen there is seen", async () => {
+  const page = await opened("pets");
+  expect(await page.getByRole("switch", { name: /^score/ }).isVisible()).toBe(false);
+
+  await page.getByRole("button", { name: "Tensors and classes", exact: true }).click();
+  await page.getByRole("switch", { name: /^score/ }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.get("hide")).toBe("score");
+  await page.getByRole("button", { name: /^cat/ }).click();
+
+  await expect.poll(() => count(page)).toBe("10 of 40 rows");
+  await expect.poll(() => page.getByTestId("drawer").isVisible()).toBe(false);
+});
+
+test("the panel of a narrow page is opened, walked and left with the keyboard alone", async () => {
+  const page = await opened("pets");
+  const drawer = page.getByTestId("drawer");
+  await page.getByTestId("grid").focus();
+
+  await page.keyboard.press("p");
+  await drawer.getByRole("button", { name: /^cat/ }).waitFor();
+  expect((await findings(page)).join("\n")).toBe("");
+  const inDrawer = "document.activeElement.closest('[data-testid=drawer]') !== null && document.activeElement.textContent";
+  const walked: unknown[] = [];
+  for (let i = 0; i < 12; i += 1) {
+    walked.push(await page.evaluate(inDrawer));
+    await page.keyboard.press("Tab");
+  }
+  expect(walked.some((text) => String(text).startsWith("cat"))).toBe(true);
+  await page.keyboard.press("Escape");
+
+  await expect.poll(() => drawer.isVisible()).toBe(false);
+  expect(await page.getByTestId("grid").evaluate((grid) => grid === document.activeElement)).toBe(true);
+});
+
+test("at every width all bars are whole, and a row has its place", async () => {
+  for (const viewport of [PHONE, { width: 760, height: 600 }, { width: 1080, height: 700 }, WALL]) {
+    const page = await opened("scenes?row=0&compare=main@1", viewport);
+    await page.locator("[data-testid=row-panel] table").waitFor();
+    await page.getByText("Differences").waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByTestId("closeup").waitFor();
+
+    expect(await page.evaluate(CUT_OFF), `${viewport.width} px`).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    const panel = await page.getByTestId("row-panel").boundingBox();
+    expect(panel?.height ?? 0).toBeGreaterThan(200);
+    await page.context().close();
+  }
+});
+
+test("a narrow page gives its rows the place of a row that is not chosen", async () => {
+  const page = await opened("pets");
+  const height = async () => (await page.getByTestId("grid").boundingBox())?.height ?? 0;
+  const whole = await height();
+
+  await page.keyboard.press("j");
+
+  await expect.poll(height).toBeLessThan(0.7 * whole);
+});

@@ -1,0 +1,44 @@
+/**
+ * Cells to paint, a few in a frame: thumbnails arrive by the dozen, and a frame has 16 ms for all.
+ *
+ * A cell is painted once, as it was when its turn came. A long queue is painted faster: what one
+ * waits for is shown within some frames, however large the screen.
+ */
+import { oncePerFrame } from "./frame";
+
+const LEAST = 4;
+const SHARE = 5; // of what waits, one in so many
+
+export class PaintQueue {
+  #waiting = new Map<object, () => void>();
+  #isBusy = false;
+  #hasMadeWay = false;
+  #ask = oncePerFrame(() => this.#paint());
+
+  /** Paints when it is its turn; what the key asked for before is forgotten. */
+  put(key: object, paint: () => void): void {
+    this.#waiting.set(key, paint);
+    this.#ask();
+  }
+
+  drop(key: object): void {
+    this.#waiting.delete(key);
+  }
+
+  /** Says that the next frame has other work: what waits is painted in the one after. */
+  makeWay(): void {
+    this.#isBusy = true;
+  }
+
+  #paint(): void {
+    this.#hasMadeWay = this.#isBusy && !this.#hasMadeWay; // never twice: the fastest scroll has pictures too
+    this.#isBusy = false;
+    let left = this.#hasMadeWay ? 0 : Math.max(LEAST, Math.ceil(this.#waiting.size / SHARE));
+    for (const [key, paint] of this.#waiting) {
+      if (left === 0) return this.#ask();
+      left -= 1;
+      this.#waiting.delete(key);
+      paint();
+    }
+  }
+}
