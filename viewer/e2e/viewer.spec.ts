@@ -210,6 +210,7 @@ test("the last of four million rows is reached, beyond the browser's clamp of he
 
 test("counts come after the first rows, which a million of them would keep waiting", async () => {
   const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
   const asked: string[] = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await page.reload();

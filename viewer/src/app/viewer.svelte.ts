@@ -134,8 +134,8 @@ export class Viewer {
     this.phase = "loading";
     await this.#attempt(async () => {
       if (token !== null) {
-        history.replaceState(null, "", clean);
-        await this.api.session(token);
+        // Only then: a page that is loaded again before it is let in needs its token once more.
+        await this.api.session(token).finally(() => history.replaceState(null, "", clean));
       }
       const listing = this.#list();
       if (this.place.dataset === null) {

@@ -85,6 +85,16 @@ export function countSlots(layout: Layout, overscan: number): number {
   return (Math.ceil(layout.viewport / layout.pitch) + 1 + 2 * overscan) * layout.columns;
 }
 
+/** Positions, or lines, ordered by the slot that each is in. */
+export function inSlotOrder(start: number, stop: number, slots: number): number[] {
+  const all = Array.from({ length: Math.max(0, stop - start) }, (_, i) => start + i);
+  return all.sort((a, b) => (a % slots) - (b % slots));
+}
+
+export function lineOf(layout: Layout, position: number): number {
+  return Math.floor(position / layout.columns);
+}
+
 /** Lines that share an origin: within them a scroll moves no cell. */
 const BLOCK = 64;
 
