@@ -209,15 +209,14 @@ test("the last of four million rows is reached, beyond the browser's clamp of he
 });
 
 test("counts come after the first rows, which a million of them would keep waiting", async () => {
-  const page = await open("pets");
-  await expect.poll(() => count(page)).toBe("40 rows");
+  const page = await open("");
   const asked: string[] = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
-  await page.reload();
+  await page.getByRole("button", { name: "pets" }).click();
   await page.getByRole("button", { name: /^cat/ }).waitFor();
 
   const first = (part: string) => asked.findIndex((path) => path.includes(part));
-  expect(first("/thumbnails")).toBeGreaterThan(0);
+  expect(first("/thumbnails")).toBeGreaterThanOrEqual(0);
   expect(first("/statistics/")).toBeGreaterThan(first("/thumbnails"));
 });
 
