@@ -65,7 +65,7 @@ def find_conflicts(
     Example:
         >>> mine = Changes(update={"a1": ((3, 5),)})
         >>> find_conflicts(mine, [Changes(update={"a1": ((4, 9),)}), Changes(append=2)])
-        [Conflict(what='update', tensor_id='a1', physical=(4,))]
+        [Conflict(what='update', tensor_id='a1', physical=(4,), told='')]
     """
     found: list[Conflict] = []
     for other in theirs:
