@@ -352,35 +352,34 @@ class _Block:
     def _values(self, exprs: Sequence[Bound], scope: Scope) -> list[Vector]:
         return compute(exprs, scope, self._run)
 
-    def _batches(self, step: Plan, exprs: Sequence[Bound]) -> Iterator[tuple[Scope, list[Vector]]]:
-        """Yield the rows of a step, in batches that suit some expressions, with their values."""
-        run = self._run
-        parts = (piece for scope in self.stream(step) for piece in pieces(scope, exprs, run))
-        return run.workers.mapped(partial(values_of, exprs), parts, exprs)
+    def _parts(self, step: Plan, exprs: Sequence[Bound]) -> Iterator[Scope]:
+        """Yield the rows of a step in batches that suit some expressions."""
+        return (piece for scope in self.stream(step) for piece in pieces(scope, exprs, self._run))
 
     def _kept(self, plan: Filter) -> Iterator[Scope]:
-        for piece, (condition,) in self._batches(plan.input, (plan.predicate,)):
-            is_true = np.asarray(condition.values, np.bool_)
-            if condition.valid is not None:
-                is_true = is_true & condition.valid
-            if is_true.all():
-                yield piece
-            elif is_true.any():
-                yield piece.take(np.flatnonzero(is_true))
+        exprs = (plan.predicate,)
+        found = self._run.workers.mapped(
+            partial(_passing, plan.predicate), self._parts(plan.input, exprs), exprs
+        )
+        return (kept for _, kept in found if kept is not None)
 
     def _scan(self, plan: Scan) -> Iterator[Scope]:
         run, reader = self._run, self._reader
         schema = reader.source.schema
         num_rows = reader.source.num_rows
-        largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
-        step = rows_of(largest)
+        widths = {name: _sample_nbytes(schema[name]) for name in plan.columns}
+        widest = max(widths, key=lambda name: widths[name], default=None)
+        step = rows_of(1 if widest is None else widths[widest])
         size = min(FIRST_BATCH_ROWS, step)
         for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
             first = start
             while first < stop:
                 run.deadline.check(first, num_rows)
-                yield RunScope(reader, first, min(first + size, stop), run.text)
-                first += size
+                end = min(first + size, stop)
+                if widest is not None:
+                    end = reader.run_stop(widest, first, end)
+                yield RunScope(reader, first, end, run.text)
+                first = end
                 size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
 
@@ -389,7 +388,8 @@ class _Block:
         ordering = Ordering(plan.keys, limit)
         reader = None
         exprs = [key.expr for key in plan.keys]
-        for piece, values in self._batches(plan.input, exprs):
+        parts = self._parts(plan.input, exprs)
+        for piece, values in self._run.workers.mapped(partial(values_of, exprs), parts, exprs):
             reader = piece.reader
             ordering.add(piece.rows, values)
         return Scope(reader or self._reader, ordering.rows(), self._run.text)
@@ -414,6 +414,18 @@ class _Block:
                 count -= stop - start
                 if count == 0:
                     return
+
+
+def _passing(predicate: Bound, piece: Scope) -> Scope | None:
+    """Return the rows of a batch where a condition is true, neither false nor NULL."""
+    condition = evaluate(predicate, piece)
+    is_true = np.asarray(condition.values, np.bool_)
+    if condition.valid is not None:
+        is_true = is_true & condition.valid
+    kept = np.flatnonzero(is_true)
+    if len(kept) == len(is_true):
+        return piece
+    return piece.take(kept) if len(kept) else None
 
 
 def _sample_nbytes(column_type: ColumnType) -> int:

@@ -1,9 +1,9 @@
 """Batches of one run computed side by side: NumPy lets go of the interpreter while it computes.
 
-A scan of ten million labels is forty batches of a fraction of a millisecond. Results come in the
-order of their batches, so nothing that follows can tell. What is not computed here: functions of
-the user, which need not be ready for threads, and queries inside expressions, which are runs of
-their own; both run in the thread that asked.
+Results come in the order of their batches, so nothing that follows can tell. What is computed in
+the thread that asked: conditions so cheap that handing a batch over costs as much; functions of the
+user, which need not be ready for threads; and queries inside expressions, which are runs of their
+own.
 """
 
 import os
@@ -19,6 +19,8 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 MAX_THREADS = 8  # of one query: a server answers several at once
+# operations on each row: one comparison of a label is over before another thread has the batch
+THREADED_COST = 4.0
 
 
 class Workers:
@@ -44,7 +46,7 @@ class Workers:
         for item in iterator:
             yield item, function(item)
             break
-        if not all(map(is_threadable, exprs)):
+        if not are_threadable(exprs):
             yield from ((item, function(item)) for item in iterator)
             return
         begun: deque[tuple[Item, Future[Made]]] = deque()
@@ -87,9 +89,11 @@ def thread_count() -> int:
     return min(cores, MAX_THREADS)
 
 
-def is_threadable(expr: Bound) -> bool:
-    """Tell whether an expression may be evaluated in several threads at once."""
-    return not any(
+def are_threadable(exprs: Sequence[Bound]) -> bool:
+    """Tell whether expressions may be evaluated in several threads at once, and gain by it."""
+    nodes = [node for expr in exprs for node in walk_bound(expr)]
+    calls = [node for node in nodes if isinstance(node, Apply)]
+    return sum(call.cost for call in calls) >= THREADED_COST and not any(
         isinstance(node, QueryRef | CorpusRef) or (isinstance(node, Apply) and node.role == "user")
-        for node in walk_bound(expr)
+        for node in nodes
     )

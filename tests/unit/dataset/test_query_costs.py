@@ -26,8 +26,9 @@ def ds(request):
 
 @pytest.fixture
 def in_threads(monkeypatch):
-    """Batches of sixteen rows, on four threads."""
+    """Batches of sixteen rows, of whatever condition, on four threads."""
     monkeypatch.setattr(workers, "thread_count", lambda: 4)
+    monkeypatch.setattr(workers, "THREADED_COST", 0)
     monkeypatch.setattr(executor, "MAX_BATCH_ROWS", 16)
 
 

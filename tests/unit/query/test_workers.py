@@ -7,21 +7,27 @@ import pytest
 
 from tensorlake_query import ColumnType, UniformBatch, compile_query, user_function
 from tensorlake_query import workers as workers_module
+from tensorlake_query.bound import Apply
 from tensorlake_query.evaluate import RunScope
 from tensorlake_query.executor import FIRST_BATCH_ROWS, MAX_BATCH_ROWS
 from tensorlake_query.readers import Meter, SourceReader
 from tensorlake_query.vectors import RaggedBatch, slice_of, take
-from tensorlake_query.workers import Workers
+from tensorlake_query.workers import THREADED_COST, Workers, are_threadable
 
 NUMBER = ColumnType("number", "int64", ())
 WAIT_S = 60
 
 
+# worth a thread
+DEAR = (Apply(lambda vectors, num_rows: vectors[0], (), NUMBER, None, cost=THREADED_COST),)
+
+
 class Numbers:
     """Numbers from 0, any number of them; remembers in which runs they were read."""
 
-    def __init__(self, num_rows):
+    def __init__(self, num_rows, chunk_rows=1 << 20):
         self.num_rows = num_rows
+        self.chunk_rows = chunk_rows
         self.schema = {"x": NUMBER}
         self.runs = []
 
@@ -31,6 +37,9 @@ class Numbers:
     def read_run(self, column, start, stop):
         self.runs.append((start, stop))
         return UniformBatch(np.arange(start, stop))
+
+    def run_stop(self, column, start, stop):
+        return min(stop, (start // self.chunk_rows + 1) * self.chunk_rows)
 
     def statistics(self, column):
         return None
@@ -50,7 +59,7 @@ def query_threads():
 def test_a_scan_reads_consecutive_rows_as_runs_that_grow():
     source = Numbers(MAX_BATCH_ROWS * 3)
 
-    found = compile_query("WHERE x % 100000 = 3", source.schema).run(source).rows
+    found = compile_query("WHERE x * 1 * 1 * 1 % 100000 = 3", source.schema).run(source).rows
 
     assert found.tolist() == list(range(3, source.num_rows, 100_000))
     lengths = [stop - start for start, stop in sorted(source.runs)]
@@ -59,6 +68,29 @@ def test_a_scan_reads_consecutive_rows_as_runs_that_grow():
     assert max(lengths) == MAX_BATCH_ROWS
     assert sum(lengths) == source.num_rows
     assert not query_threads()
+
+
+def test_a_run_ends_where_the_source_says():
+    source = Numbers(4500, chunk_rows=1000)
+
+    found = compile_query("WHERE x % 900 = 3", source.schema).run(source).rows
+
+    assert found.tolist() == [3, 903, 1803, 2703, 3603]
+    assert source.runs == [(0, 1000), (1000, 2000), (2000, 3000), (3000, 4000), (4000, 4500)]
+
+
+def test_what_is_cheap_is_computed_where_it_is_asked():
+    threads = set()
+
+    def work(item):
+        threads.add(threading.get_ident())
+        return item
+
+    cheap = (Apply(DEAR[0].kernel, (), NUMBER, None),)
+    list(Workers().mapped(work, range(20), cheap))
+
+    assert threads == {threading.get_ident()}
+    assert are_threadable(cheap * 2 + DEAR)
 
 
 def test_a_limit_that_the_first_batch_meets_reads_no_other():
@@ -81,7 +113,7 @@ def test_results_come_in_order_though_the_first_batches_end_last():
         return -item
 
     workers = Workers()
-    found = list(workers.mapped(work, range(9), ()))
+    found = list(workers.mapped(work, range(9), DEAR))
     workers.close()
 
     assert found == [(item, -item) for item in range(9)]
@@ -101,7 +133,7 @@ def test_a_caller_who_stops_waits_for_what_was_begun():
         return item
 
     workers = Workers()
-    mapped = workers.mapped(work, range(100), ())
+    mapped = workers.mapped(work, range(100), DEAR)
     assert [next(mapped), next(mapped)] == [(0, 0), (1, 1)]
     assert running.is_set()
     go_on.set()
@@ -122,7 +154,7 @@ def test_the_first_error_in_order_is_the_one_that_is_raised():
     workers = Workers()
     done = []
     with pytest.raises(ValueError, match=r"^3$"):
-        done.extend(workers.mapped(work, range(20), ()))
+        done.extend(workers.mapped(work, range(20), DEAR))
     workers.close()
 
     assert not query_threads()
