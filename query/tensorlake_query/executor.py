@@ -367,19 +367,15 @@ class _Block:
         run, reader = self._run, self._reader
         schema = reader.source.schema
         num_rows = reader.source.num_rows
-        widths = {name: _sample_nbytes(schema[name]) for name in plan.columns}
-        widest = max(widths, key=lambda name: widths[name], default=None)
-        step = rows_of(1 if widest is None else widths[widest])
+        largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
+        step = rows_of(largest)
         size = min(FIRST_BATCH_ROWS, step)
         for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
             first = start
             while first < stop:
                 run.deadline.check(first, num_rows)
-                end = min(first + size, stop)
-                if widest is not None:
-                    end = reader.run_stop(widest, first, end)
-                yield RunScope(reader, first, end, run.text)
-                first = end
+                yield RunScope(reader, first, min(first + size, stop), run.text)
+                first += size
                 size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
 

@@ -86,11 +86,6 @@ class SourceReader:
             batch = self.source.read(name, np.arange(start, stop))
         return self._counted(name, batch, stop - start)
 
-    def run_stop(self, name: str, start: int, stop: int) -> int:
-        """Return where a run had best end, at `stop` or before it."""
-        source = self.source
-        return source.run_stop(name, start, stop) if isinstance(source, RunSource) else stop
-
     def _counted(self, name: str, batch: Batch, num_rows: int) -> Vector:
         vector = from_batch(batch, self._schema[name])
         with self._lock:

@@ -122,13 +122,6 @@ class RunSource(Protocol):
         """Return the samples of rows `start` … `stop` − 1, as `read` does."""
         ...
 
-    def run_stop(self, column: str, start: int, stop: int) -> int:
-        """Return where a run from `start` had best end, at `stop` or before it.
-
-        Rows that lie in one chunk are read without being copied.
-        """
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class ReadCost:

@@ -94,13 +94,6 @@ class SelectionSource:
         sample_type = self._selection.snapshot.spec(column).type
         return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
 
-    def run_stop(self, column: str, start: int, stop: int) -> int:
-        """Where a run of rows had best end: with a chunk."""
-        first = None if column in self._computed else self._selection.first_physical
-        if first is None:
-            return stop
-        return self._reader.run_stop(column, first + start, first + stop) - first
-
     def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost:
         """What reading ranges of rows takes; what a query computes is not stored."""
         if column in self._computed:

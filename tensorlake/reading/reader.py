@@ -138,17 +138,6 @@ class Reader:
         column = None if spec.type.is_media else self._run_at_hand(spec, start, stop)
         return self.read(tensor, np.arange(start, stop)) if column is None else column
 
-    def run_stop(self, tensor: str, start: int, stop: int) -> int:
-        """Where a run of physical rows had best end, at ``stop`` or before it: with its chunk.
-
-        A run of several small chunks goes on to ``stop``: their rows are copied together.
-        """
-        runs = self.index(tensor).runs(start, stop)
-        if not runs:
-            return stop
-        rows_of_first = runs[0].stop - runs[0].start
-        return stop if 2 * rows_of_first < stop - start else start + rows_of_first
-
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
         """Shapes of samples, int64 (n, ndim), from headers alone; −1 where NULL.
 

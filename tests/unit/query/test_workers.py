@@ -25,9 +25,8 @@ DEAR = (Apply(lambda vectors, num_rows: vectors[0], (), NUMBER, None, cost=THREA
 class Numbers:
     """Numbers from 0, any number of them; remembers in which runs they were read."""
 
-    def __init__(self, num_rows, chunk_rows=1 << 20):
+    def __init__(self, num_rows):
         self.num_rows = num_rows
-        self.chunk_rows = chunk_rows
         self.schema = {"x": NUMBER}
         self.runs = []
 
@@ -37,9 +36,6 @@ class Numbers:
     def read_run(self, column, start, stop):
         self.runs.append((start, stop))
         return UniformBatch(np.arange(start, stop))
-
-    def run_stop(self, column, start, stop):
-        return min(stop, (start // self.chunk_rows + 1) * self.chunk_rows)
 
     def statistics(self, column):
         return None
@@ -68,15 +64,6 @@ def test_a_scan_reads_consecutive_rows_as_runs_that_grow():
     assert max(lengths) == MAX_BATCH_ROWS
     assert sum(lengths) == source.num_rows
     assert not query_threads()
-
-
-def test_a_run_ends_where_the_source_says():
-    source = Numbers(4500, chunk_rows=1000)
-
-    found = compile_query("WHERE x % 900 = 3", source.schema).run(source).rows
-
-    assert found.tolist() == [3, 903, 1803, 2703, 3603]
-    assert source.runs == [(0, 1000), (1000, 2000), (2000, 3000), (3000, 4000), (4000, 4500)]
 
 
 def test_what_is_cheap_is_computed_where_it_is_asked():
