@@ -53,7 +53,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--images", help="a folder of JPEG files (default: see benchmarks/data.py)")
     parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
-    parser.add_argument("--write", action="store_true", help="also write docs/benchmarks.md")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="also write docs/benchmarks.md: these figures, and those kept of earlier runs",
+    )
     parser.add_argument("--workspace", type=Path, default=REPOSITORY / ".benchmarks")
     parser.add_argument("--one", nargs=2, metavar=("BENCHMARK", "CONTENDER"), help="one run")
     return parser.parse_args()
@@ -84,7 +88,7 @@ def main() -> None:
         results[benchmark.name] = runs
     print(f"\nevery run is in {write_json(results, workspace)}")
     if arguments.write:
-        print(f"the figures are in {write_page(selected, results, workspace, arguments.rounds)}")
+        print(f"the figures are in {write_page(ALL, workspace)}")
 
 
 def _called(asked: str, known: Mapping[str, Benchmark]) -> list[str]:

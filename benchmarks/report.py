@@ -120,26 +120,55 @@ def describe_machine() -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The runs of one benchmark, and when they were made."""
+
+    day: str
+    runs: Runs
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+        return len(next(iter(self.runs.values())))
+
+
 def write_json(results: Mapping[str, Runs], workspace: Workspace) -> Path:
-    """Keep every run of every contender."""
+    """Keep every run of every contender; of the benchmarks that were not run, what was kept."""
     target = workspace.folder / "results.json"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    kept = kept_results(workspace) | {name: Kept(today, runs) for name, runs in results.items()}
     document = {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
         "results": {
-            name: {contender: [asdict(m) for m in measured] for contender, measured in runs.items()}
-            for name, runs in results.items()
+            name: {
+                "day": one.day,
+                "runs": {each: [asdict(m) for m in found] for each, found in one.runs.items()},
+            }
+            for name, one in kept.items()
         },
     }
     target.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
     return target
 
 
-def write_page(
-    benchmarks: Sequence[Benchmark], results: Mapping[str, Runs], workspace: Workspace, rounds: int
-) -> Path:
-    """Write the figures as docs/benchmarks.md."""
-    machine = describe_machine()
+def kept_results(workspace: Workspace) -> dict[str, Kept]:
+    """Read what was kept of earlier runs on this machine; of another, nothing is comparable."""
+    source = workspace.folder / "results.json"
+    document = json.loads(source.read_text(encoding="utf-8")) if source.exists() else {}
+    if document.get("machine") != describe_machine():
+        return {}
+    return {
+        name: Kept(
+            one["day"],
+            {each: [Measurement(**m) for m in found] for each, found in one["runs"].items()},
+        )
+        for name, one in document["results"].items()
+    }
+
+
+def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
+    """Write the figures that are kept as docs/benchmarks.md."""
     if workspace.images is None:
         pictures = "generated JPEGs"
     else:
@@ -148,24 +177,25 @@ def write_page(
         "# Benchmarks",
         "Made by `make bench ARGS=--write`; the code is in `benchmarks/`. A run is a process of",
         "its own; a round runs every contender once, and ratios are taken within a round. Figures",
-        f"are the median, with the least and the greatest, of {rounds} rounds. Absolute numbers",
-        "depend on the machine; ratios less so.",
+        "are the median of the rounds, with the least and the greatest. Absolute numbers depend on",
+        "the machine; ratios less so.",
         "",
-        *(f"- {key}: {value}" for key, value in machine.items()),
+        *(f"- {key}: {value}" for key, value in describe_machine().items()),
         f"- pictures: {workspace.num_images}, {pictures}",
-        f"- measured on {datetime.now(UTC):%Y-%m-%d}",
     ]
+    kept = kept_results(workspace)
     for benchmark in benchmarks:
-        if benchmark.name in results:
-            lines += ["", *_section(benchmark, results[benchmark.name])]
+        if benchmark.name in kept:
+            lines += ["", *_section(benchmark, kept[benchmark.name])]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return PAGE
 
 
-def _section(benchmark: Benchmark, runs: Runs) -> list[str]:
+def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
+    runs = kept.runs
     lines = [
         f"## {benchmark.name}",
-        f"{benchmark.question[0].upper()}{benchmark.question[1:]}.",
+        f"{benchmark.question[0].upper()}{benchmark.question[1:]}; {kept.rounds} rounds, {kept.day}.",
         "",
         f"| contender | {benchmark.unit} | also |",
         "| --- | --- | --- |",
