@@ -192,10 +192,10 @@ def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
 
 
 def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
-    runs = kept.runs
+    runs, question = kept.runs, benchmark.question
     lines = [
         f"## {benchmark.name}",
-        f"{benchmark.question[0].upper()}{benchmark.question[1:]}; {kept.rounds} rounds, {kept.day}.",
+        f"{question[0].upper()}{question[1:]}. {kept.rounds} rounds, {kept.day}.",
         "",
         f"| contender | {benchmark.unit} | also |",
         "| --- | --- | --- |",
