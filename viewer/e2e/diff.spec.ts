@@ -58,7 +58,7 @@ test("one version is swiped over the other", async () => {
   await slider.fill("0");
 
   await expect.poll(() => isLine(page, 90, 40, "whole")).toBe(true);
-  expect(new URL(page.url()).searchParams.get("diff")).toBe("swipe");
+  await expect.poll(() => new URL(page.url()).searchParams.get("diff")).toBe("swipe");
 });
 
 test("the values of a change stand beside each other, what differs first", async () => {
@@ -74,12 +74,12 @@ test("j and k go from change to change, and only one kind can be looked at", asy
   await expect.poll(() => diff.getByRole("option").count()).toBe(4);
 
   for (const key of ["j", "j", "k"]) await page.keyboard.press(key);
-  expect(new URL(page.url()).searchParams.get("change")).toBe("1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("change")).toBe("1");
   await diff.getByRole("button", { name: /^removed/ }).click();
 
   await expect.poll(() => diff.getByRole("option").count()).toBe(1);
   await page.getByText("not in main@2").waitFor();
-  expect(new URL(page.url()).searchParams.get("only")).toBe("removed");
+  await expect.poll(() => new URL(page.url()).searchParams.get("only")).toBe("removed");
 });
 
 test("only the shapes that changed are drawn when asked", async () => {

@@ -74,7 +74,7 @@ test("a fill is as strong as the slider says, and the address keeps it", async (
   await page.getByLabel("Fill of overlays").fill("80");
 
   await expect.poll(() => strength(page, 80, 60)).toBe(Math.round(255 * 0.8));
-  expect(new URL(page.url()).searchParams.get("opacity")).toBe("0.8");
+  await expect.poll(() => new URL(page.url()).searchParams.get("opacity")).toBe("0.8");
 });
 
 test("a hidden class has no pixels, in the link too", async () => {

@@ -23,7 +23,7 @@ test("what is wrong is marked while one writes, before anything runs", async () 
   await page.keyboard.insertText("WHERE scoer > 1");
 
   await expect.poll(() => page.locator(".tql-error").innerText()).toBe("scoer");
-  expect(new URL(page.url()).searchParams.get("q")).toBeNull();
+  await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBeNull();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText("WHERE score > 1");
   await expect.poll(() => page.getByTestId("query-problem").count()).toBe(0);
@@ -50,5 +50,5 @@ test("a bar of a histogram is a filter, written as a query", async () => {
   await page.getByRole("button", { name: /^Rows with x 0 to/ }).click();
 
   await expect.poll(() => count(page)).toBe("50,000 of 4,000,000 rows"); // of the first million, a twentieth
-  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE x >= 0 AND x < 49999.95");
+  await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("WHERE x >= 0 AND x < 49999.95");
 });

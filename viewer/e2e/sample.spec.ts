@@ -62,7 +62,7 @@ test("predictions are matched with the truth, over each other and side by side",
   await page.getByRole("button", { name: "Side by side" }).click();
 
   await page.getByText("predicted", { exact: true }).waitFor();
-  expect(new URL(page.url()).searchParams.get("side")).toBe("1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("side")).toBe("1");
 });
 
 test("buttons lead from row to row, and the look stays", async () => {

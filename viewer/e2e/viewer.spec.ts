@@ -37,11 +37,11 @@ test("a picture is looked at closely, and the wheel enlarges what is under it", 
   await closeup.locator("canvas").hover();
   await page.mouse.wheel(0, -300);
   await expect.poll(scale).toBeGreaterThan(1.5 * whole);
-  expect(new URL(page.url()).searchParams.get("look")).toBe("1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("look")).toBe("1");
 
   await page.keyboard.press("Escape");
   await expect.poll(() => closeup.count()).toBe(0);
-  expect(new URL(page.url()).searchParams.get("row")).toBe("1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("1");
 });
 
 test("a camera's turn is ignored everywhere, because boxes lie in the stored pixels", async () => {
@@ -77,7 +77,7 @@ test("a query is run by its key, and its count and cost are told", async () => {
 
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
   expect(await page.getByTestId("cost").innerText()).toMatch(/^[\d.]+ (ms|s) · [\d.]+ (B|bytes|kB)$/);
-  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE score >= 0.5 ORDER BY score DESC");
+  await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("WHERE score >= 0.5 ORDER BY score DESC");
   await page.getByRole("option", { name: /^row 39\b/ }).waitFor();
 });
 
@@ -99,7 +99,7 @@ test("a class is a filter, and a second click takes it away", async () => {
 
   await page.getByRole("button", { name: /^dog/ }).click();
   await expect.poll(() => count(page)).toBe("10 of 40 rows");
-  expect(new URL(page.url()).searchParams.get("q")).toBe("WHERE CONTAINS(labels, 'dog')");
+  await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("WHERE CONTAINS(labels, 'dog')");
 
   await page.getByRole("button", { name: /^dog/ }).click();
   await expect.poll(() => count(page)).toBe("40 rows");
@@ -125,7 +125,7 @@ test("an older version shows its own rows, and back returns", async () => {
   await page.getByRole("button", { name: "Version main@2" }).click();
   await page.getByRole("menuitem", { name: /first half/ }).click();
   await expect.poll(() => count(page)).toBe("20 rows");
-  expect(new URL(page.url()).searchParams.get("at")).toBe("main@1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("at")).toBe("main@1");
 
   await page.goBack();
   await expect.poll(() => count(page)).toBe("40 rows");
@@ -152,7 +152,7 @@ test("rows that another version lacks are marked, and the rest is said in words"
   await expect.poll(() => page.getByTestId("comparison").innerText()).toBe("+20 rows");
   await expect.poll(() => page.locator("#row-25").innerText()).toContain("added");
   expect(await page.locator("#row-17").innerText()).not.toContain("added");
-  expect(new URL(page.url()).searchParams.get("compare")).toBe("main@1");
+  await expect.poll(() => new URL(page.url()).searchParams.get("compare")).toBe("main@1");
 });
 
 test("a hidden tensor is hidden everywhere, and the address says so", async () => {
@@ -163,7 +163,7 @@ test("a hidden tensor is hidden everywhere, and the address says so", async () =
   await page.getByRole("switch", { name: "boxes f32" }).click();
 
   await expect.poll(edge).toBeNull();
-  expect(new URL(page.url()).searchParams.get("hide")).toBe("boxes");
+  await expect.poll(() => new URL(page.url()).searchParams.get("hide")).toBe("boxes");
 });
 
 test("text is shown as cards, and markup in the data stays text", async () => {

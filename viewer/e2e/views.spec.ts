@@ -13,7 +13,7 @@ test("a saved view is opened by its name, at its version, and the link keeps it"
   await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE x > 3 ORDER BY x DESC");
   await page.reload();
   await expect.poll(() => count(page)).toBe("2 of 6 rows");
-  expect(new URL(page.url()).searchParams.get("view")).toBe("large");
+  await expect.poll(() => new URL(page.url()).searchParams.get("view")).toBe("large");
 });
 
 test("rows that were picked by hand are a view too, and their code names it", async () => {
@@ -24,7 +24,7 @@ test("rows that were picked by hand are a view too, and their code names it", as
   await page.getByRole("button", { name: "Show all rows" }).click();
 
   await expect.poll(() => count(page)).toBe("6 rows");
-  expect(new URL(page.url()).searchParams.get("view")).toBeNull();
+  await expect.poll(() => new URL(page.url()).searchParams.get("view")).toBeNull();
 });
 
 test("a query's rows are given a name, and a name that is taken is refused in words", async () => {
