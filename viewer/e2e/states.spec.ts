@@ -79,7 +79,7 @@ test("when the server is gone the rows stay, and what is missing comes when it i
   await page.context().setOffline(true);
   await query(page, "WHERE score >= 0.5");
   await page.getByTestId("offline").waitFor();
-  expect(await count(page)).toBe("40 rows");
+  await expect.poll(() => count(page)).toBe("40 rows");
   expect(await page.locator("#row-0").count()).toBe(1);
 
   await page.context().setOffline(false);
@@ -111,7 +111,7 @@ test("what cannot be read beside the rows is said, and the rows stay", async () 
   await query(page, "WHERE score >= 0.5");
 
   await page.getByTestId("trouble").waitFor();
-  expect(await count(page)).toBe("20 of 40 rows");
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
   await page.getByTestId("trouble").getByRole("button", { name: "Dismiss" }).click();
   await expect.poll(() => page.getByTestId("trouble").count()).toBe(0);
 });

@@ -91,7 +91,7 @@ test("an error is marked at its place, and the rows stay", async () => {
   const problem = await page.getByTestId("query-problem").innerText();
   expect(problem).toContain("^^^^^");
   expect(problem).toContain("did you mean 'score'");
-  expect(await count(page)).toBe("40 rows");
+  await expect.poll(() => count(page)).toBe("40 rows");
 });
 
 test("a class is a filter, and a second click takes it away", async () => {
