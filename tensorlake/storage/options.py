@@ -48,8 +48,8 @@ _AZURE_NAMES: Final = {
     "anon": "skip_signature",
 }
 _SECRET_WORDS: Final = ("secret", "token", "password", "sas", "account_key", "service_account_key")
-# Each request has a deadline by its size (object_store.py); the client's own only bounds the rest.
 _S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as Amazon's tools read them
+# Each request has a deadline by its size (object_store.py); the client's own only bounds the rest.
 _CLIENT_OPTIONS: Final = {"timeout": "1h", "connect_timeout": "10s"}
 
 Client = S3Store | GCSStore | AzureStore | HTTPStore

@@ -19,6 +19,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError
+from tests.collector import no_collection
 from tests.unit.loader.conftest import RESIZE, fill_pets, picture, threads_left
 
 ROOT = Path(__file__).parents[2]
@@ -36,16 +37,6 @@ def only_what_is_new():
         yield
     finally:
         gc.unfreeze()
-
-
-@contextmanager
-def no_collection():
-    """What is freed here is freed by its last reference, in the thread that dropped it."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 
 import numpy as np
@@ -15,6 +14,7 @@ from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.threads import WorkerThreads
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import Fault, FaultyStore
+from tests.collector import collect_in_the_storage_loop, no_collection
 from tests.handles import create_on, open_on, wait_for_storage
 from tests.unit.loader.conftest import loader_threads, threads_left
 
@@ -301,15 +301,9 @@ def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(gated, monk
     circle.append(circle)
     assert gated.is_awaited.wait(LONG_S)
 
-    async def collect():
-        gc.collect()
-
-    gc.disable()
-    try:
+    with no_collection():
         del circle
-        runtime.run(collect(), timeout_s=LONG_S)
-    finally:
-        gc.enable()
+        collect_in_the_storage_loop()
 
     assert threads_left() == []  # they were told to end, and what they read was cancelled
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from contextlib import suppress
@@ -10,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tensorlake.loader.outcome import Countdown, Outcome
+from tests.collector import no_collection
 
 
 class Thing:
@@ -49,8 +49,7 @@ def test_waiting_ends_with_the_outcome_or_the_time():
 
 
 def test_what_is_taken_is_held_no_longer():
-    gc.disable()
-    try:
+    with no_collection():
         outcome, thing = Outcome(), Thing()
         watched = weakref.ref(thing)
         outcome.settle([thing, outcome])
@@ -59,13 +58,10 @@ def test_what_is_taken_is_held_no_longer():
         outcome.take()
 
         assert watched() is None
-    finally:
-        gc.enable()
 
 
 def test_an_error_that_is_raised_makes_no_circle_of_its_frames():
-    gc.disable()
-    try:
+    with no_collection():
         outcome = Outcome()
         watched = fail_with_a_frame(outcome)
         assert watched() is not None
@@ -74,13 +70,10 @@ def test_an_error_that_is_raised_makes_no_circle_of_its_frames():
             outcome.take()
 
         assert watched() is None
-    finally:
-        gc.enable()
 
 
 def test_what_is_discarded_is_held_no_longer_and_asking_for_it_is_an_error():
-    gc.disable()
-    try:
+    with no_collection():
         outcome = Outcome()
         watched = fail_with_a_frame(outcome)
 
@@ -90,8 +83,6 @@ def test_what_is_discarded_is_held_no_longer_and_asking_for_it_is_an_error():
         assert outcome.is_settled
         with pytest.raises(ValueError, match="over"):
             outcome.take()
-    finally:
-        gc.enable()
 
 
 def test_who_listens_is_told_once_early_or_late():

@@ -7,7 +7,6 @@ the HTTP client, over bytes that a local loader wrote for the request.
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,7 @@ from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.remote import FRUITLESS_STREAMS
 from tensorlake.loader.served import WireConverter, served_loader, written_batches
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
+from tests.collector import collect_in_the_storage_loop, no_collection
 from tests.handles import wait_for_storage
 from tests.unit.loader.conftest import threads_left
 
@@ -247,15 +247,9 @@ def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(silent):
     circle.append(circle)
     assert silent.is_awaited.wait(LONG_S)
 
-    async def collect():
-        gc.collect()
-
-    gc.disable()
-    try:
+    with no_collection():
         del circle
-        runtime.run(collect(), timeout_s=LONG_S)
-    finally:
-        gc.enable()
+        collect_in_the_storage_loop()
 
     assert threads_left() == []
 

@@ -9,6 +9,7 @@ import pytest
 
 from tensorlake.errors import StorageError
 from tensorlake.storage import SingleFlight
+from tests.collector import no_collection
 
 ASKING = 8
 
@@ -218,14 +219,11 @@ def test_an_error_leaves_nothing_in_a_circle():
             raise StorageError("gone")
 
         seen: list[weakref.ref[Held]] = []
-        gc.disable()
-        try:
+        with no_collection():
             with suppress(StorageError):
                 await flights.read("key", read)
             for _ in range(3):  # callbacks of the task that has ended
                 await asyncio.sleep(0)
             assert seen[0]() is None
-        finally:
-            gc.enable()
 
     run(test)
