@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 
 from tensorlake.errors import CorruptionError
 from tensorlake.storage import (
+    LocalStore,
     MissingObjectError,
     ObjectExistsError,
     ObjectStore,
@@ -45,6 +46,7 @@ PIECE_NBYTES = 8 << 20  # read and sent at once
 PAGE_NBYTES = 4096  # of the machine's memory
 MAX_LISTED = 1000
 LINK_S = 900.0
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # one; several are answered by the whole object
 CHANGING = re.compile(r"branches/[^/]+/HEAD|tags/.*")
 
 
@@ -94,27 +96,22 @@ def read_object(request: Request, name: DatasetPath, path: str) -> Response:
         link = run(store.presigned(path, expires_s=LINK_S))
         return Response(None, 307, {"Location": link, "Cache-Control": "no-store"})
     headers = _headers(path)
-    asked = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", request.headers.get("range", "").strip())
-    if asked is not None and int(asked[1]) <= int(asked[2]):
-        start, stop = int(asked[1]), int(asked[2]) + 1
-        return _range_of(store, path, start, stop, headers)
+    asked = RANGE.fullmatch(request.headers.get("range", "").strip())
+    first, last = ("", "") if asked is None else asked.groups()
+    if (first or last) and not (first and last and int(first) > int(last)):
+        return _range_of(store, path, first, last, headers)
     if not path.startswith(PACKS):  # small: entries, hints, tags
         body = run(store.get(path))
         if body is None:
             raise _absent(path)
         return Response(body, 200, headers, OCTETS)
-    meta = run(store.head(path))
-    if meta is None:
-        raise _absent(path)
-    return _streamed(store, path, 0, meta.nbytes, 200, headers)
+    return _streamed(store, path, 0, _meta_of(store, path).nbytes, 200, headers)
 
 
 @router.head("/{name}/objects/{path:path}", response_class=Response)
 def look_up_object(request: Request, name: DatasetPath, path: str) -> Response:
     """Say how long an object is, and when it was written."""
-    meta = run(_store(request, name, path).head(path))
-    if meta is None:
-        raise _absent(path)
+    meta = _meta_of(_store(request, name, path), path)
     facts = {"X-Length": str(meta.nbytes), "X-Modified": meta.modified.isoformat()}
     return Response(None, 200, {**_headers(path), **facts}, OCTETS)
 
@@ -160,14 +157,23 @@ def _store(request: Request, name: str, path: str) -> Store:
     return store
 
 
-def _range_of(store: Store, path: str, start: int, stop: int, headers: dict[str, str]) -> Response:
-    headers["Content-Range"] = f"bytes {start}-{stop - 1}/*"
+def _range_of(store: Store, path: str, first: str, last: str, headers: dict[str, str]) -> Response:
+    """Answer with one range: ``first`` to ``last``, from ``first`` on, or the ``last`` bytes.
+
+    How long the object is costs a request where it is no file: it is asked only if it matters.
+    """
+    is_closed = first != "" and last != ""
+    start, stop = int(first or 0), int(last or 0) + 1
+    nbytes: int | None = None
+    if store.is_local or not is_closed or stop - start > PIECE_NBYTES:
+        nbytes = _meta_of(store, path).nbytes
+        if not first:
+            start, stop = max(0, nbytes - int(last)), nbytes
+        stop = min(stop, nbytes) if last else nbytes
+        if start >= stop:
+            raise _outside(path, start, nbytes)
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{'*' if nbytes is None else nbytes}"
     if stop - start > PIECE_NBYTES:
-        meta = run(store.head(path))
-        if meta is None:
-            raise _absent(path)
-        if stop > meta.nbytes:
-            raise _outside(path, start, stop)
         return _streamed(store, path, start, stop, 206, headers)
     try:
         data = _mapped(store, path, start, stop)
@@ -175,9 +181,27 @@ def _range_of(store: Store, path: str, start: int, stop: int, headers: dict[str,
             data = run(store.get_range(path, start, stop))
     except MissingObjectError as error:
         raise _absent(path) from error
-    except CorruptionError as error:
-        raise _outside(path, start, stop) from error
+    except CorruptionError:
+        if nbytes is not None:
+            raise
+        # It has not all of them. Those that it has are asked for from where its end is.
+        nbytes = _meta_of(store, path).nbytes
+        if start >= nbytes:
+            raise _outside(path, start, nbytes) from None
+        return _range_of(store, path, first, str(nbytes - 1), headers)
     return Response(memoryview(data), 206, headers, OCTETS)
+
+
+def _meta_of(store: Store, path: str) -> ObjectMeta:
+    """Look up an object; a file at once, without a turn of the storage loop.
+
+    Raises:
+        Problem: 404, there is none.
+    """
+    meta = store.look_up(path) if isinstance(store, LocalStore) else run(store.head(path))
+    if meta is None:
+        raise _absent(path)
+    return meta
 
 
 def _mapped(store: Store, path: str, start: int, stop: int) -> Buffer | None:
@@ -190,7 +214,7 @@ def _mapped(store: Store, path: str, start: int, stop: int) -> Buffer | None:
     """
     if not store.is_local or not path.startswith(PACKS):
         return None
-    if run(store.head(path)) is None:
+    if isinstance(store, LocalStore) and store.look_up(path) is None:
         raise MissingObjectError(f"there is no object {path!r}", path=path)
     mapped = store.map_range(path, start, stop)
     if mapped is not None:
@@ -249,7 +273,10 @@ def _absent(path: str) -> Problem:
     return Problem(404, "missing-object", f"there is no object {path!r}")
 
 
-def _outside(path: str, start: int, stop: int) -> Problem:
+def _outside(path: str, start: int, nbytes: int) -> Problem:
     return Problem(
-        416, "range-not-satisfiable", f"object {path!r} has not all of the bytes {start} to {stop}"
+        416,
+        "range-not-satisfiable",
+        f"object {path!r} has {nbytes} bytes: none from {start} on",
+        {"Content-Range": f"bytes */{nbytes}"},
     )

@@ -9,25 +9,28 @@
 
 The server decides what a token may read and write; it deletes nothing for its clients. Where it
 signs links (307), bytes come from the object store itself, which is shown no token. A request
-that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back. A
-process that was forked makes clients of its own.
+that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back.
+
+Objects are read by http_reads.py, which costs a tenth of what a client for all of HTTP does; that
+one does all else, and reads the answers that are not as plain as an object's. Both belong to the
+one loop of a process: one that was forked has another, and clients of its own.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from tensorlake.errors import (
     AccessError,
     InvalidInputError,
-    MissingExtraError,
     StorageError,
     StorageTimeoutError,
     TensorlakeError,
@@ -35,6 +38,7 @@ from tensorlake.errors import (
 )
 from tensorlake.storage.answer_stream import AnswerStream
 from tensorlake.storage.coalesce import read_merged
+from tensorlake.storage.http_reads import Answer, AttemptError, HttpReads
 from tensorlake.storage.problems import detail_of, error_of
 from tensorlake.storage.retry import RetryPolicy, retry
 from tensorlake.storage.runtime import run
@@ -53,9 +57,13 @@ from tensorlake.storage.store import (
 from tensorlake.storage.urls import public_url
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["TOKEN_VARIABLE", "LakeStore", "is_lake_url"]
+
+T = TypeVar("T")
 
 TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
 TIMEOUT_S: Final = 60.0
@@ -66,9 +74,12 @@ REQUESTS: Final = 16
 REDIRECT: Final = 307
 KEPT_LINKS: Final = 1000
 
+_Kept: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str | None]
+
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
-_clients: dict[tuple[int, str, str | None], httpx.AsyncClient] = {}
-"""One a server and token: handles come and go, connections stay. Used on the one loop only."""
+_clients: dict[_Kept, httpx.AsyncClient] = {}
+_reads: dict[_Kept, HttpReads] = {}
+"""One a loop, server and token: handles come and go, connections stay."""
 
 _OK: Final = frozenset({200, 201, 204, 206})
 
@@ -76,15 +87,6 @@ _OK: Final = frozenset({200, 201, 204, 206})
 def is_lake_url(url: str) -> bool:
     """Tell whether a URL names a server, or a dataset behind one."""
     return url.startswith(("http://", "https://"))
-
-
-class _TransientError(Exception):
-    """An attempt failed, and another could succeed."""
-
-    def __init__(self, why: str, *, status: int | None = None, was_sent: bool = True) -> None:
-        super().__init__(why)
-        self.status = status
-        self.was_sent = was_sent
 
 
 class LakeStore:
@@ -99,6 +101,12 @@ class LakeStore:
     def __init__(
         self, url: str, token: str | None = None, *, policy: RetryPolicy | None = None
     ) -> None:
+        try:
+            import httpx  # here, and not in the first request, it is said to be missing
+
+            del httpx
+        except ImportError as error:
+            raise missing_extra("opening datasets behind a server", "http") from error
         parts = urlsplit(url)
         name = parts.path.strip("/")
         if not parts.hostname:
@@ -108,6 +116,12 @@ class LakeStore:
         self._opened_with = (url, token)
         self._url = public_url(url)
         self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        if not (self._token or "").isascii() or not (self._token or "").isprintable():
+            raise InvalidInputError(
+                f"the token for {self._url!r} holds characters that no header can;\n"
+                "copy it again, without spaces or line breaks around it",
+                url=self._url,
+            )
         self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._name = name
         self._dataset = f"/v1/datasets/{quote(name.replace('/', '~'), safe='~')}"
@@ -126,8 +140,8 @@ class LakeStore:
         return False
 
     async def get(self, path: str) -> bytes | None:
-        answer = await self._repeated("GET", self._object(path))
-        return None if self._is_absent(answer, "read", path) else answer.content
+        answer = await self._read("GET", self._object(path))
+        return None if self._is_absent(answer, "read", path) else bytes(answer.content)
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         address = self._object(path)
@@ -135,7 +149,7 @@ class LakeStore:
         if start == stop:
             return b""
         headers = {"Range": f"bytes={start}-{stop - 1}"}
-        answer = await self._repeated("GET", address, headers=headers)
+        answer = await self._read("GET", address, headers, nbytes=stop - start)
         if answer.status_code == 416:  # noqa: PLR2004 - HTTP's own: no such range
             raise short(path, self.url, start=start, stop=stop, received=0)
         if self._is_absent(answer, "read", path):
@@ -155,7 +169,7 @@ class LakeStore:
         headers = {"If-None-Match": "*"}
         try:
             answer = await self._attempt("PUT", address, headers=headers, content=body)
-        except _TransientError as error:
+        except AttemptError as error:
             what = f"object {path!r} of {self.url!r}"
             if not error.was_sent:
                 raise self._unreachable(error, "write", path) from error
@@ -176,11 +190,11 @@ class LakeStore:
         self._check(answer, "write", path)
 
     async def head(self, path: str) -> ObjectMeta | None:
-        answer = await self._repeated("HEAD", self._object(path))
+        answer = await self._read("HEAD", self._object(path))
         if self._is_absent(answer, "look up", path):
             return None
-        modified = datetime.fromisoformat(answer.headers["X-Modified"])
-        return ObjectMeta(path, int(answer.headers["X-Length"]), modified)
+        modified = datetime.fromisoformat(answer.headers["x-modified"])
+        return ObjectMeta(path, int(answer.headers["x-length"]), modified)
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
         after = ""
@@ -280,22 +294,29 @@ class LakeStore:
     async def _once(self, method: str, address: str, **request: Any) -> httpx.Response:
         try:
             return await self._attempt(method, address, **request)
-        except _TransientError as error:
+        except AttemptError as error:
             raise self._unreachable(error, "reach", "") from error
 
     async def _repeated(self, method: str, address: str, **request: Any) -> httpx.Response:
-        attempt = partial(self._attempt, method, address, **request)
+        return await self._until_answered(
+            address, partial(self._attempt, method, address, **request)
+        )
+
+    async def _read(
+        self, method: str, address: str, headers: Mapping[str, str] | None = None, nbytes: int = 0
+    ) -> Answer:
+        """Read an object, or what is known of it."""
+        attempt = partial(self._attempt_read, method, address, headers or {}, nbytes)
+        return await self._until_answered(address, attempt)
+
+    async def _until_answered(self, address: str, attempt: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await retry(
-                attempt,
-                policy=self._policy,
-                is_transient=_is_transient,
-            )
-        except _TransientError as error:
+            return await retry(attempt, policy=self._policy, is_transient=_is_transient)
+        except AttemptError as error:
             raise self._unreachable(error, "read", address) from error
 
     async def _stream(self, address: str, body: dict[str, Any], timeout_s: float) -> AnswerStream:
-        client = self._client(timeout_s)
+        client = _client(self._origin, self._token, timeout_s)
         import httpx
 
         async def attempt() -> httpx.Response:
@@ -307,7 +328,7 @@ class LakeStore:
 
         try:
             answer = await retry(attempt, policy=self._policy, is_transient=_is_transient)
-        except _TransientError as error:
+        except AttemptError as error:
             await client.aclose()
             raise self._unreachable(error, "read", address) from error
         except BaseException:
@@ -319,22 +340,40 @@ class LakeStore:
         return AnswerStream(self.url, answer.aiter_raw(), client.aclose, is_transient)
 
     async def _attempt(self, method: str, address: str, **request: Any) -> httpx.Response:
-        client = self._connected()
+        client = self._client_of(self._origin, self._token)
+        return await self._sent(client, client.build_request(method, address, **request))
+
+    async def _attempt_read(
+        self, method: str, address: str, headers: Mapping[str, str], nbytes: int
+    ) -> Answer:
         link = self._signed.get(address) if method == "GET" else None
         if link is None:
-            answer = await self._sent(client, client.build_request(method, address, **request))
+            url = f"{self._origin}{address}"
+            answer = await self._answered(method, url, headers, nbytes, token=self._token)
             if answer.status_code != REDIRECT or method != "GET":
                 return answer
-            link = answer.headers["Location"]
+            link = answer.headers["location"]
             while len(self._signed) >= KEPT_LINKS:
                 self._signed.pop(next(iter(self._signed)), None)
             self._signed[address] = link
-        outside = self._connected(outside=True)
-        headers = request.get("headers")
-        answer = await self._sent(outside, outside.build_request("GET", link, headers=headers))
+        answer = await self._answered("GET", link, headers, nbytes, token=None)
         if answer.status_code in (400, 401, 403):
             self._signed.pop(address, None)
-            raise _TransientError("a signed link has ended", status=answer.status_code)
+            raise AttemptError("a signed link has ended", status=answer.status_code)
+        return answer
+
+    async def _answered(
+        self, method: str, url: str, headers: Mapping[str, str], nbytes: int, *, token: str | None
+    ) -> Answer:
+        parts = urlsplit(url)
+        origin, target = f"{parts.scheme}://{parts.netloc}", urlunsplit(("", "", *parts[2:4], ""))
+        reads = self._reads_of(origin, token)
+        answer = await reads.read(method, target, headers, nbytes=nbytes)
+        if answer is None:
+            client = self._client_of(origin, token)
+            return await self._sent(client, client.build_request(method, target, headers=headers))
+        if answer.status_code in _TRANSIENT:
+            raise AttemptError(f"status {answer.status_code}", status=answer.status_code)
         return answer
 
     async def _sent(
@@ -348,49 +387,45 @@ class LakeStore:
             if answer.status_code not in _OK:
                 await answer.aread()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise _TransientError(type(error).__name__, was_sent=False) from error
+            raise AttemptError(type(error).__name__, was_sent=False) from error
         except httpx.TimeoutException as error:
-            raise _TransientError("no answer in time", status=408) from error
+            raise AttemptError("no answer in time", status=408) from error
         except httpx.TransportError as error:
-            raise _TransientError(type(error).__name__) from error
+            raise AttemptError(type(error).__name__) from error
         if answer.status_code in _TRANSIENT:
-            raise _TransientError(f"status {answer.status_code}", status=answer.status_code)
+            raise AttemptError(f"status {answer.status_code}", status=answer.status_code)
         return answer
 
-    def _connected(self, *, outside: bool = False) -> httpx.AsyncClient:
-        """Return this process's client for the server: connections do not survive a fork.
+    def _reads_of(self, origin: str, token: str | None) -> HttpReads:
+        """Return this loop's connections to an origin; signed links show no token."""
+        key = (asyncio.get_running_loop(), origin, token)
+        reads = _reads.get(key)
+        if reads is None:
+            context = None if origin.startswith("http://") else _trust()
+            reads = _reads[key] = HttpReads(
+                origin,
+                headers=_headers(token),
+                limit=REQUESTS,
+                timeout_s=TIMEOUT_S,
+                connect_timeout_s=CONNECT_TIMEOUT_S,
+                context=context,
+            )
+        return reads
 
-        The one for outside, where signed links lead, has no token.
-        """
-        key = (os.getpid(), "" if outside else self._origin, None if outside else self._token)
+    def _client_of(self, origin: str, token: str | None) -> httpx.AsyncClient:
+        key = (asyncio.get_running_loop(), origin, token)
         client = _clients.get(key)
         if client is None:
-            client = _clients[key] = self._client(TIMEOUT_S, outside=outside)
+            client = _clients[key] = _client(origin, token, TIMEOUT_S)
         return client
 
-    def _client(self, timeout_s: float, *, outside: bool = False) -> httpx.AsyncClient:
-        try:
-            import httpx
-        except ImportError as error:
-            raise _no_httpx() from error
-        headers = {"Accept-Encoding": "identity"}
-        if self._token and not outside:
-            headers["Authorization"] = f"Bearer {self._token}"
-        return httpx.AsyncClient(
-            base_url="" if outside else self._origin,
-            headers=headers,
-            timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
-            trust_env=False,  # a token goes to the host that was named, past no proxy
-        )
-
-    def _is_absent(self, answer: httpx.Response, verb: str, path: str) -> bool:
+    def _is_absent(self, answer: Answer, verb: str, path: str) -> bool:
         if answer.status_code == 404:  # noqa: PLR2004 - HTTP's own: not found
             return True
         self._check(answer, verb, path)
         return False
 
-    def _check(self, answer: httpx.Response, verb: str, path: str) -> None:
+    def _check(self, answer: Answer, verb: str, path: str) -> None:
         if answer.status_code in _OK:
             return
         detail = detail_of(answer)
@@ -410,7 +445,7 @@ class LakeStore:
             **facts,
         )
 
-    def _unreachable(self, error: _TransientError, verb: str, path: str) -> TensorlakeError:
+    def _unreachable(self, error: AttemptError, verb: str, path: str) -> TensorlakeError:
         kind = StorageTimeoutError if error.status == 408 else StorageError  # noqa: PLR2004 - ours
         return kind(
             f"could not {verb} {path!r} of {self.url!r} ({error});\n"
@@ -422,8 +457,27 @@ class LakeStore:
 
 
 def _is_transient(error: Exception) -> bool:
-    return isinstance(error, _TransientError)
+    return isinstance(error, AttemptError)
 
 
-def _no_httpx() -> MissingExtraError:
-    return missing_extra("opening datasets behind a server", "http")
+def _headers(token: str | None) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}
+    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _trust() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _client(origin: str, token: str | None, timeout_s: float) -> httpx.AsyncClient:
+    import httpx
+
+    return httpx.AsyncClient(
+        base_url=origin,
+        headers=_headers(token),
+        timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
+        limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
+        trust_env=False,  # a token goes to the host that was named, past no proxy
+    )

@@ -128,6 +128,10 @@ class LocalStore:
         await self._put(path, data, durable=durable, publish=publish)
 
     async def head(self, path: str) -> ObjectMeta | None:
+        return self.look_up(path)
+
+    def look_up(self, path: str) -> ObjectMeta | None:
+        """Do what ``head`` does, which of a file is over at once: nobody need wait for a loop."""
         file = self._file(path)
         try:
             found = os.stat(file)

@@ -7,13 +7,13 @@ here, with the same words. An answer that is no problem is of another kind of se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from tensorlake import errors
 from tensorlake.errors import AccessError, StorageError, TensorlakeError
-
-if TYPE_CHECKING:
-    import httpx
+from tensorlake.storage.http_reads import Answer
 
 __all__ = ["detail_of", "error_of", "error_of_problem"]
 
@@ -38,10 +38,10 @@ def error_of_problem(problem: Mapping[str, Any], url: str) -> TensorlakeError:
     return kind(str(problem.get("detail", "the server gave no reason")), url=url)
 
 
-def error_of(answer: httpx.Response, url: str) -> TensorlakeError:
+def error_of(answer: Answer, url: str) -> TensorlakeError:
     """Build the error that an answer tells of."""
     if is_problem(answer):
-        return error_of_problem(answer.json(), url)
+        return error_of_problem(msgspec.json.decode(answer.content), url)
     return StorageError(
         f"{url!r} answered with status {answer.status_code}: {detail_of(answer)}\n"
         "check that a tensorlake server answers there",
@@ -50,13 +50,13 @@ def error_of(answer: httpx.Response, url: str) -> TensorlakeError:
     )
 
 
-def detail_of(answer: httpx.Response) -> str:
+def detail_of(answer: Answer) -> str:
     """What the server says went wrong: a problem's detail; of another server, its status."""
     if is_problem(answer):
-        return str(answer.json().get("detail", ""))
+        return str(msgspec.json.decode(answer.content).get("detail", ""))
     return answer.reason_phrase or "no reason given"
 
 
-def is_problem(answer: httpx.Response) -> bool:
+def is_problem(answer: Answer) -> bool:
     """Whether an answer is a problem of a tensorlake server."""
     return answer.headers.get("content-type", "").startswith(PROBLEM_TYPE)

@@ -61,12 +61,49 @@ def test_a_range_is_that_part_of_the_file(
 
 
 @pytest.mark.parametrize("nbytes", [10, 12 << 20])
-def test_a_range_beyond_the_end_is_refused(client: httpx.Client, pack: Path, nbytes: int) -> None:
-    beyond = pack.stat().st_size - 5
+def test_a_range_ends_with_the_object(client: httpx.Client, pack: Path, nbytes: int) -> None:
+    whole = pack.read_bytes()
+    start = len(whole) - 5
 
-    answer = client.get(address(pack), headers={"Range": f"bytes={beyond}-{beyond + nbytes}"})
+    answer = client.get(address(pack), headers={"Range": f"bytes={start}-{start + nbytes}"})
+
+    assert (answer.status_code, answer.content) == (206, whole[-5:])
+    assert answer.headers["Content-Range"] == f"bytes {start}-{len(whole) - 1}/{len(whole)}"
+
+
+@pytest.mark.parametrize("asked", ["bytes={0}-{1}", "bytes={0}-", "bytes=-0"])
+def test_a_range_behind_the_end_is_refused_with_the_length(
+    client: httpx.Client, pack: Path, asked: str
+) -> None:
+    nbytes = pack.stat().st_size
+
+    answer = client.get(address(pack), headers={"Range": asked.format(nbytes, nbytes + 9)})
 
     assert answer.status_code == 416
+    assert answer.headers["Content-Range"] == f"bytes */{nbytes}"
+
+
+@pytest.mark.parametrize("nbytes", [1, 9 << 20])
+def test_a_range_may_leave_out_one_of_its_ends(
+    client: httpx.Client, pack: Path, nbytes: int
+) -> None:
+    whole = pack.read_bytes()
+
+    ends = [f"bytes={len(whole) - nbytes}-", f"bytes=-{nbytes}"]
+    answers = [client.get(address(pack), headers={"Range": one}) for one in ends]
+
+    assert [one.status_code for one in answers] == [206, 206]
+    assert all(one.content == whole[-nbytes:] for one in answers)
+
+
+@pytest.mark.parametrize("asked", ["bytes=9-3", "bytes=-", "rows=0-3", "bytes=0-1,4-5", "bytes=a-"])
+def test_what_is_no_single_range_is_answered_by_the_whole_object(
+    client: httpx.Client, pack: Path, asked: str
+) -> None:
+    answer = client.get(address(pack), headers={"Range": asked})
+
+    assert answer.status_code == 200
+    assert int(answer.headers["Content-Length"]) == pack.stat().st_size
 
 
 def test_a_pack_that_was_removed_is_gone_though_it_was_read(
