@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class TensorChunks:
     tensor: str
     keys: list[Any] = field(default_factory=list[Any])  # Any: the reader's own key class
     ordinals: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    by_identity: dict[int, int] = field(default_factory=dict[int, int])
     loaded: list[LoadedChunk | None] = field(default_factory=list[LoadedChunk | None])
     is_loaded: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
     is_kept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
@@ -69,11 +70,23 @@ class TensorChunks:
         self.keys.append(key)
         self.loaded.append(None)
         self.ordinals[key] = number
+        self.by_identity[id(key)] = number  # for good: `keys` holds the key
         if number == len(self.pins):
             for name in ("is_loaded", "is_kept", "pins", "addresses", "strides", "lengths"):
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         return number
+
+    def numbers(self, keys: Iterable[Any]) -> list[int]:
+        """Return the numbers of chunks; of a key that is met again, the same object, by a glance.
+
+        Readers give the same keys with every segment of a plan, and hashing them is most of this.
+        """
+        known = self.by_identity
+        return [
+            self.ordinal(key) if number is None else number
+            for key, number in [(key, known.get(id(key))) for key in keys]
+        ]
 
     def put(self, number: int, chunk: LoadedChunk) -> None:
         """Put a loaded chunk in its place."""
@@ -105,8 +118,7 @@ class ChunkCache:
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
         """Translate a reader's chunk indices to this cache's ordinals."""
         with self._lock:
-            chunks = self.tensors[tensor]
-            numbers = [chunks.ordinal(key) for key in keys]
+            numbers = self.tensors[tensor].numbers(keys)
         return np.asarray(numbers, dtype=np.int64)[chunk]
 
     def pin(self, tensor: str, used: Int64Array) -> list[int]:
@@ -118,6 +130,24 @@ class ChunkCache:
             self.misses += len(missing)
             self.hits += len(used) - len(missing)
             return missing
+
+    def finds(self, used: Mapping[str, Int64Array]) -> bool:
+        """Whether all of some chunks are in memory; they count as hits if they are."""
+        with self._lock:
+            if not all(
+                bool(self.tensors[name].is_loaded[some].all()) for name, some in used.items()
+            ):
+                return False
+            self.hits += sum(map(len, used.values()))
+            return True
+
+    def keeps_all(self, tensor: str, num_rows: int = 0) -> bool:
+        """Whether it keeps every chunk of a tensor that it has met, of so many rows at least."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            count = len(chunks.keys)
+            rows = np.minimum(chunks.lengths[:count], num_rows).sum()
+            return count > 0 and bool(chunks.is_kept[:count].all()) and bool(rows >= num_rows)
 
     def unpin(self, tensor: str, used: Int64Array) -> None:
         """Give chunks back; those that do not fit are dropped, oldest use first."""

@@ -123,14 +123,21 @@ def add_own(group: Group, piece: Piece, column: Column) -> None:
     group.own[piece.tensor].put(piece.number, loaded_chunk(column, b""))
 
 
-def shares_by_segment(shares: Iterable[Share], *, row_nbytes: int) -> Iterator[list[list[Share]]]:
+def shares_by_segment(
+    shares: Iterable[Share],
+    *,
+    row_nbytes: int,
+    first_batches: int = 1,
+) -> Iterator[list[list[Share]]]:
     """Divide the batches of a pass into groups, and these into segments planned at once.
 
-    Segments start with one batch and double: the first batch waits for its own chunks alone.
+    Segments start with one batch, or as many as given, and double: the first batch waits for its
+    own chunks alone. Rows of no bytes make one group of a segment. No share is taken before it is
+    in a segment.
     """
     segment: list[list[Share]] = []
     group: list[Share] = []
-    limit = 1
+    limit = first_batches
     rows = group_rows = batches = 0
     for share in shares:
         count = len(share)

@@ -1,6 +1,7 @@
 """Opening a pass: from what a loader is made of, and where it stands, to what makes its batches.
 
     decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
+                          PassAtHand: it gathers alone, because all is in memory already
     decode_on="server"    RemotePass: a server does, and is told the state to begin from
 
 Nothing here runs yet: the pass begins when its iterator starts it. What lasts from pass to pass,
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tensorlake.loader.assemble import Assembler
+from tensorlake.loader.at_hand import PassAtHand
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sharding import ShortBatchWarning
@@ -86,6 +88,24 @@ class Opening:
         has_transform = self.arguments.transform is not None
         return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether batches are cut from chunks as they are, and all that are known are in memory.
+
+        Of a remote dataset those must be all there are: for others the pipeline looks far ahead.
+        """
+        reader = self.rows.reader
+        return (
+            self.is_late
+            and not self.sparse
+            and all(
+                self.cache.keeps_all(
+                    tensor, 0 if reader.store.is_local else reader.index(tensor).num_rows
+                )
+                for tensor in self.cache.tensors
+            )
+        )
+
 
 def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable[[], None]]:
     """Prepare the pass over some shares; return it, and what starts it."""
@@ -101,7 +121,12 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     if opening.arguments.decode_on == "server":
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
-    pipeline = Pipeline(_pipeline_setup(opening), shares)
+    setup = _pipeline_setup(opening)
+    if opening.is_at_hand:
+        at_hand = PassAtHand(setup, shares)
+        assembler = _assembler(opening, at_hand.pipeline, with_valid=with_valid)
+        return at_hand, partial(at_hand.start, assembler)
+    pipeline = Pipeline(setup, shares)
     assembler = _assembler(opening, pipeline, with_valid=with_valid)
     return pipeline, partial(pipeline.start, assembler)
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.source import Reader, Selection
     from tensorlake.loader.virtual import VirtualColumn
 
-__all__ = ["Pipeline", "PipelineSetup"]
+__all__ = ["JOIN_TIMEOUT_S", "Pipeline", "PipelineSetup"]
 
 MIN_GROUPS = 2
 # Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
@@ -94,6 +94,19 @@ class PipelineSetup:
     workers: int
     prefetch_nbytes: int
     timeout_s: float
+
+    def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
+        """Find where every row of a segment's groups is."""
+        with self.counters.timed("plan_s"):
+            return plan_groups(
+                segment,
+                plan=self.plan,
+                selection=self.selection,
+                reader=self.reader,
+                cache=self.cache,
+                tensors=self.dense,
+                virtual=self.virtual,
+            )
 
 
 class Pipeline:
@@ -230,17 +243,7 @@ class Pipeline:
         setup = self._setup
         is_first = not self._is_local
         for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
-            with setup.counters.timed("plan_s"):
-                groups = plan_groups(
-                    segment,
-                    plan=setup.plan,
-                    selection=setup.selection,
-                    reader=setup.reader,
-                    cache=setup.cache,
-                    tensors=setup.dense,
-                    virtual=setup.virtual,
-                )
-            for group in groups:
+            for group in setup.plan_groups(segment):
                 if is_first:
                     group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
                 missing = self._pin(group)

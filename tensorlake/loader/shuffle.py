@@ -35,7 +35,7 @@ MULTIPLIER_1 = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio, odd
 MULTIPLIER_2 = np.uint64(0xD1B54A32D192ED03)  # an odd multiplier of good avalanche (R2 sequence)
 FOLD_BITS = np.uint64(32)
 PERSON = b"tl-plan-1"  # blake2b's personalisation: the plan's version is part of every key
-BLOCK = 1 << 15  # elements worked on at once, so that the scratch stays in the second-level cache
+BLOCK = 1 << 14  # elements worked on at once, so that the scratch stays in the second-level cache
 
 Purpose = Literal["order", "blocks", "window", "rotation", "source"]
 
@@ -49,25 +49,25 @@ class Permutation:
 
     def apply(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map each value in 0 … size - 1 to its image."""
-        result = np.empty(len(values), dtype=np.uint64)
-        for start in range(0, len(values), BLOCK):
-            part = values[start : start + BLOCK].astype(np.uint64)
-            result[start : start + BLOCK] = self._walk(part)
-        return result.view(np.int64)
-
-    def _walk(self, values: UInt64Array) -> UInt64Array:
-        bits = max(MIN_BITS, (self.size - 1).bit_length())
         size = np.uint64(self.size)
-        values = _feistel(values, bits, self.keys)
-        outside = np.flatnonzero(values >= size)
-        walking = values[outside]
-        while len(outside):
-            walking = _feistel(walking, bits, self.keys)
+        result = self._network(values.view(np.uint64))
+        outside = np.flatnonzero(result >= size)
+        walking = result[outside]
+        while len(outside):  # all at once: a turn costs the same for one value as for hundreds
+            walking = self._network(walking)
             stays = walking >= size
             arrived = ~stays
-            values[outside[arrived]] = walking[arrived]
+            result[outside[arrived]] = walking[arrived]
             outside, walking = outside[stays], walking[stays]
-        return values
+        return result.view(np.int64)
+
+    def _network(self, values: UInt64Array) -> UInt64Array:
+        bits = max(MIN_BITS, (self.size - 1).bit_length())
+        result = np.empty_like(values)
+        for start in range(0, len(values), BLOCK):
+            part = slice(start, start + BLOCK)
+            result[part] = _feistel(values[part], bits, self.keys)
+        return result
 
 
 def permutation_of(
