@@ -133,6 +133,25 @@ def two_files_with_fsync(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds / TIMES, 1.0)
 
 
+def two_files_named_when_whole(workspace: Workspace) -> Measurement:
+    """The same, and nobody ever sees half a file: each gets its name when it is on the disk."""
+    folder = workspace.scratch("named")
+    (folder / "scratch").mkdir(parents=True)
+    with stopwatch() as watch:
+        for number in range(2 * TIMES):
+            scratch, name = folder / "scratch" / f"{number}", folder / f"{number}"
+            with scratch.open("xb") as file:
+                file.write(bytes(4096))
+                file.flush()
+                os.fsync(file.fileno())
+            name.hardlink_to(scratch)
+            scratch.unlink()
+            descriptor = os.open(folder, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+    return Measurement(watch.seconds / TIMES, 1.0, watch.cpu_seconds / TIMES)
+
+
 def _ingest(workspace: Workspace, durability: Durability) -> Measurement:
     warm_up()
     values = np.load(tokens_file(workspace))
@@ -225,6 +244,7 @@ BENCHMARKS = (
         unit="ms",
         contenders=(
             Contender("two files, fsync", two_files_with_fsync),
+            Contender("two files, fsync, link, fsync", two_files_named_when_whole),
             Contender(OWN[0], append_with_fsync),
             Contender(OWN[1], append_without_fsync),
             *peer_contenders("append"),

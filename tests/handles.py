@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.format import Schema
-from tensorlake.storage import Store, runtime
+from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.versions import create_dataset, resolve
 
 HINT_TIMEOUT_S = 60.0
@@ -30,6 +31,22 @@ def create_on(store: Store, schema: Mapping[str, Any]) -> Dataset:
 def open_on(store: Store, version: str | None = None) -> Dataset:
     """Open the dataset in a store."""
     return Dataset(Session(store, runtime.run(resolve(store, version))))
+
+
+def reopened(dataset: Dataset) -> Dataset:
+    """Open the newest version of a handle's dataset, as another would."""
+    return open_on(dataset.session.store)
+
+
+def labelled_store(rows: int) -> MemoryStore:
+    """Make a dataset of numbers, texts and labels in a store: row ``n`` has ``x == y == n``."""
+    store = MemoryStore()
+    labels = tl.ClassLabel(["cat", "dog"])
+    dataset = create_on(store, {"x": "int64", "y": "int64", "text": "str", "label": labels})
+    n = np.arange(rows)
+    dataset.extend({"x": n, "y": n, "text": [f"row {i}" for i in n], "label": n % 2})
+    dataset.commit()
+    return store
 
 
 def wait_for_storage() -> None:

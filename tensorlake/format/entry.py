@@ -214,7 +214,8 @@ class Entry:
             InvalidInputError: Message, meta or the whole is too large.
         """
         _check_size("the message", len(self.message.encode("utf-8")), MAX_MESSAGE_NBYTES)
-        _check_size("meta", len(canonical_bytes(dict(self.meta))), MAX_META_NBYTES)
+        if self.meta:
+            _check_size("meta", len(canonical_bytes(dict(self.meta))), MAX_META_NBYTES)
         data = seal(self.to_json(), is_trusted=True)  # what users gave is checked above
         _check_size(f"entry {self.seq}", len(data), MAX_ENTRY_NBYTES)
         return data

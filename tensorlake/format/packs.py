@@ -96,7 +96,8 @@ class PackWriter:
                         [blob.what, blob.offset, blob.nbytes, f"{blob.checksum:016x}"]
                         for blob in self.blobs
                     ],
-                }
+                },
+                is_trusted=True,
             )
             start = self._align()
             self._pieces += [directory, _TRAILER.pack(start, len(directory), TRAILER_MAGIC)]

@@ -51,6 +51,9 @@ MAX_PAGE_NBYTES = 64 * 1024 * 1024
 
 MAX_NAME_NBYTES = 200
 
+_FIRST_FOLDER = secrets.randbits(8)
+_FOLDER_SPAN_BITS = 22  # of milliseconds: 70 minutes
+
 _TXID = re.compile(r"[0-9a-f]{32}")
 _PACK_ID = re.compile(r"([0-9a-f]{32})-(0|[1-9][0-9]{0,9})")
 _PACK_PATH = re.compile(r"packs/([0-9a-f]{2})/([^/]+)\.tlp")
@@ -116,11 +119,15 @@ class PackId:
 def new_txid(*, now_ms: int | None = None, random_bits: int | None = None) -> str:
     """Make a transaction's identifier from the local clock and the system's randomness.
 
-    The time only spreads and sorts names; no rule compares it with anything.
+    The time only spreads and sorts names; no rule compares it with anything. The last two digits
+    stay for about an hour of a process: they name the folder of packs, and making a folder durable
+    costs each commit as much again as making one file so.
     """
     milliseconds = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    bits = secrets.randbits(80) if random_bits is None else random_bits
-    return f"{milliseconds % 2**48:012x}{bits % 2**80:020x}"
+    if random_bits is None:
+        folder = (_FIRST_FOLDER + (milliseconds >> _FOLDER_SPAN_BITS)) % 256
+        random_bits = (secrets.randbits(72) << 8) | folder
+    return f"{milliseconds % 2**48:012x}{random_bits % 2**80:020x}"
 
 
 def is_txid(text: object) -> bool:

@@ -10,12 +10,13 @@ same code everywhere. What both sides added under one name is one class, with bo
     incoming  cat dog owl yak            c: 2, d: 3
     combined  cat dog emu owl yak        a: 2, b: 3, c: 3, d: 4    incoming's codes: 2 → 3, 3 → 4
 
-A dropped class is the empty name: its code is never given to another.
+A dropped class is the empty name: its code is never given to another. What one side dropped and
+added again under the same name is, in a merge, the class that the other side still has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlake.format import TensorSpec
@@ -78,9 +79,15 @@ def codes_in(side: TensorSpec, other: TensorSpec) -> tuple[int, ...]:
 
 
 def known_codes(side: TensorSpec, other: TensorSpec) -> dict[int, int]:
-    """Tell which classes of one version are known in another, by code, and their codes there."""
-    found = {code: side.class_ids[id_] for id_, code in other.class_ids.items()
-             if id_ in side.class_ids}  # fmt: skip
+    """Tell which classes of one version are known in another, by code, and their codes there.
+
+    One that was dropped there and added again is what it was added as.
+    """
+    names = class_names(side)
+    pairs = [(code, side.class_ids[id_]) for id_, code in other.class_ids.items()
+             if id_ in side.class_ids]  # fmt: skip
+    pairs.sort(key=lambda pair: (bool(names[pair[1]]), pair))
+    found = dict(pairs)
     added = {*side.class_ids.values()}
     mine = {*other.class_ids.values()}
     declared = range(min(len(class_names(side)), len(class_names(other))))
@@ -113,12 +120,24 @@ def combine_class_names(
     known = known_codes(standing, incoming)
     apart = [("", code, known[code]) for code in sorted(known.keys() - {*in_incoming})]
     both = [(name, *at) for name, *at in zip(old, in_incoming, in_standing, strict=True)]
-    for was, incoming_code, code in (*both, *apart):
+    followed = (*both, *apart)
+    new_here = _added(mine, {code for _, _, code in followed})
+    new_there = _added(other, {code for _, code, _ in followed})
+    for was, incoming_code, code in followed:
         codes[incoming_code] = code
         here = names[code]
         there = other[incoming_code] if incoming_code < len(other) else ""
         if not (here and there) and not drops_are_final:
-            names[code] = here or there
+            kept, again = (here, new_there) if here else (there, new_here)
+            if kept in again and here:
+                codes[again[kept]] = code
+            elif kept in again:
+                codes[incoming_code] = again[kept]
+            else:
+                names[code] = kept
+            if kept and was != kept and was in again:
+                told = f"one dropped class {was!r} of {base.name!r} and added it again, the other"
+                clashes.append(NamesClash(f"{told} renamed it to {kept!r}", can_be_preferred=False))
         elif here == was:
             names[code] = there
         elif there not in (was, here):
@@ -142,3 +161,8 @@ def combine_class_names(
     table = tuple(codes[code] for code in range(len(other)))
     ids = {**incoming.class_ids_in(table), **standing.class_ids}
     return ClassNames(tuple(names), table, ids, tuple(clashes))
+
+
+def _added(names: Sequence[str], known: Collection[int]) -> dict[str, int]:
+    """The classes of one side that the other does not know: code by name."""
+    return {name: code for code, name in enumerate(names) if name and code not in known}

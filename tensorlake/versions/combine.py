@@ -160,11 +160,11 @@ def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict
     changed_schema = {change["tensor"] for change in other.schema}
     rows_moved = bool(other.append or len(other.delete) or other.rewrite)
     for tensor_id in sorted(reads):
-        if tensor_id in other.update:
+        if rows_moved or tensor_id in changed_schema:
+            yield Conflict("read", tensor_id)
+        elif tensor_id in other.update:
             known = _known(other.update[tensor_id])
             yield Conflict("read", tensor_id, () if known is None else _listed(known))
-        elif rows_moved or tensor_id in changed_schema:
-            yield Conflict("read", tensor_id)
 
 
 def _all_updates(changes: Changes) -> Ranges | None:

@@ -7,7 +7,7 @@ are those of the base unless they are called targets, which are the head's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -46,6 +46,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 OnConflict = Literal["error", "ours", "theirs"]
 """Who wins where both changed one thing: nobody, the staged changes, the published ones."""
+
+ASKED_AT_ONCE = 4096
+"""Cells compared together where one that differs is an answer."""
 
 
 class CellsDiffer(Protocol):
@@ -117,6 +120,11 @@ class Meeting:
         """What the staged changes stand on."""
         return self.staged.base_state
 
+    @property
+    def they_append(self) -> bool:
+        """Whether they appended rows."""
+        return any(changes.append for changes in self.theirs)
+
     def their_updates(self, tensor_id: str) -> bool:
         """Whether they may have updated cells of a tensor."""
         return any(tensor_id in changes.update for changes in self.theirs)
@@ -145,6 +153,26 @@ class Meeting:
         """Which rows of the base have another value in the head than in ``state``."""
         return self.place.differ(tensor_id, state, rows, self.state, self.targets(rows))
 
+    def changed_here(self, tensor_id: str, rows: Int64Array) -> BoolArray:
+        """Which rows of the base the staged changes gave another value; writing it back is none."""
+        return self.place.differ(tensor_id, self.base, rows, self.staged.working, rows)
+
+    def is_changed_here(self, tensor_id: str) -> bool:
+        """Whether the staged changes gave any row of the base another value."""
+        if tensor_id in self.staged.created:
+            return False
+        rows = self.staged.updated_rows(tensor_id)
+        return any(self.changed_here(tensor_id, some).any() for some in _batches(rows))
+
+    def is_changed_there(self, tensor_id: str) -> bool:
+        """Whether they gave any row another value, or may have: "many" is taken at its word."""
+        updates = [changes.update[tensor_id] for changes in self.theirs
+                   if tensor_id in changes.update]  # fmt: skip
+        if "many" in updates:
+            return True
+        rows = rows_in(union([np.array(one, np.int64).reshape(-1, 2) for one in updates]))
+        return any(self.differ(tensor_id, self.base, some).any() for some in _batches(rows))
+
 
 def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
     """What may have changed where rows got other places: compare to know."""
@@ -156,6 +184,12 @@ def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
         schema=tuple({"op": "drop", "tensor": one.id, "name": one.name} for one in dropped),
         rewrite=True,
     )
+
+
+def _batches(rows: Int64Array) -> Iterator[Int64Array]:
+    """Few rows at once: who only asks whether any differs seldom needs them all."""
+    for start in range(0, len(rows), ASKED_AT_ONCE):
+        yield rows[start : start + ASKED_AT_ONCE]
 
 
 # Who changed what
@@ -228,13 +262,18 @@ def contest_of(meeting: Meeting) -> Contest:
         written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
         updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
-        vanished = rows[~meeting.is_shown(meeting.targets(rows))]
+        vanished = _changed(meeting, rows[~meeting.is_shown(meeting.targets(rows))])
         touched = _touched(meeting, deleted)
     # A row that stays by their wish shows what they gave it, not what it had here before it went.
     going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
     mine, theirs = staged.working.schema, meeting.state.schema
     drops = {one.tensor_id or "" for one in is_about["drop"]}
-    dropped = frozenset(one for one in drops if theirs.by_id(one) and not mine.by_id(one))
+    dropped = frozenset(
+        one
+        for one in drops
+        if theirs.by_id(one) and not mine.by_id(one)
+        if meeting.they_append or meeting.is_changed_there(one)
+    )
     cells, same = _cells(meeting, is_about["update"], going)
     return Contest(
         cells=cells,
@@ -243,10 +282,19 @@ def contest_of(meeting: Meeting) -> Contest:
         lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
         touched=touched,
         dropped=dropped,
-        undone=frozenset(one for one in drops if mine.by_id(one) and not theirs.by_id(one)),
+        undone=frozenset(
+            one
+            for one in drops
+            if mine.by_id(one) and not theirs.by_id(one)
+            if meeting.mine.append or meeting.is_changed_here(one)
+        ),
         schema=_schema(meeting, dropped),
         others=tuple(_misfits(meeting, dropped)),
-        reads=tuple(is_about["read"]),
+        reads=tuple(
+            one
+            for one in is_about["read"]
+            if not one.physical or meeting.is_changed_there(one.tensor_id or "")
+        ),
     )
 
 
@@ -289,11 +337,26 @@ def _cells(
             unknown = np.flatnonzero(~is_theirs)
             is_theirs[unknown] = meeting.differ(tensor_id, meeting.base, rows[unknown])
         rows = rows[is_theirs]
-        differs = meeting.differ(tensor_id, staged.working, rows)
-        for cells, chosen in ((found, rows[differs]), (same, rows[~differs])):
+        # A value that was there before is no change, whoever wrote it again.
+        is_mine = meeting.changed_here(tensor_id, rows)
+        is_mine[is_mine] = meeting.differ(tensor_id, staged.working, rows[is_mine])
+        is_contested = is_mine.copy()
+        is_contested[is_mine] = meeting.differ(tensor_id, meeting.base, rows[is_mine])
+        for cells, chosen in ((found, rows[is_contested]), (same, rows[~is_mine])):
             if len(chosen):
                 cells[tensor_id] = chosen
     return found, same
+
+
+def _changed(meeting: Meeting, rows: Int64Array) -> Int64Array:
+    """Of rows written here, those with a cell that has another value than in the base."""
+    is_changed = np.zeros(len(rows), dtype=np.bool_)
+    for tensor_id in meeting.mine.update:
+        written = np.flatnonzero(
+            ~is_changed & np.isin(rows, meeting.staged.updated_rows(tensor_id))
+        )
+        is_changed[written] = meeting.changed_here(tensor_id, rows[written])
+    return rows[is_changed]
 
 
 def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
@@ -302,10 +365,13 @@ def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
     is_touched = np.zeros(len(rows), dtype=np.bool_)
     for changes in meeting.theirs:
         for tensor_id, updated in changes.update.items():
+            if meeting.state.schema.by_id(tensor_id) is None:
+                continue  # dropped since: nothing of it is left
+            is_asked = ~is_touched
             if updated != "many":
-                is_touched |= np.isin(rows, rows_in(np.array(updated, np.int64).reshape(-1, 2)))
-            elif meeting.state.schema.by_id(tensor_id) is not None and len(rows):
-                is_touched |= meeting.differ(tensor_id, meeting.base, rows)
+                is_asked &= np.isin(rows, rows_in(np.array(updated, np.int64).reshape(-1, 2)))
+            asked = np.flatnonzero(is_asked)
+            is_touched[asked] = meeting.differ(tensor_id, meeting.base, rows[asked])
     return rows[is_touched]
 
 
@@ -334,7 +400,11 @@ def _misfits(meeting: Meeting, dropped: frozenset[str]) -> Iterable[Conflict]:
             if meeting.mine.append and other.fill is None and not other.type.nullable:
                 yield Conflict("drop", spec.id)  # it stays, and appended rows have no value for it
         elif mine is not None and other is not None:
-            i_wrote = bool(meeting.mine.append or spec.id in staged.updated)
-            they_wrote = meeting.their_updates(spec.id) or any(c.append for c in meeting.theirs)
-            if (i_wrote and is_narrower(other, spec)) or (they_wrote and is_narrower(mine, spec)):
+            i_need_more = is_narrower(other, spec) and (
+                meeting.mine.append or meeting.is_changed_here(spec.id)
+            )
+            they_need_more = is_narrower(mine, spec) and (
+                meeting.they_append or meeting.is_changed_there(spec.id)
+            )
+            if i_need_more or they_need_more:
                 yield Conflict("schema", spec.id)

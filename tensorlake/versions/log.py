@@ -203,7 +203,7 @@ class BranchLog:
                 raise
             else:
                 if hint_later:
-                    hint = asyncio.ensure_future(self._put_hint(data))
+                    hint = asyncio.ensure_future(self._put_hint_later(data))
                     _hints.add(hint)
                     hint.add_done_callback(_hints.discard)
                 return entry
@@ -212,6 +212,10 @@ class BranchLog:
     async def write_hint(self, entry: Entry) -> None:
         """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""
         await self._put_hint(entry.to_bytes())
+
+    async def _put_hint_later(self, data: bytes) -> None:
+        await asyncio.sleep(0)  # a folder writes at once: only after whoever published was told
+        await self._put_hint(data)
 
     async def _put_hint(self, data: bytes) -> None:
         try:

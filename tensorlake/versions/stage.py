@@ -256,7 +256,6 @@ class PackStage:
         body: dict[str, Any] = {
             "kind": "commit",
             "txid": self.txid,
-            "author": author(),
             "roots": dict(state.roots),
             "rows": state.rows,
             "row_ids": state.row_ids,
@@ -264,6 +263,8 @@ class PackStage:
         }
         if not is_same_schema:
             body["schema"] = state.schema.to_json()
+        if "author" not in members:
+            body["author"] = author()
         entry = following(head, branch=branch, **{**body, **members})
         entry = await self.completed(entry, renames=renames)
         return None if entry is None else Published(entry, state)

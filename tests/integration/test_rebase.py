@@ -5,32 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidInputError, UncommittedChangesError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, rows_of, wait_for_storage
+from tests.handles import labelled_store, open_on, reopened, rows_of, wait_for_storage
 
 ROWS = 400
 
 
 @pytest.fixture
 def store() -> MemoryStore:
-    store = MemoryStore()
-    dataset = create_on(
-        store,
-        {
-            "x": "int64",
-            "y": "int64",
-            "text": "str",
-            "label": tl.ClassLabel(["cat", "dog"]),
-        },
-    )
-    n = np.arange(ROWS)
-    dataset.extend({"x": n, "y": n, "text": [f"row {i}" for i in n], "label": n % 2})
-    dataset.commit()
-    return store
+    return labelled_store(ROWS)
 
 
 @pytest.fixture
@@ -59,11 +45,7 @@ def test_refresh_takes_staged_changes_along_and_reads_see_both(pair):
     assert len(mine) == ROWS - 3 + 2
     shown = rows_of(mine)
     assert mine.commit().version == "main@3"
-    assert rows_of(mine) == shown == rows_of(open_on_same(mine))
-
-
-def open_on_same(dataset: Dataset) -> Dataset:
-    return open_on(dataset.session.store)
+    assert rows_of(mine) == shown == rows_of(reopened(mine))
 
 
 def test_staging_goes_on_after_a_refresh(pair):
@@ -81,7 +63,7 @@ def test_staging_goes_on_after_a_refresh(pair):
     theirs.commit()
     mine.commit()
 
-    assert open_on_same(mine)["x"][ROWS:].tolist() == [1, 2, 3, 950]
+    assert reopened(mine)["x"][ROWS:].tolist() == [1, 2, 3, 950]
 
 
 def test_a_discard_after_a_refresh_shows_the_newer_version(pair):
@@ -129,7 +111,7 @@ def test_a_conflict_names_rows_tensor_versions_and_who(pair):
     error = caught.value
     assert (error.branch, error.base, error.head) == ("main", "main@1", "main@2")
     assert error.rows == (3, 4, 5)
-    assert error.row_ids == tuple(open_on_same(mine).at("main@1")[[3, 4, 5]].row_ids)
+    assert error.row_ids == tuple(reopened(mine).at("main@1")[[3, 4, 5]].row_ids)
     assert error.tensor == "x"
     assert {one.what for one in error.conflicts} == {"update", "delete"}
     assert "both changed 'x' of 1 row (3)" in str(error)
@@ -147,7 +129,7 @@ def test_the_way_out_that_a_conflict_names_works(pair):
     mine.refresh(keep_staged=True, on_conflict="ours")
     mine.commit("mine")
 
-    published = open_on_same(mine)
+    published = reopened(mine)
     x = published["x"][:].tolist()
     assert x[3] == -30
     assert -51 not in x  # deleted here
@@ -164,7 +146,7 @@ def test_theirs_lets_the_published_changes_win_and_keeps_the_rest(pair):
     mine.refresh(keep_staged=True, on_conflict="theirs")
     mine.commit("mine")
 
-    published = open_on_same(mine)
+    published = reopened(mine)
     assert published["x"][3:6].tolist() == [-31, -51, -61]
     assert published["y"][3] == 333
     assert len(published) == ROWS - 1
@@ -182,8 +164,8 @@ def test_a_row_that_theirs_keeps_shows_what_they_gave_it(pair):
     mine.refresh(keep_staged=True, on_conflict="theirs")
     mine.commit()
 
-    assert open_on_same(mine)["x"][5] == -50
-    assert open_on_same(mine)["y"][5] == -2  # nobody else gave it a value
+    assert reopened(mine)["x"][5] == -50
+    assert reopened(mine)["y"][5] == -2  # nobody else gave it a value
 
 
 @pytest.mark.parametrize(
@@ -194,7 +176,7 @@ def test_a_deletion_that_both_made_stays_staged_and_meets_who_brings_the_row_bac
 ):
     """Whether the handle moved in between or not, the conflict is the same."""
     mine, theirs = pair
-    unmoved, third = open_on_same(mine), open_on_same(mine)
+    unmoved, third = reopened(mine), reopened(mine)
     row_id = tuple(mine[[5]].row_ids)
     third["x"][5] = -50
     mine.delete([5])
@@ -212,7 +194,7 @@ def test_a_deletion_that_both_made_stays_staged_and_meets_who_brings_the_row_bac
         late.refresh(keep_staged=True, on_conflict=winner)
         assert late["x"][-2:].tolist() == last
     mine.commit()
-    assert open_on_same(mine)["x"][-2:].tolist() == last
+    assert reopened(mine)["x"][-2:].tolist() == last
 
 
 def test_equal_values_are_no_conflict(pair):
@@ -224,8 +206,8 @@ def test_equal_values_are_no_conflict(pair):
     theirs.commit()
 
     assert mine.commit().version == "main@3"
-    assert open_on_same(mine)["x"][3:5].tolist() == [30, 40]
-    assert open_on_same(mine)["text"][3:9] == ["same"] * 6
+    assert reopened(mine)["x"][3:5].tolist() == [30, 40]
+    assert reopened(mine)["text"][3:9] == ["same"] * 6
 
 
 def test_changes_recorded_as_many_are_compared_row_by_row(pair):
@@ -240,7 +222,7 @@ def test_changes_recorded_as_many_are_compared_row_by_row(pair):
 
     mine.commit()
 
-    x, y = open_on_same(mine)["x"][:], open_on_same(mine)["y"][:]
+    x, y = reopened(mine)["x"][:], reopened(mine)["y"][:]
     assert (x[y % 2 == 1] == 7).all()
     assert (x[y % 2 == 0] == -1).all()
     assert len(x) == ROWS - ROWS // 4
@@ -272,7 +254,7 @@ def test_an_update_of_a_cell_that_was_rewritten_around_is_kept(pair):
 
     mine.commit()
 
-    text = open_on_same(mine)["text"][:]
+    text = reopened(mine)["text"][:]
     assert [text[i] for i in (0, 1, 2, 10, 11)] == ["m0", "t1", "row 2", "m10", "t11"]
 
 
@@ -293,7 +275,7 @@ def test_a_value_that_both_gave_is_not_staged_any_more_after_a_refresh(pair, las
     mine.commit()
 
     expected = [4, -6, 7] if last == "deleted" else [4, -50, -6]
-    assert open_on_same(mine)["x"][4:7].tolist() == expected
+    assert reopened(mine)["x"][4:7].tolist() == expected
 
 
 def test_a_commit_of_what_others_have_done_publishes_nothing_but_its_key(pair):
@@ -303,14 +285,14 @@ def test_a_commit_of_what_others_have_done_publishes_nothing_but_its_key(pair):
     done = theirs.commit("theirs")
     assert mine.commit("mine").version == done.version
 
-    late, first = open_on_same(mine), open_on_same(mine)
+    late, first = reopened(mine), reopened(mine)
     late["x"][6] = -6
     first["x"][6] = -6
     first.commit()
     kept = late.commit("late", key="work")
 
     assert kept.version == "main@4"
-    assert open_on_same(mine).commit("again", key="work").version == "main@4"
+    assert reopened(mine).commit("again", key="work").version == "main@4"
 
 
 def test_a_transaction_conflicts_on_the_columns_it_read(pair):
@@ -330,7 +312,7 @@ def test_a_transaction_conflicts_on_the_columns_it_read(pair):
     mine.refresh()
     with mine.transaction("from y", reads=["y"]):
         mine["x"][:] = mine["y"][:] * 2
-    assert open_on_same(mine)["x"][0] == 10
+    assert reopened(mine)["x"][0] == 10
 
 
 def test_a_transaction_that_read_nothing_else_combines(pair):
@@ -341,7 +323,7 @@ def test_a_transaction_that_read_nothing_else_combines(pair):
     with mine.transaction("from text", reads=["text"]):
         mine["x"][0] = len(mine["text"][0])
 
-    assert open_on_same(mine)["x"][0] == 5
+    assert reopened(mine)["x"][0] == 5
 
 
 def test_a_rebased_append_reads_one_entry_and_writes_no_page(store):
@@ -366,3 +348,75 @@ def test_a_rebased_append_reads_one_entry_and_writes_no_page(store):
         ("put", "branches"),  # the hint
     ]
     assert open_on(store)["text"][ROWS:] == ["theirs", "mine"]
+
+
+def idle_and_deleted(mine: Dataset, theirs: Dataset, *, who_deletes: str) -> None:
+    """One deletes row 3, the other writes it as it is; theirs is published."""
+    deleting, idle = (mine, theirs) if who_deletes == "mine" else (theirs, mine)
+    idle["x"][[3, 5]] = [3, 50]
+    deleting.delete([3])
+    theirs.commit()
+
+
+@pytest.mark.parametrize("who_deletes", ["mine", "theirs"])
+def test_a_value_written_as_it_was_does_not_keep_its_row_from_being_deleted(pair, who_deletes):
+    mine, theirs = pair
+    idle_and_deleted(mine, theirs, who_deletes=who_deletes)
+
+    mine.commit()
+
+    assert mine["x"][:6].tolist() == [0, 1, 2, 4, 50, 6]
+    assert reopened(mine)["x"][:6].tolist() == [0, 1, 2, 4, 50, 6]
+
+
+@pytest.mark.parametrize("who_is_idle", ["mine", "theirs"])
+def test_of_two_values_the_one_that_is_another_stands(pair, who_is_idle):
+    mine, theirs = pair
+    idle, changing = (mine, theirs) if who_is_idle == "mine" else (theirs, mine)
+    idle["x"][[3, 4]] = [3, 40]
+    changing["x"][[3, 5]] = [30, 50]
+    theirs.commit()
+
+    mine.commit()
+
+    assert reopened(mine)["x"][:6].tolist() == [0, 1, 2, 30, 40, 50]
+
+
+@pytest.mark.parametrize("who_drops", ["mine", "theirs"])
+def test_a_tensor_may_be_dropped_whose_values_were_written_as_they_were(pair, who_drops):
+    mine, theirs = pair
+    dropping, idle = (mine, theirs) if who_drops == "mine" else (theirs, mine)
+    idle["x"][[3, 4]] = [3, 4]
+    idle["y"][3] = 30
+    dropping.drop_tensor("x")
+    theirs.commit()
+
+    mine.commit()
+
+    assert "x" not in reopened(mine).schema
+    assert reopened(mine)["y"][3] == 30
+
+
+def test_what_was_read_may_have_been_written_as_it_was(pair):
+    mine, theirs = pair
+    theirs["x"][[3, 4]] = [3, 4]
+    theirs.commit()
+
+    with mine.transaction("from x", reads=["x"]):
+        mine["y"][3] = 4
+
+    assert reopened(mine)["y"][3] == 4
+
+
+def test_a_class_may_be_dropped_while_labels_are_written_as_they_were(pair):
+    mine, theirs = pair
+    mine["label"].add_names(["emu"])
+    mine.commit()
+    theirs.refresh()
+    mine["label"].drop_names(["emu"])
+    theirs["label"][0] = "cat"
+    theirs.commit()
+
+    mine.commit()
+
+    assert reopened(mine)["label"].names == ("cat", "dog")

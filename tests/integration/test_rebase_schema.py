@@ -7,30 +7,20 @@ import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on
+from tests.handles import labelled_store, open_on, reopened
 
 ROWS = 12
 
 
 @pytest.fixture
 def store() -> MemoryStore:
-    store = MemoryStore()
-    labels = tl.ClassLabel(["cat", "dog"])
-    dataset = create_on(store, {"x": "int64", "y": "int64", "text": "str", "label": labels})
-    n = np.arange(ROWS)
-    dataset.extend({"x": n, "y": n, "text": [f"row {i}" for i in n], "label": n % 2})
-    dataset.commit()
-    return store
+    return labelled_store(ROWS)
 
 
 @pytest.fixture
 def pair(store: MemoryStore) -> tuple[Dataset, Dataset]:
     """Two handles at main@1: the first will be late."""
     return open_on(store), open_on(store)
-
-
-def open_on_same(dataset: Dataset) -> Dataset:
-    return open_on(dataset.session.store)
 
 
 def test_class_names_added_by_both_are_united_and_labels_keep_their_class(pair):
@@ -44,14 +34,14 @@ def test_class_names_added_by_both_are_united_and_labels_keep_their_class(pair):
 
     mine.commit()
 
-    label = open_on_same(mine)["label"]
+    label = reopened(mine)["label"]
     assert label.names == ("cat", "dog", "fish", "wolf", "bird")
     named = [label.names[code] for code in label[[0, 1, 2, 3, 4, 5, ROWS]]]
     assert named == ["bird", "fish", "fish", "wolf", "cat", "dog", "fish"]
-    again = open_on_same(mine)
+    again = reopened(mine)
     again["label"][7] = "bird"
     again.commit()
-    assert open_on_same(mine)["label"].names[open_on_same(mine)["label"][7]] == "bird"
+    assert reopened(mine)["label"].names[reopened(mine)["label"][7]] == "bird"
 
 
 def test_class_names_that_were_renamed_differently_conflict(pair):
@@ -65,7 +55,7 @@ def test_class_names_that_were_renamed_differently_conflict(pair):
     mine.refresh(keep_staged=True, on_conflict="ours")
     mine.commit()
 
-    assert open_on_same(mine)["label"].names == ("kitten", "dog")
+    assert reopened(mine)["label"].names == ("kitten", "dog")
 
 
 def test_a_class_renamed_here_and_one_added_there_combine(pair):
@@ -76,7 +66,7 @@ def test_a_class_renamed_here_and_one_added_there_combine(pair):
 
     mine.commit()
 
-    assert open_on_same(mine)["label"].names == ("kitten", "dog", "bird")
+    assert reopened(mine)["label"].names == ("kitten", "dog", "bird")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +83,7 @@ def test_of_two_tensors_of_one_name_the_loser_gets_the_branch_behind_it(pair, wi
     mine.refresh(keep_staged=True, on_conflict=winner)
     mine.commit()
 
-    published = open_on_same(mine)
+    published = reopened(mine)
     assert [published[name][0] for name in names] == [0.5, 1]
 
 
@@ -111,7 +101,7 @@ def test_of_a_tensor_added_and_one_renamed_the_winner_keeps_the_name(pair, winne
     mine.refresh(keep_staged=True, on_conflict=winner)
     mine.commit()
 
-    published = open_on_same(mine)
+    published = reopened(mine)
     assert "x" not in published.schema
     assert published["z"][5] == (-1 if winner == adder else 5)
     assert published["z~main"][5] == (5 if winner == adder else -1)
@@ -132,7 +122,7 @@ def test_a_label_given_here_keeps_its_class_where_both_renamed_another(pair, win
     mine.refresh(keep_staged=True, on_conflict=winner)
     mine.commit()
 
-    label = open_on_same(mine)["label"]
+    label = reopened(mine)["label"]
     cat = "kitten" if winner == "ours" else "puss"
     assert [label.names[code] for code in label[6:10]] == [cat, "bird", "owl", "dog"]
 
@@ -154,7 +144,7 @@ def test_a_wide_value_staged_while_a_narrower_type_was_restored_conflicts(pair):
     mine.discard()
     mine["x"][0] = -1
     mine.commit()
-    assert open_on_same(mine)["small"].dtype == np.int8
+    assert reopened(mine)["small"].dtype == np.int8
 
 
 def test_a_row_appended_against_a_tensor_added_has_its_fill_and_the_reverse(pair):
@@ -169,7 +159,7 @@ def test_a_row_appended_against_a_tensor_added_has_its_fill_and_the_reverse(pair
 
     mine.commit()
 
-    published = open_on_same(mine)
+    published = reopened(mine)
     assert published["m"][[0, 1, ROWS, ROWS + 1]].tolist() == [50, 5, 5, 5]
     assert published["t"][[0, ROWS, ROWS + 1]].tolist() == [6, 60, 6]
     assert published["x"][ROWS:].tolist() == [2, 1]
@@ -200,7 +190,7 @@ def test_a_class_dropped_there_conflicts_with_labels_given_here_and_combines_wit
 
     mine.commit()
 
-    assert open_on_same(mine).schema["label"].known_names == ("cat", "dog", "bird")
+    assert reopened(mine).schema["label"].known_names == ("cat", "dog", "bird")
     theirs.refresh()
     mine.append({"x": 1, "y": 1, "text": "", "label": "bird"})
     theirs["label"].drop_names(["bird"])
@@ -235,4 +225,4 @@ def test_a_tensor_widened_there_reads_what_was_staged_here(pair):
 
     mine.commit()
 
-    assert open_on_same(mine)["small"][[2, 3, 4, ROWS]].tolist() == [1, 200, 70_000, 201]
+    assert reopened(mine)["small"][[2, 3, 4, ROWS]].tolist() == [1, 200, 70_000, 201]

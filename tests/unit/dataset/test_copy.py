@@ -9,7 +9,7 @@ from tensorlake.format import head_path
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import Copied, copy_dataset, packs_of, read_descriptor
-from tests.handles import create_on, open_on, rows_of, wait_for_storage
+from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
 
 
 def source_with(commits: int = 5, store: Store | None = None) -> Dataset:
@@ -217,8 +217,8 @@ def test_another_dataset_at_the_target_is_never_touched():
         copied(ds, other.session.store)
     with pytest.raises(tl.InvalidInputError, match="another dataset"):
         copied(ds, other.session.store, history=False)
-    assert len(open_on(other.session.store)) == 4
-    assert open_on(other.session.store).check().ok
+    assert len(reopened(other)) == 4
+    assert reopened(other).check().ok
 
 
 def test_there_must_be_something_to_copy():

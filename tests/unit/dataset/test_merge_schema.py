@@ -27,6 +27,14 @@ def fix(main: Dataset) -> Dataset:
     return main.branch("fix")
 
 
+@pytest.fixture
+def both_small(main: Dataset, fix: Dataset) -> None:
+    """Both branches have a tensor "small" of int8, all 1."""
+    fix.add_tensor("small", "int8", fill=1)
+    fix.commit("small")
+    main.merge("fix")
+
+
 def labels(ds: Dataset) -> list[str]:
     return [ds["label"].names[code] for code in ds["label"][:]]
 
@@ -117,10 +125,8 @@ def test_a_tensor_that_theirs_dropped_and_ours_renamed_does_not_go_unsaid(main, 
         assert main[name][:].tolist() == list(range(6))
 
 
+@pytest.mark.usefixtures("both_small")
 def test_a_rename_and_a_wider_type_both_hold_where_a_side_is_preferred(main, fix):
-    fix.add_tensor("small", "int8", fill=1)
-    fix.commit("small")
-    main.merge("fix")
     fix.alter_tensor("small", dtype="int32")
     fix["small"][0] = 100_000
     fix.commit("wide")
@@ -134,10 +140,8 @@ def test_a_rename_and_a_wider_type_both_hold_where_a_side_is_preferred(main, fix
     assert main["little"][:].tolist() == [100_000, 1, 1, 1, 1, 1]
 
 
+@pytest.mark.usefixtures("both_small")
 def test_a_narrower_type_that_was_restored_conflicts_with_values_of_the_wider_one(main, fix):
-    fix.add_tensor("small", "int8", fill=1)
-    fix.commit("small")
-    main.merge("fix")
     narrow = main.version
     main.alter_tensor("small", dtype="int32")
     main.commit("wide")
@@ -328,10 +332,8 @@ def test_a_name_that_would_stand_for_two_classes_can_be_preferred_by_nobody(main
     assert labels(main)[:3] == ["puss", "kitten", "puss"]
 
 
+@pytest.mark.usefixtures("both_small")
 def test_a_tensor_widened_by_one_side_reads_all_values(main, fix):
-    fix.add_tensor("small", "int8", fill=1)
-    fix.commit("small")
-    main.merge("fix")
     fix.alter_tensor("small", dtype="int32")
     fix["small"][0] = 100_000
     fix.commit("wide")
@@ -348,10 +350,8 @@ def test_a_tensor_widened_by_one_side_reads_all_values(main, fix):
     assert main.at("main")["small"][:3].tolist() == [100_000, 2, -100_000]
 
 
+@pytest.mark.usefixtures("both_small")
 def test_two_types_for_one_tensor_can_be_preferred_by_nobody(main, fix):
-    fix.add_tensor("small", "int8", fill=1)
-    fix.commit("small")
-    main.merge("fix")
     fix.alter_tensor("small", dtype="int32")
     fix.commit("fix")
     main.alter_tensor("small", dtype="float32")

@@ -8,7 +8,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import ChunkKind
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
-from tests.handles import create_on, open_on, rows_of
+from tests.handles import create_on, open_on, reopened, rows_of
 from tests.small_commits import (
     SCHEMA,
     chunk_count,
@@ -32,7 +32,7 @@ def test_optimize_changes_no_value_row_id_or_order():
 
     assert report.commits == 1
     assert content(ds) == before
-    assert content(open_on(ds.session.store)) == before
+    assert content(reopened(ds)) == before
     assert ds.check().ok
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
-from tests.handles import create_on, open_on
+from tests.handles import create_on, open_on, reopened
 from tests.small_commits import content, extend, many_small_commits
 
 
@@ -23,7 +23,7 @@ def test_rows_in_another_order_keep_their_ids_and_values():
     assert [one["label"] for one in rows] == sorted((r["label"] for r in rows), reverse=True)
     assert ds.session.head.changes.rewrite
     assert report.commits == 1
-    assert content(open_on(ds.session.store)) == (ids, rows)
+    assert content(reopened(ds)) == (ids, rows)
     assert ds.check().ok
 
 

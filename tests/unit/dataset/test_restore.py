@@ -14,7 +14,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, rows_of
+from tests.handles import create_on, reopened, rows_of
 from tests.unit.versions.test_pins import put_fence
 
 
@@ -47,7 +47,7 @@ def test_a_restored_version_reads_as_it_did_and_the_log_keeps_what_was_between(m
 
     commit = main.restore("main@1")
 
-    assert rows_of(main) == rows_of(open_on(main.session.store)) == before
+    assert rows_of(main) == rows_of(reopened(main)) == before
     assert main["label"].names == ("cat", "dog")
     assert (commit.version, commit.message) == ("main@4", "restore main@1")
     assert commit.changes.rewrite
@@ -66,7 +66,7 @@ def test_a_restore_keeps_row_ids_and_never_shortens_the_axis(main):
     main.append({"x": 7, "label": "cat", "t": "h"})
     main["x"][0] = -1
     main.commit("goes on")
-    assert open_on(main.session.store)["x"][:].tolist() == [-1, 1, 2, 3, 4, 5, 7]
+    assert reopened(main)["x"][:].tolist() == [-1, 1, 2, 3, 4, 5, 7]
 
 
 def test_a_version_of_another_branch_is_restored(main):
@@ -138,7 +138,7 @@ def test_a_reverted_commit_is_undone_and_later_ones_stay(main):
         "owl",
     ]
     assert main.commit("undo").version == "main@4"
-    assert open_on(main.session.store)["x"][:].tolist() == [0, 1, 4, 5, 6]
+    assert reopened(main)["x"][:].tolist() == [0, 1, 4, 5, 6]
 
 
 def test_reverting_a_delete_brings_rows_back_and_reverting_an_append_takes_them(main):

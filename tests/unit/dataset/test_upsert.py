@@ -8,7 +8,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.upserting import Upserted
 from tensorlake.errors import InvalidInputError, MissingTensorError, UnknownClassError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, rows_of
+from tests.handles import create_on, reopened, rows_of
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_staged_rows_are_found_too(dataset):
     assert dataset.upsert({"id": [7], "score": [7.5]}, on="id").updated == 1
     dataset.commit()
 
-    assert open_on(dataset.session.store)["score"][-1] == 7.5
+    assert reopened(dataset)["score"][-1] == 7.5
 
 
 def test_new_rows_need_every_tensor_without_a_default_and_get_the_others(dataset):

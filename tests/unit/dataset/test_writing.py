@@ -9,7 +9,7 @@ import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import TensorlakeError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, rows_of
+from tests.handles import create_on, open_on, reopened, rows_of
 
 SCHEMA = {
     "x": "int64",
@@ -55,7 +55,7 @@ def dataset() -> Dataset:
 
 def committed(dataset: Dataset) -> list[dict[str, object]]:
     dataset.commit()
-    return rows_of(open_on(dataset.session.store))
+    return rows_of(reopened(dataset))
 
 
 def in_batches() -> Iterator[object]:

@@ -134,6 +134,16 @@ def test_a_txid_is_its_time_and_its_random_bits():
     assert len({new_txid() for _ in range(100)}) == 100
 
 
+def test_transactions_of_a_process_share_a_folder_for_an_hour():
+    """Making a folder durable costs a commit as much again as making a file so."""
+    start = 7 << 22
+
+    folders = [new_txid(now_ms=start + minute * 60_000)[-2:] for minute in range(120)]
+
+    assert len(set(folders[:69])) == 1
+    assert folders[69] != folders[71]
+
+
 def test_a_pack_id_survives_text_and_bytes():
     pack = PackId(new_txid(), 2**32 - 1)
 

@@ -10,10 +10,12 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
-from tensorlake.storage import MemoryStore, run
+from tensorlake.storage import Data, MemoryStore, run
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions.stage import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
 from tests.handles import create_on, open_on, wait_for_storage
+
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -394,6 +396,35 @@ def test_listings_in_any_order_find_the_same_branches_and_tags(store, dataset):
 
     assert dataset.branches == ["branch-a", "branch-b", "branch-c", "main"]
     assert [*dataset.tags] == ["tag-a", "tag-b", "tag-c"]
+
+
+class HintsWaiting(MemoryStore):
+    """A folder that writes a hint at once, where the loop stands, and is very slow at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_told = threading.Event()
+        self.were_told: list[bool] = []
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        if not durable:
+            self.were_told.append(self.is_told.wait(WAIT_S))
+        await super().put(path, data, durable=durable)
+
+
+def test_a_commit_is_told_before_its_hint_is_written():
+    store = HintsWaiting()
+    store.is_told.set()
+    dataset = create_on(store, {"x": "int64"})
+    wait_for_storage()
+    store.is_told.clear()
+    dataset.append({"x": 1})
+
+    dataset.commit("told at once")
+    store.is_told.set()
+    wait_for_storage()
+
+    assert all(store.were_told)
 
 
 def test_a_torn_hint_changes_nothing(store, dataset):
