@@ -18,8 +18,8 @@ from tensorlake_query.zones import candidate_ranges
 def expected_reads(plan: Plan, this: ColumnSource) -> Iterator[str]:
     """Yield a line on the rows that a plan scans, and one for each column it reads of them.
 
-    Nothing is said of what stands beneath queries in FROM, joins and set operations, or of a source
-    that does not know what reading takes.
+    Nothing is said of what stands beneath queries in FROM, joins and set operations, or of a column
+    of which the source does not know what reading takes.
     """
     steps = list(chain(plan))
     scan = steps[-1]
@@ -34,6 +34,8 @@ def expected_reads(plan: Plan, this: ColumnSource) -> Iterator[str]:
     names = {name for step in steps for expr in expressions(step) for name in columns_of(expr)}
     for name in sorted(names & set(source.schema)):
         cost = source.cost(name, ranges)
+        if cost is None:
+            continue
         yield (
             f"reads of {print_name(name)} at most: {_counted(cost.chunks, 'chunk')}, "
             f"{_counted(cost.nbytes, 'byte')}, {_counted(cost.requests, 'request')}"

@@ -136,8 +136,11 @@ class ReadCost:
 class CostedSource(Protocol):
     """A source that knows what reading takes: EXPLAIN says it."""
 
-    def cost(self, column: str, ranges: IntArray) -> ReadCost:
-        """Return what reading whole ranges of rows, [start, stop) each, would take."""
+    def cost(self, column: str, ranges: IntArray) -> ReadCost | None:
+        """Return what reading whole ranges of rows, [start, stop) each, would take; None: unknown.
+
+        The ranges ascend and are apart; there may be many rows in them, so none is listed.
+        """
         ...
 
 

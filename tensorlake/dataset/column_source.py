@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.identity import row_id_texts
-from tensorlake.reading import Reader, Selection
+from tensorlake.reading import MATERIALISED_ROWS_MAX, Reader, Selection
 from tensorlake.types import (
     BBox,
     ClassLabel,
@@ -94,15 +94,21 @@ class SelectionSource:
         sample_type = self._selection.snapshot.spec(column).type
         return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
 
-    def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost:
-        """What reading ranges of rows takes; what a query computes is not stored."""
-        if column in self._computed:
+    def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
+        """What reading ranges of rows takes; None where that takes listing too many rows."""
+        if column in self._computed:  # it is not stored
             return tql.ReadCost(0, 0, 0)
-        rows = [self._selection.physical(np.arange(*each)) for each in ranges.tolist()]
-        chunks = dict.fromkeys(key for each in rows for key in self._reader.chunks(column, each))
-        is_local = self._reader.store.is_local
-        nbytes = sum(key.nbytes for key in chunks)
-        return tql.ReadCost(len(chunks), nbytes, 0 if is_local else len(chunks))
+        first = self._selection.first_physical
+        if first is not None:
+            chunks, nbytes = self._reader.index(column).stored(ranges + first)
+        elif int((ranges[:, 1] - ranges[:, 0]).sum()) > MATERIALISED_ROWS_MAX:
+            return None
+        else:
+            rows = [np.arange(*each) for each in ranges.tolist()]
+            physical = self._selection.physical(np.concatenate([np.zeros(0, np.int64), *rows]))
+            keys = self._reader.chunks(column, physical)
+            chunks, nbytes = len(keys), sum(key.nbytes for key in keys)
+        return tql.ReadCost(chunks, nbytes, 0 if self._reader.store.is_local else chunks)
 
     def shapes(self, column: str, rows: Int64Array) -> Int64Array:
         """Shapes of samples without decoding; −1 where NULL."""

@@ -4,10 +4,12 @@ from tensorlake.reading.chunks import ChunkCache, ChunkKey
 from tensorlake.reading.flat import Located
 from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.reader import Reader
+from tensorlake.reading.row_map import MATERIALISED_ROWS_MAX
 from tensorlake.reading.selection import Selection
 from tensorlake.reading.snapshot import Snapshot, Zones
 
 __all__ = [
+    "MATERIALISED_ROWS_MAX",
     "ChunkCache",
     "ChunkIndex",
     "ChunkKey",

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import (
     LIMITS,
+    ChunkKind,
     Extents,
     PageReader,
     PageRef,
@@ -163,6 +164,17 @@ class ChunkIndex:
             return self._body.runs(start, stop)
         return [*self._body.runs(start, first_of_tail), *self._tail.runs(first_of_tail, stop)]
 
+    def stored(self, ranges: Int64Array) -> tuple[int, int]:
+        """Count the chunks that hold ranges of physical rows, and their bytes; fills have none.
+
+        Nothing is done for each row. Windows of one chunk count once where one leaf has them: of
+        a chunk that an update cut at the border of two leaves, both may count.
+
+        Args:
+            ranges: (k, 2), [start, stop) each, ascending and apart.
+        """
+        return runtime.run(self._stored(ranges)) if len(ranges) else (0, 0)
+
     async def units(self, starts: Int64Array) -> list[Units | None]:
         """Read the units of the extents that hold some physical rows, ascending.
 
@@ -203,6 +215,22 @@ class ChunkIndex:
                 break
             tables.append(replace(table, units=UnitTable.none(len(table))))
         return Extents.concat(tables)
+
+    async def _stored(self, ranges: Int64Array) -> tuple[int, int]:
+        chunks = nbytes = 0
+        first, last = int(ranges[0, 0]), int(ranges[-1, 1])
+        scanned = tree.scan(self._root, self._pages, first, last, parts=Parts.LOCATIONS)
+        async for start, table in scanned:
+            stops = table.stops + start
+            # no entry begins after the last range, for the scan ends there
+            next_range = np.searchsorted(ranges[:, 1], stops - table.rows, side="right")
+            is_wanted = ranges[next_range, 0] < stops
+            is_wanted &= ~np.isin(table.kind, [ChunkKind.FILL, ChunkKind.HOLE])
+            wanted = np.flatnonzero(is_wanted)
+            entries = np.unique(canonical(first_of_chunk(table), wanted))
+            chunks += len(entries)
+            nbytes += int(table.nbytes[entries].sum())
+        return chunks, nbytes
 
     def _parts_of_all(self) -> Parts:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX

@@ -2,11 +2,14 @@
 
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset.tables import source_of
+from tensorlake.reading import MATERIALISED_ROWS_MAX
 from tensorlake.storage import counted
 from tensorlake_query import executor, workers
 
@@ -62,6 +65,50 @@ def test_a_folder_needs_no_requests(tmp_path):
     plan = plan_of(ds, "EXPLAIN WHERE x > 3")
 
     assert re.search(r"reads of x at most: 1 chunk, [\d,]+ bytes, 0 requests", plan)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """More rows than are ever listed to say what reading them takes: 64 MiB of numbers."""
+    made = tl.create("memory://costs-of-many", {"x": "uint8"})
+    made.extend({"x": np.zeros(MATERIALISED_ROWS_MAX + 1000, np.uint8)})
+    made.commit("many")
+    return tl.open(made.url)
+
+
+def test_a_plan_over_many_rows_lists_none_of_them(many):
+    tracemalloc.start()
+
+    plan = plan_of(many, "EXPLAIN WHERE x % 2 = 1")
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert re.search(r"reads of x at most: \d+ chunks?, [\d,]+ bytes, \d+ requests?$", plan)
+    assert peak < MATERIALISED_ROWS_MAX * 8 // 2
+
+
+def test_nothing_is_said_of_many_rows_that_do_not_follow_each_other(many):
+    staged = tl.open(many.url)
+    staged.delete(5)
+
+    plan = plan_of(staged, "EXPLAIN WHERE x % 2 = 1")
+
+    assert plan.endswith(f"scans {len(staged):,} of {len(staged):,} rows")
+
+
+def test_ranges_of_rows_cost_the_chunks_that_they_touch(ds):
+    ds["score"][150] = -1  # cuts a chunk in two
+    ds.extend({"label": ["cat"] * 5, "score": np.ones(5)})
+    view = ds.frozen()
+    source = source_of(view)
+    ranges = [(0, 1), (99, 100), (120, 130), (140, 150), (151, 160), (299, 305)]
+
+    for chosen in range(1 << len(ranges)):
+        some = [each for at, each in enumerate(ranges) if chosen >> at & 1]
+        rows = np.concatenate([np.arange(0), *(np.arange(*each) for each in some)])
+        chunks = view.session.reader(view.selection().snapshot).chunks("score", rows)
+        cost = source.cost("score", np.array(some, np.int64).reshape(-1, 2))
+        assert (cost.chunks, cost.nbytes) == (len(chunks), sum(key.nbytes for key in chunks))
 
 
 def test_what_a_run_took_is_what_was_expected_of_its_chunks(ds):
