@@ -1,6 +1,7 @@
 """Bound expressions: names resolved, types known, functions chosen.
 
     ColumnRef   a column of the source (or a slot of an aggregation)
+    CodesRef    a label column's codes, as narrow as the source keeps them
     ShapeRef    a column's sample shapes, which a source gives without decoding
     RowNumber   the row's number in the source
     Constant    a value
@@ -32,6 +33,14 @@ Kernel = Callable[[Sequence[Vector], int], Vector]
 
 class ColumnRef(Struct, frozen=True, eq=False):
     """A column, read for exactly the rows that are asked about."""
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class CodesRef(Struct, frozen=True, eq=False):
+    """A label column where only its codes matter, not their dtype."""
 
     name: str
     type: ColumnType
@@ -125,7 +134,10 @@ class Apply(Struct, frozen=True, eq=False):
     role: str = ""
 
 
-Bound = ColumnRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | CorpusRef | Apply
+Bound = (
+    ColumnRef | CodesRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | CorpusRef
+    | Apply
+)  # fmt: skip
 
 
 def walk_bound(expr: Bound) -> Iterator[Bound]:
@@ -142,7 +154,9 @@ def walk_bound(expr: Bound) -> Iterator[Bound]:
 
 def columns_of(expr: Bound) -> frozenset[str]:
     """Return the columns whose samples the expression reads."""
-    return frozenset(node.name for node in walk_bound(expr) if isinstance(node, ColumnRef))
+    return frozenset(
+        node.name for node in walk_bound(expr) if isinstance(node, ColumnRef | CodesRef)
+    )
 
 
 def syntax_of(expr: Bound) -> ast.Expr:

@@ -15,6 +15,7 @@ from tensorlake_query.ast import Span
 from tensorlake_query.bound import (
     Apply,
     Bound,
+    CodesRef,
     ColumnRef,
     Constant,
     CorpusRef,
@@ -44,12 +45,14 @@ class Known(Struct):
     """What has been read for the rows of a scope."""
 
     columns: dict[str, Vector] = field(default_factory=dict[str, Vector])
+    codes: dict[str, Vector] = field(default_factory=dict[str, Vector])
     shapes: dict[str, Vector] = field(default_factory=dict[str, Vector])
 
     def cut(self, cut: Callable[[Vector], Vector]) -> "Known":
         """Return it for some of the rows."""
         return Known(
             {name: cut(vector) for name, vector in self.columns.items()},
+            {name: cut(vector) for name, vector in self.codes.items()},
             {name: cut(vector) for name, vector in self.shapes.items()},
         )
 
@@ -84,6 +87,15 @@ class Scope:
                 raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
         return self._known.columns[name]
 
+    def codes(self, name: str) -> Vector:
+        """Return a label column's class codes, of whatever integer dtype costs least."""
+        known = self._known
+        if name in known.columns:
+            return known.columns[name]
+        if name not in known.codes:
+            known.codes[name] = self._read_codes(name)
+        return known.codes[name]
+
     def shapes(self, name: str) -> Vector:
         """Return a column's sample shapes, asked for at the first call."""
         if name not in self._known.shapes:
@@ -102,7 +114,14 @@ class Scope:
         return self._part(start, stop, self._known.cut(partial(slice_of, start=start, stop=stop)))
 
     def _read(self, name: str) -> Vector:
+        if name in self._known.codes:
+            codes = self._known.codes[name]
+            dtype = self.reader.base.source.schema[name].dtype
+            return UniformBatch(codes.values.astype(dtype), codes.valid)
         return self.reader.column(name, self.rows)
+
+    def _read_codes(self, name: str) -> Vector:
+        return self.column(name)
 
     def _numbers(self, positions: IntArray) -> IntArray:
         return self.rows[positions]
@@ -133,7 +152,12 @@ class RunScope(Scope):
         return self._rows
 
     def _read(self, name: str) -> Vector:
+        if name in self._known.codes:
+            return super()._read(name)
         return self._source.run(name, self._start, self._stop)
+
+    def _read_codes(self, name: str) -> Vector:
+        return self._source.codes(name, self._start, self._stop)
 
     def _numbers(self, positions: IntArray) -> IntArray:
         return positions + self._start
@@ -161,6 +185,8 @@ def _evaluate(expr: Bound, scope: Scope) -> Vector:
     match expr:
         case ColumnRef(name):
             return scope.column(name)
+        case CodesRef(name):
+            return scope.codes(name)
         case ShapeRef(name):
             return scope.shapes(name)
         case Constant(value, column_type):

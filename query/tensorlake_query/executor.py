@@ -1,7 +1,7 @@
-"""Running a plan: batches of rows flow from the scan up; a column is read when a step needs it.
+"""Running a plan: batches of rows flow from the scan up, each with the columns read for its rows.
 
-A filter that stands alone reads its columns for the rows that the filters before it kept, and for
-no other row; that is all there is to late reading. Batches are sized so that one is a few
+A step reads the columns that no step before it has read, for the rows that reached it; the rule
+`read_late` makes that all there is to read. Batches are sized so that one is a few
 milliseconds of work, and between them the deadline is checked.
 """
 
@@ -11,7 +11,15 @@ from functools import partial
 import numpy as np
 from msgspec import structs
 
-from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
+from tensorlake_query.bound import (
+    Apply,
+    Bound,
+    CodesRef,
+    Constant,
+    CorpusRef,
+    QueryRef,
+    walk_bound,
+)
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.evaluate import RunScope, Scope, evaluate
@@ -58,7 +66,8 @@ from tensorlake_query.zones import candidate_ranges
 BATCH_NBYTES = (
     8 << 20
 )  # of samples a batch: a few milliseconds of arithmetic, within the caches of a large core
-MAX_BATCH_ROWS = 1 << 18
+MAX_BATCH_ROWS = 1 << 18  # of numbers of FULL_NBYTES; more of narrower ones: a mebibyte is cached
+FULL_NBYTES = 4
 FIRST_BATCH_ROWS = 1 << 13  # of a scan, which LIMIT may end there; the next ones grow
 BATCH_GROWTH = 4
 MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
@@ -246,13 +255,13 @@ def batch_rows(exprs: Sequence[Bound], cost: float = 0.0) -> int:
     """Return how many rows make a batch, from the largest sample and the dearest kernel of them."""
     nodes = [node for expr in exprs for node in walk_bound(expr)]
     dearest = max([cost, *(node.cost for node in nodes if isinstance(node, Apply))])
-    largest = max((_sample_nbytes(node.type) for node in nodes), default=1)
+    largest = max((_sample_nbytes(node.type) for node in nodes if _takes_memory(node)), default=1)
     return max(min(rows_of(largest), int(MAX_BATCH_COST // max(dearest, 1.0))), 1)
 
 
 def rows_of(nbytes: int) -> int:
     """Return how many rows make a batch, from what one of them takes."""
-    return min(max(BATCH_NBYTES // nbytes, 1), MAX_BATCH_ROWS)
+    return min(max(BATCH_NBYTES // nbytes, 1), MAX_BATCH_ROWS * max(FULL_NBYTES // nbytes, 1))
 
 
 def columns_of_batches(
@@ -374,7 +383,10 @@ class _Block:
             first = start
             while first < stop:
                 run.deadline.check(first, num_rows)
-                yield RunScope(reader, first, min(first + size, stop), run.text)
+                scope = RunScope(reader, first, min(first + size, stop), run.text)
+                for name in plan.columns:
+                    scope.column(name)
+                yield scope
                 first += size
                 size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
@@ -422,6 +434,11 @@ def _passing(predicate: Bound, piece: Scope) -> Scope | None:
     if len(kept) == len(is_true):
         return piece
     return piece.take(kept) if len(kept) else None
+
+
+def _takes_memory(node: Bound) -> bool:
+    """Tell whether a node's values are an array: a constant is one, and few classes are bytes."""
+    return not isinstance(node, Constant | CodesRef)
 
 
 def _sample_nbytes(column_type: ColumnType) -> int:

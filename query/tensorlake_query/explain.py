@@ -5,7 +5,7 @@ What a scan reads stands below it: the plans of queries in FROM, joins and set o
 
 from collections.abc import Callable, Iterator
 
-from tensorlake_query.bound import columns_of, show
+from tensorlake_query.bound import CodesRef, ColumnRef, show, walk_bound
 from tensorlake_query.ordering import SortKey
 from tensorlake_query.plan import (
     Aggregate,
@@ -134,6 +134,12 @@ def _output(output: Output) -> str:
 
 
 def _reads(step: Plan) -> str:
-    names = sorted({name for expr in expressions(step) for name in columns_of(expr)})
-    names = [name for name in names if not name.startswith("#")]
-    return f"   (reads {', '.join(map(print_name, names))})" if names else ""
+    nodes = [node for expr in expressions(step) for node in walk_bound(expr)]
+    whole = {node.name for node in nodes if isinstance(node, ColumnRef)}
+    codes = {node.name for node in nodes if isinstance(node, CodesRef)} - whole
+    shown = [
+        f"codes of {print_name(name)}" if name in codes else print_name(name)
+        for name in sorted(whole | codes)
+        if not name.startswith("#")
+    ]
+    return f"   (reads {', '.join(shown)})" if shown else ""

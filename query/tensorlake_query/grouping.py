@@ -9,14 +9,24 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tensorlake_query.source import IntArray, UniformBatch
-from tensorlake_query.vectors import Vector, as_ragged, counts_of, take, valid_of
+from tensorlake_query.source import AnyArray, IntArray, UniformBatch
+from tensorlake_query.vectors import Vector, as_ragged, counts_of, length_of, take
+
+DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
 
 class Groups(Struct, frozen=True):
-    """Which group each row is in, how many there are, and the keys of each."""
+    """Groups of rows, numbered in the order in which they appear.
+
+    Attributes:
+        of_row: the group of each row.
+        first: the first row of each group.
+        count: how many there are.
+        keys: the keys of each group.
+    """
 
     of_row: IntArray
+    first: IntArray
     count: int
     keys: tuple[Vector, ...]
 
@@ -24,36 +34,68 @@ class Groups(Struct, frozen=True):
 def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     """Group rows by equal keys."""
     if not keys:
-        return Groups(np.zeros(num_rows, np.int64), 1, ())
-    codes = np.zeros(num_rows, np.int64)
+        none = np.zeros(num_rows, np.int64)
+        return Groups(none, none[:1], 1, ())
+    codes, count = combined_codes(keys)
+    first = np.full(count, -1)
+    first[codes[::-1]] = np.arange(num_rows)[::-1]  # of rows with one code the last written stays
+    taken = np.flatnonzero(first >= 0)
+    by_appearance = taken[np.argsort(first[taken], kind="stable")]
+    number_of = np.empty(count, np.int64)
+    number_of[by_appearance] = np.arange(len(taken))
+    firsts = first[by_appearance]
+    of_keys = tuple(take(key, firsts) for key in keys)
+    return Groups(number_of[codes], firsts, len(firsts), of_keys)
+
+
+def combined_codes(keys: Sequence[Vector]) -> tuple[IntArray, int]:
+    """Number the distinct combinations of some vectors' values, NULL being a value.
+
+    Returns:
+        A number for each row, and a number above all of them, of the order of the rows.
+    """
+    codes, count = np.zeros(length_of(keys[0]), np.int64), 1
     for key in keys:
-        ranks, count = codes_of(key)
-        # renumbered after each key, so that the product stays below rows × distinct values
-        _, codes = np.unique(codes * (count + 1) + ranks, return_inverse=True)
-        codes = codes.reshape(-1)
-    _, first = np.unique(codes, return_index=True)
-    by_appearance = np.argsort(first, kind="stable")
-    number_of = np.empty(len(first), np.int64)
-    number_of[by_appearance] = np.arange(len(first))
-    firsts = first[by_appearance].astype(np.int64)
-    return Groups(number_of[codes], len(first), tuple(take(key, firsts) for key in keys))
+        ranks, distinct = codes_of(key)
+        codes, count = codes * (distinct + 1) + ranks, count * (distinct + 1)
+        if count > max(len(codes), DENSE_MIN):
+            found, codes = np.unique(codes, return_inverse=True)
+            codes, count = codes.reshape(-1), len(found)
+    return codes, count
 
 
 def codes_of(vector: Vector) -> tuple[IntArray, int]:
-    """Number the distinct values of a vector, of any type; NULL has the last number.
+    """Number the distinct values of a vector, of any type, in their order where they have one.
+
+    Whole numbers that lie close together are numbered by their distance from the least, so that
+    nothing is sorted.
 
     Returns:
-        A number for each row, and how many numbers there are for values.
+        A number for each row, and a number above all of them: that of NULL.
     """
-    if isinstance(vector, UniformBatch) and vector.values.ndim == 1:
-        if vector.values.dtype == object:
-            ranks, count = _numbered([_hashable(each) for each in vector.values.tolist()])
-        else:
-            distinct, ranks = np.unique(vector.values, return_inverse=True)
-            ranks, count = ranks.reshape(-1), len(distinct)
-    else:
+    values = vector.values
+    if not isinstance(vector, UniformBatch) or values.ndim > 1:
         ranks, count = _numbered(_array_keys(vector))
-    return np.where(valid_of(vector), ranks, count), count
+    elif values.dtype == object:
+        ranks, count = _numbered([_hashable(each) for each in values.tolist()])
+    elif values.dtype.kind in "iu" and len(values) and _span(values) <= max(len(values), DENSE_MIN):
+        low, count = values.min(), _span(values)
+        is_wide = values.dtype == np.uint64
+        ranks = (values - low).astype(np.int64) if is_wide else values.astype(np.int64) - int(low)
+    else:
+        distinct, ranks = np.unique(values, return_inverse=True)
+        ranks, count = ranks.reshape(-1), len(distinct)
+    return (ranks if vector.valid is None else np.where(vector.valid, ranks, count)), count
+
+
+def by_group(codes: IntArray, count: int) -> IntArray:
+    """Return the rows in the order of their codes, all below `count`; of one code as they came."""
+    is_narrow = count <= np.iinfo(np.uint16).max  # which NumPy sorts without comparing
+    return np.argsort(codes.astype(np.uint16) if is_narrow else codes, kind="stable")
+
+
+def _span(values: AnyArray) -> int:
+    return int(values.max()) - int(values.min()) + 1
 
 
 def _numbered(keys: Sequence[Hashable]) -> tuple[IntArray, int]:

@@ -1,9 +1,10 @@
-"""Joining: which rows of two sides belong together, found by sorting the codes of their keys.
+"""Joining: which rows of two sides belong together, found by numbering the values of their keys.
 
-The values of a pair of keys are numbered together; each left row then finds the run of right rows
-with its number. A NULL key equals nothing. Pairs come in the order of the left rows, and among
-those of one left row in the order of the right ones; rows of an outer side that found no partner
-come with their own side, and those of the right one after all others.
+The values of a pair of keys are numbered together; the rows of the right side are put in the order
+of their numbers, and each left row finds the run of its own. A NULL key equals nothing. Pairs come
+in the order of the left rows, and among those of one left row in the order of the right ones; rows
+of an outer side that found no partner come with their own side, and those of the right one after
+all others.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tensorlake_query import ast
-from tensorlake_query.grouping import codes_of
+from tensorlake_query.grouping import by_group, combined_codes
 from tensorlake_query.source import BoolArray, IntArray, UniformBatch
-from tensorlake_query.vectors import Vector, concatenated, valid_of
+from tensorlake_query.vectors import Vector, all_valid, concatenated
 
 Pairs = tuple[IntArray, IntArray]
 
@@ -26,22 +27,18 @@ def matching_pairs(
 ) -> Pairs:
     """Return the pairs of rows whose keys are equal; `check_made` is told how many, before."""
     num_left, num_right = sizes
-    codes = np.zeros(num_left + num_right, np.int64)
-    known = np.ones(num_left + num_right, np.bool_)
-    for a, b in zip(left, right, strict=True):
-        both = concatenated([_plain(a), _plain(b)])
-        ranks, count = codes_of(both)
-        known &= valid_of(both)
-        _, codes = np.unique(codes * (count + 1) + ranks, return_inverse=True)
-        codes = codes.reshape(-1)
+    both = [concatenated([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
+    codes, count = combined_codes(both)
+    valid = all_valid(both)
+    known = np.ones(num_left + num_right, np.bool_) if valid is None else valid
     mine, theirs = codes[:num_left], codes[num_left:]
     candidates = np.flatnonzero(known[num_left:])
-    order = candidates[np.argsort(theirs[candidates], kind="stable")]
-    ordered = theirs[order]
-    start = np.searchsorted(ordered, mine, "left")
-    stop = np.searchsorted(ordered, mine, "right")
-    counts = np.where(known[:num_left], stop - start, 0)
+    theirs = theirs[candidates]
+    order = candidates[by_group(theirs, count)]
+    partners = np.bincount(theirs, minlength=count)  # of each code
+    counts = np.where(known[:num_left], partners[mine], 0)
     check_made(int(counts.sum()))
+    start = (np.cumsum(partners) - partners)[mine]
     left_rows = np.repeat(np.arange(num_left), counts)
     within = np.arange(len(left_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     return left_rows, order[np.repeat(start, counts) + within]

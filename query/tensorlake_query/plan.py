@@ -1,6 +1,6 @@
 """The logical plan: what a query does, as a chain of small steps over a relation.
 
-    Scan      rows 0 … n − 1 in order, without zones that cannot match; reads `columns` for each row
+    Scan      rows 0 … n − 1 in order, without zones that cannot match; reads `columns` of each row
     Nothing   no row: a condition is known to be false
     Filter    keeps the rows where a condition is true
     Expand    adds the rows before and after each
@@ -42,7 +42,13 @@ class Output(Struct, frozen=True, eq=False):
 
 
 class Scan(Struct, frozen=True, eq=False):
-    """All rows of the relation that the zone maps cannot rule out."""
+    """All rows of the relation that the zone maps cannot rule out.
+
+    Attributes:
+        columns: read of every row before any step asks; none after optimization (`read_late`).
+        prunable: conditions above it that zone maps can answer.
+        relation: what its rows are of.
+    """
 
     columns: tuple[str, ...]
     prunable: tuple[Bound, ...] = ()

@@ -11,14 +11,17 @@ unchanged (`source_column`), so that a result can be rows of a dataset rather th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
+from tensorlake_query.grouping import Groups, by_group
 from tensorlake_query.lineage import lineage_of
 from tensorlake_query.source import (
     Batch,
+    CodedSource,
     ColumnSource,
     ColumnType,
     IdentifiedSource,
@@ -68,6 +71,9 @@ class SourceReader:
         self._meter = meter
         self._schema = source.schema
         self._lock = Lock()
+        # asked here, once: looking a source's methods up takes as long as a small batch
+        self._by_run = source if isinstance(source, RunSource) else None
+        self._by_code = source if isinstance(source, CodedSource) else None
 
     @property
     def base(self) -> "SourceReader":
@@ -80,11 +86,15 @@ class SourceReader:
 
     def run(self, name: str, start: int, stop: int) -> Vector:
         """Return the samples of rows `start` … `stop` − 1; a source may do that at less cost."""
-        if isinstance(self.source, RunSource):
-            batch = self.source.read_run(name, start, stop)
-        else:
-            batch = self.source.read(name, np.arange(start, stop))
-        return self._counted(name, batch, stop - start)
+        if self._by_run is None:
+            return self.column(name, np.arange(start, stop))
+        return self._counted(name, self._by_run.read_run(name, start, stop), stop - start)
+
+    def codes(self, name: str, start: int, stop: int) -> Vector:
+        """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
+        if self._by_code is None:
+            return self.run(name, start, stop)
+        return self._counted(name, self._by_code.read_codes(name, start, stop), stop - start)
 
     def _counted(self, name: str, batch: Batch, num_rows: int) -> Vector:
         vector = from_batch(batch, self._schema[name])
@@ -172,13 +182,12 @@ class GroupReader:
     """Groups: slots, and the columns of their rows stacked."""
 
     def __init__(
-        self, slots: Mapping[str, Vector], reader: Reader, rows: IntArray, counts: IntArray
+        self, slots: Mapping[str, Vector], reader: Reader, rows: IntArray, groups: Groups
     ) -> None:
         self._slots = slots
         self._reader = reader
-        self._rows = rows  # of all groups, one group after the other
-        self._counts = counts
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._rows = rows
+        self._groups = groups
 
     @property
     def base(self) -> SourceReader:
@@ -211,10 +220,20 @@ class GroupReader:
         del name
         return None
 
+    @cached_property
+    def _counts(self) -> IntArray:
+        return np.bincount(self._groups.of_row, minlength=self._groups.count)
+
+    @cached_property
+    def _of_all(self) -> IntArray:
+        """The rows of all groups, one group after the other."""
+        return self._rows[by_group(self._groups.of_row, self._groups.count)]
+
     def _members(self, groups: IntArray) -> IntArray:
         counts = self._counts[groups]
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self._rows[np.repeat(self._starts[groups], counts) + within]
+        starts = np.cumsum(self._counts) - self._counts
+        return self._of_all[np.repeat(starts[groups], counts) + within]
 
 
 class WindowReader:

@@ -123,6 +123,15 @@ class RunSource(Protocol):
         ...
 
 
+@runtime_checkable
+class CodedSource(Protocol):
+    """A source that keeps class codes narrower than it hands them out: comparing them is faster."""
+
+    def read_codes(self, column: str, start: int, stop: int) -> Batch:
+        """Return the class codes of rows `start` … `stop` − 1, one each, of any integer dtype."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReadCost:
     """What reading takes: chunks touched, their stored bytes, and requests to a store."""

@@ -7,7 +7,7 @@ import numpy as np
 from tensorlake_query.bound import Bound, ColumnRef, span_of
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.evaluate import Scope
-from tensorlake_query.grouping import group_rows
+from tensorlake_query.grouping import by_group, group_rows
 from tensorlake_query.plan import Aggregate, Expand, Sample, Ungroup, Window, expressions
 from tensorlake_query.readers import GroupReader, UngroupReader, WindowReader
 from tensorlake_query.sampling import checked_weights, drawn
@@ -43,9 +43,7 @@ def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
         argument = None if call.argument is None else next(arguments)
         slots.append(call.compute(argument, groups.of_row, groups.count))
     named = {f"#{position}": vector for position, vector in enumerate(slots)}
-    members = scope.rows[np.argsort(groups.of_row, kind="stable")]
-    counts = np.bincount(groups.of_row, minlength=groups.count).astype(np.int64)
-    reader = GroupReader(named, scope.reader, members, counts)
+    reader = GroupReader(named, scope.reader, scope.rows, groups)
     return Scope(reader, np.arange(groups.count), scope.text)
 
 
@@ -95,15 +93,13 @@ def windowed(plan: Window, scope: Scope, values: Values) -> Scope:
 
 def distinct_rows(values: Sequence[Vector], num_rows: int) -> IntArray:
     """Return the positions of the first of each set of equal rows, in order."""
-    codes = group_rows(values, num_rows).of_row
-    _, first = np.unique(codes, return_index=True)
-    return np.sort(first).astype(np.int64)
+    return group_rows(values, num_rows).first
 
 
 def arranged(keys: Sequence[Vector], num_rows: int) -> IntArray:
     """Return the positions of rows with each group spread evenly over the whole."""
     groups = group_rows(keys, num_rows)
-    order = np.argsort(groups.of_row, kind="stable")
+    order = by_group(groups.of_row, groups.count)
     counts = np.bincount(groups.of_row, minlength=groups.count)
     nth = np.arange(num_rows) - np.repeat(np.cumsum(counts) - counts, counts)
     place = np.empty(num_rows)

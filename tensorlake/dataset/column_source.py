@@ -94,6 +94,14 @@ class SelectionSource:
         sample_type = self._selection.snapshot.spec(column).type
         return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
 
+    def read_codes(self, column: str, start: int, stop: int) -> tql.Batch:
+        """Read the classes of rows ``start`` … ``stop`` - 1, as narrow as they are kept."""
+        first = None if column in self._computed else self._selection.first_physical
+        if first is None:
+            return self.read(column, np.arange(start, stop))
+        sample_type = self._selection.snapshot.spec(column).type
+        return batch_of(sample_type, self._reader.read_codes(column, first + start, first + stop))
+
     def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
         """What reading ranges of rows takes; None where that takes listing too many rows."""
         if column in self._computed:  # it is not stored

@@ -33,6 +33,7 @@ from tensorlake.format import (
     unit_ranges,
 )
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
+from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.snapshot import Snapshot
@@ -120,9 +121,11 @@ class Reader:
             column = spec.type.convert([], tensor=tensor)
         else:
             run = _run_of(physical)
-            column = None if run is None else self._run_at_hand(spec, *run)
-            if column is None:
+            at_hand = None if run is None else self._run_at_hand(spec, *run)
+            if at_hand is None:
                 column = self._gather(spec, self.locate(tensor, physical))
+            else:
+                column = _as_handed_out(spec, at_hand)
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
         return column
@@ -136,6 +139,18 @@ class Reader:
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
         column = None if spec.type.is_media else self._run_at_hand(spec, start, stop)
+        if column is None:
+            return self.read(tensor, np.arange(start, stop))
+        return _as_handed_out(spec, column)
+
+    def read_codes(self, tensor: str, start: int, stop: int) -> Column:
+        """Read the classes of physical rows ``start`` … ``stop`` - 1, in any unsigned dtype.
+
+        Raises:
+            CorruptionError: Stored bytes are damaged; the message says where.
+        """
+        self.snapshot.check_alive()
+        column = self._run_at_hand(self.snapshot.spec(tensor), start, stop)
         return self.read(tensor, np.arange(start, stop)) if column is None else column
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
@@ -201,7 +216,8 @@ class Reader:
     def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
         """Consecutive rows of chunks that need no request; None where they are anything else.
 
-        Nothing is done for each row: a scan costs what its chunks cost.
+        Class codes come as they are kept, and are joined so. Nothing is done for each row: a scan
+        costs what its chunks cost.
         """
         runs = self.index(spec.name).runs(start, stop)
         if runs is None:
@@ -220,9 +236,8 @@ class Reader:
         whole = self._whole_at_hand(spec, run.chunk)
         if whole is None:
             return None
-        return spec.adapt(
-            slice_rows(whole, run.start, run.stop), run.chunk.read_as, where=str(run.chunk)
-        )
+        part = slice_rows(whole, run.start, run.stop)
+        return part if run.chunk.read_as == spec.read_as else _adapted(spec, run.chunk, part)
 
     def _gather(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's wanted rows, then put them in the order asked for."""
@@ -251,7 +266,7 @@ class Reader:
         if key.is_fill:
             return self.fill_column(spec.name, len(rows))
         whole = self._whole_at_hand(spec, key)
-        return None if whole is None else spec.adapt(take(whole, rows), key.read_as, where=str(key))
+        return None if whole is None else _adapted(spec, key, take(whole, rows))
 
     def _whole_at_hand(self, spec: TensorSpec, key: ChunkKey) -> Column | None:
         whole = self._cache.column(key)
@@ -259,9 +274,15 @@ class Reader:
             blob = self.map_chunk(key)
             if blob is None:
                 return None
-            whole = _decoded(spec, key, blob)
-            self._cache.keep(key, whole)
+            whole = self._kept(spec, key, blob)
         return whole
+
+    def _kept(self, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
+        """Decode a chunk and keep what it holds, class codes as narrow as they are."""
+        decoded = _decoded(spec, key, blob)
+        column = narrowed(decoded) if holds_codes(spec.type) else decoded
+        self._cache.keep(key, column)
+        return column
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
@@ -287,12 +308,10 @@ class Reader:
         if whole is None:
             read = partial(self._read_whole, spec, key)
             whole = await self._wholes_under_way.read(key, read)
-        return spec.adapt(take(whole, rows), key.read_as, where=str(key))
+        return _adapted(spec, key, take(whole, rows))
 
     async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
-        whole = _decoded(spec, key, await self.fetch_chunk(key))
-        self._cache.keep(key, whole)
-        return whole
+        return self._kept(spec, key, await self.fetch_chunk(key))
 
     async def _fetch_units(
         self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
@@ -311,7 +330,7 @@ class Reader:
         part = _rows_of_units(
             buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
         )
-        return spec.adapt(part, key.read_as, where=str(key))
+        return _adapted(spec, key, part)
 
     async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
         """The parts of a chunk that can be read alone, where the index does not record them."""
@@ -366,6 +385,17 @@ def _run_of(physical: Int64Array) -> tuple[int, int] | None:
     if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
         return None
     return start, stop
+
+
+def _as_handed_out(spec: TensorSpec, column: Column) -> Column:
+    return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
+
+
+def _adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
+    """Bring samples of a chunk, as they are kept, to the tensor's type in this version."""
+    if holds_codes(spec.type):
+        column = widened(column, spec.encodings[key.read_as].element_dtype)
+    return spec.adapt(column, key.read_as, where=str(key))
 
 
 def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:

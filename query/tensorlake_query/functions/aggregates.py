@@ -17,7 +17,7 @@ from tensorlake_query.bound import Bound, show
 from tensorlake_query.functions.distributions import bind_distribution, present
 from tensorlake_query.functions.operators import presence_of, required_number
 from tensorlake_query.functions.registry import Site
-from tensorlake_query.grouping import codes_of
+from tensorlake_query.grouping import DENSE_MIN, by_group, codes_of
 from tensorlake_query.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import INT, describe, number
 from tensorlake_query.vectors import Vector, constant, take, valid_of
@@ -132,8 +132,8 @@ def _of_distinct(compute: Compute) -> Compute:
 
     def of_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         assert vector is not None, "DISTINCT has an argument"
-        codes, _ = codes_of(vector)
-        _, first = np.unique(np.stack([groups, codes]), axis=1, return_index=True)
+        codes, count = codes_of(vector)
+        _, first = np.unique(groups * (count + 1) + codes, return_index=True)
         first = np.sort(first).astype(np.int64)
         return compute(take(vector, first), groups[first], num_groups)
 
@@ -142,10 +142,16 @@ def _of_distinct(compute: Compute) -> Compute:
 
 def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
     assert vector is not None, "COUNT(DISTINCT x) has an argument"
-    codes, _ = codes_of(vector)
-    kept = valid_of(vector)
-    pairs = np.unique(np.stack([groups[kept], codes[kept]]), axis=1)
-    return UniformBatch(np.bincount(pairs[0], minlength=num_groups).astype(np.int64))
+    codes, count = codes_of(vector)
+    groups, codes = (
+        (groups, codes) if vector.valid is None else (groups[vector.valid], codes[vector.valid])
+    )
+    if num_groups * count <= max(len(codes), DENSE_MIN):
+        is_there = np.zeros((num_groups, count), np.bool_)
+        is_there[groups, codes] = True
+        return UniformBatch(np.count_nonzero(is_there, axis=1))
+    pairs = np.unique(groups * count + codes)
+    return UniformBatch(np.bincount(pairs // max(count, 1), minlength=num_groups))
 
 
 def _count(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
@@ -174,7 +180,7 @@ def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCal
         is_filled = np.bincount(groups, minlength=num_groups) > 0
         if values.dtype == object:
             return UniformBatch(_extreme_text(values, groups, num_groups, is_min=is_min), is_filled)
-        order = np.argsort(groups, kind="stable")
+        order = by_group(groups, num_groups)
         starts = np.searchsorted(groups[order], np.flatnonzero(is_filled))
         result = np.zeros(num_groups, values.dtype)
         if len(values):

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorlake_query.bound import Constant
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.grouping import by_group
 from tensorlake_query.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import number
 from tensorlake_query.vectors import Vector, valid_of
@@ -105,7 +106,7 @@ def _histogram(bins: int, bounds: tuple[float, float] | None) -> Compute:
         finite = np.isfinite(values)
         values, groups = values[finite], groups[finite]
         counts = np.zeros((num_groups, bins), np.int64)
-        order = np.argsort(groups, kind="stable")
+        order = by_group(groups, num_groups)
         edges = np.searchsorted(groups[order], np.arange(num_groups + 1))
         for group in range(num_groups):
             members = values[order[edges[group] : edges[group + 1]]]

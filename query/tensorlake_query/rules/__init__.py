@@ -5,9 +5,10 @@ plan as written.
 """
 
 from tensorlake_query.plan import Plan, Project
+from tensorlake_query.rules.codes import compare_codes
 from tensorlake_query.rules.filters import order_filters, split_filters
 from tensorlake_query.rules.fold import drop_decided_filters, fold_constants
-from tensorlake_query.rules.reads import prune_columns, read_late
+from tensorlake_query.rules.reads import read_late
 from tensorlake_query.rules.topk import keep_top_k
 from tensorlake_query.rules.zones import prune_zones
 
@@ -17,9 +18,9 @@ RULES = (
     drop_decided_filters,  # TRUE keeps all, FALSE and NULL keep nothing
     order_filters,  # cheap and selective first
     prune_zones,  # skip runs of rows by their bounds
+    compare_codes,  # classes as narrow as they are kept
     keep_top_k,  # ORDER BY … LIMIT k keeps k rows
-    prune_columns,  # read only columns that something uses
-    read_late,  # and only for the rows that get that far
+    read_late,  # read only what something uses, for the rows that get that far
 )
 
 
@@ -33,6 +34,6 @@ def optimized(plan: Project) -> Project:
 
 
 __all__ = [
-    "RULES", "drop_decided_filters", "fold_constants", "keep_top_k", "optimized", "order_filters",
-    "prune_columns", "prune_zones", "read_late", "split_filters",
+    "RULES", "compare_codes", "drop_decided_filters", "fold_constants", "keep_top_k", "optimized",
+    "order_filters", "prune_zones", "read_late", "split_filters",
 ]  # fmt: skip

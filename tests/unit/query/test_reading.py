@@ -1,9 +1,14 @@
 """What is read: columns that matter, for the rows that got that far, in zones that can match."""
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
+from msgspec import structs
 
-from tensorlake_query import ColumnType, compile_query
+from tensorlake_query import ColumnType, UniformBatch, compile_query
+from tensorlake_query.rules import RULES
 from tests.unit.query.array_source import NUMBER, ArraySource
 from tests.unit.query.pets import pets
 
@@ -190,3 +195,81 @@ def test_top_k_gives_what_sorting_all_gives():
         fast = compile_query(text, source.schema).run(source)
         slow = compile_query(text, source.schema, optimize=False).run(source)
         assert fast.rows.tolist() == slow.rows.tolist()
+
+
+class Coded(ArraySource):
+    """Keeps classes as bytes."""
+
+    def read_codes(self, column, start, stop):
+        codes = self.read(column, np.arange(start, stop))
+        return UniformBatch(codes.values.astype(np.uint8), codes.valid)
+
+
+def work(text, rules):
+    """Count the rows that go from step to step, the samples that are read and their bytes."""
+    source = Coded(numbered().columns, zone_rows=100)
+    compiled = compile_query(text, source.schema, optimize=False)
+    plan = compiled._statement.plan
+    for rule in rules:
+        plan = rule(plan)
+    statement = structs.replace(compiled._statement, plan=plan)
+    told = dataclasses.replace(compiled, _statement=statement).analyze(source)
+    counts = re.findall(r"([\d,]+) (?:rows?|samples|bytes)\b", told)
+    return sum(int(count.replace(",", "")) for count in counts)
+
+
+WORTH = {
+    "fold_constants": "WHERE x > 5 AND 1 > 2",
+    "split_filters": "WHERE y = 3 AND day LIKE '%5'",
+    "drop_decided_filters": "WHERE 1 > 2",
+    "order_filters": "WHERE day LIKE 'd%' AND y = 3",
+    "prune_zones": "WHERE x < 100",
+    "compare_codes": "WHERE label = 'cat'",
+    "keep_top_k": "ORDER BY y LIMIT 3",
+    "read_late": "SELECT x WHERE y = 3",
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_without_a_rule_there_is_more_to_do(rule):
+    others = [each for each in RULES if each is not rule]
+    text = WORTH[rule.__name__]
+
+    assert work(text, RULES) < work(text, others)
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("label = 'cat'", range(500)),
+        ("'cat' != label", range(500, 1000)),
+        ("label = 1", range(500, 1000)),
+        ("label < 300", range(1000)),
+        ("label = 300", []),
+        ("label > -1", range(1000)),
+        ("-1 = label", []),
+        ("label = 0.5", []),
+        ("label IN ('cat')", range(500)),
+        ("label NOT IN ('cat', 300)", range(500, 1000)),
+        ("label != 'cat' AND label + 255 = 256", range(500, 1000)),
+        ("label != 'cat' AND label != 'dog'", []),
+        ("label = 'cat' OR label = 'dog'", range(1000)),
+        ("NOT (label = 'cat' OR label IN ('cat'))", range(500, 1000)),
+    ],
+)
+def test_codes_are_compared_in_whatever_width_they_come(condition, rows):
+    source = Coded(numbered().columns)
+
+    for text in (f"WHERE {condition}", f"SELECT label + 255 AS wide WHERE {condition}"):
+        result = compile_query(text, source.schema).run(source)
+        assert result.rows.tolist() == list(rows)
+    assert result.columns["wide"].values.tolist() == [255 + row // 500 for row in rows]
+
+
+def test_classes_that_a_filter_compared_are_not_read_again():
+    source = Coded(numbered().columns)
+
+    result = run("SELECT label + 255 AS wide WHERE label != 'cat' AND label < 2", source)
+
+    assert result.rows_read["label"] == 1000
+    assert set(result.columns["wide"].values.tolist()) == {256}

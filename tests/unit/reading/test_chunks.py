@@ -162,3 +162,55 @@ def test_a_header_that_could_not_be_read_is_asked_for_again(in_tail):
         reader.read("blob", np.array([5]))
 
     assert bytes(reader.read("blob", np.array([5])).samples[0]) == blobs[5]
+
+
+@pytest.mark.parametrize("num_classes", [3, 256, 257, 70_000])
+@pytest.mark.parametrize("is_many", [False, True])
+def test_class_codes_are_kept_narrow_and_handed_out_as_int64(num_classes, is_many):
+    names = [f"class {code}" for code in range(num_classes)]
+    dataset = create_on(MemoryStore(), {"label": tl.ClassLabel(names, multi=is_many)})
+    codes = np.arange(1000) * 131 % num_classes
+    codes[-1] = num_classes - 1
+    dataset.extend({"label": codes.reshape(-1, 1) if is_many else codes})
+    dataset.commit()
+    cache = ChunkCache()
+    reader = Reader(dataset.session.committed, cache)
+    rows = np.arange(len(codes))
+
+    reads = [
+        reader.read("label", rows),
+        reader.read("label", rows),  # now of what is kept
+        reader.read("label", rows[::-1]),
+        reader.read_run("label", 0, len(rows)),
+    ]
+    compact = reader.read_codes("label", 0, len(rows))
+
+    for read, expected in zip(reads, [codes, codes, codes[::-1], codes], strict=True):
+        assert read.values.dtype == np.int64
+        assert read.values.tolist() == expected.tolist()
+    assert compact.values.dtype == np.min_scalar_type(num_classes - 1)
+    assert compact.values.tolist() == codes.tolist()
+    shapes_nbytes = 8 * len(codes) if is_many else 0
+    assert cache.nbytes == compact.values.nbytes + shapes_nbytes
+
+
+def test_class_codes_that_a_merge_moved_are_told_in_full():
+    """The table of an encoding maps codes of a byte to codes beyond one."""
+    dataset = create_on(MemoryStore(), {"label": tl.ClassLabel(["first"])})
+    dataset.commit()
+    other = dataset.branch("other")
+    other["label"].add_names(["theirs"])
+    other.extend({"label": ["theirs"] * 10})
+    other.commit()
+    dataset["label"].add_names([f"ours {number}" for number in range(300)])
+    dataset.extend({"label": ["ours 299"]})
+    dataset.commit()
+    dataset.merge("other")
+    reader = Reader(dataset.session.committed)
+
+    codes = reader.read_run("label", 0, 11)
+
+    assert codes.values.dtype == np.int64
+    assert codes.values.tolist() == [300] + [301] * 10
+    assert reader.read_codes("label", 0, 11).values.tolist() == [300] + [301] * 10
+    assert dataset.query("WHERE label = 'theirs'").rows.tolist() == list(range(1, 11))
