@@ -47,7 +47,7 @@ class PassAtHand:
             first_batches=FIRST_BATCHES,
         )
         self._planned: list[Group] = []  # and not handed out
-        self.pipeline = Pipeline(setup, self._rest())
+        self.pipeline = Pipeline(setup, _left(self._planned, self._shares))
         self._has_pipeline = False  # whether it makes what is left
         self._assemblers: list[Assembler] = []  # the pipeline's, and the one used here
         self._is_closed = False
@@ -106,14 +106,15 @@ class PassAtHand:
         segment = next(self._segments, None)
         if segment is None:
             return None
-        (group,) = self._planned = self._setup.plan_groups(segment)
+        (group,) = self._planned[:] = self._setup.plan_groups(segment)
         return group
 
-    def _rest(self) -> Iterator[Share]:
-        """List what is left when the pipeline begins, which plans again what was planned here."""
-        for group in self._planned:
-            yield from group.shares
-        yield from self._shares
+
+def _left(planned: list[Group], shares: Iterator[Share]) -> Iterator[Share]:
+    """List what is left when the pipeline begins, which plans again what was planned here."""
+    for group in planned:
+        yield from group.shares
+    yield from shares
 
 
 def _keep(group: Group) -> None:

@@ -116,6 +116,14 @@ def left_in_an_endless_mix(pets, damaged):
         assert len(batch["tokens"]) == 16
 
 
+def left_in_memory(pets, damaged):
+    loader = pets.loader(batch_size=4, shuffle=True, columns=["tokens"])
+    for stop in (99, 99, 3):  # the first pass reads; the others find all in memory
+        for number, _ in enumerate(loader):
+            if number == stop:
+                break
+
+
 WAYS = [
     whole,
     left_early,
@@ -125,6 +133,7 @@ WAYS = [
     interrupted,
     forgotten,
     left_in_an_endless_mix,
+    left_in_memory,
 ]
 
 
