@@ -59,7 +59,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 __all__ = ["ChunkBlob", "ChunkKind", "ChunkLayout", "decode_chunk", "encode_chunk"]
@@ -263,6 +263,7 @@ def decode_chunk(
     layout: ChunkLayout,
     verify: int | None,
     where: str = "a chunk",
+    rest: Sequence[Buffer] = (),
 ) -> Column:
     """Decode a whole chunk; a raw uniform one is a view of `blob`.
 
@@ -274,22 +275,29 @@ def decode_chunk(
         verify: xxh3-64 of the blob, as the index has it; None when the caller has verified these
             bytes before (a memory map, once a process).
         where: Which object this is, for errors.
+        rest: What follows `blob`, of a chunk that was read in parts. Raw encoded samples are views
+            of the part they lie in; other chunks are joined.
 
     Raises:
         CorruptionError: The blob is not what was encoded.
     """
-    if verify is not None and xxhash.xxh3_64_intdigest(blob) != verify:
-        raise damaged(where, f"the checksum of its {len(blob):,} bytes is wrong")
-    header = read_header(blob, header_nbytes=header_nbytes, rows=rows, where=where)
-    payload = memoryview(blob)[header_nbytes:]
-    if len(payload) != header.payload_nbytes:
-        found = f"{len(payload):,} bytes of samples instead of {header.payload_nbytes:,}"
+    parts = [memoryview(part) for part in (blob, *rest)]
+    if verify is not None and _checksum(parts) != verify:
+        nbytes = sum(map(len, parts))
+        raise damaged(where, f"the checksum of its {nbytes:,} bytes is wrong")
+    if len(parts[0]) < header_nbytes:
+        parts = [_joined(parts)]
+    header = read_header(parts[0], header_nbytes=header_nbytes, rows=rows, where=where)
+    payload = [parts[0][header_nbytes:], *parts[1:]]
+    nbytes = sum(map(len, payload))
+    if nbytes != header.payload_nbytes:
+        found = f"{nbytes:,} bytes of samples instead of {header.payload_nbytes:,}"
         raise damaged(where, found)
     is_compressed = not (layout.is_raw or header.is_stored)
     if (
         verify is None
         and is_compressed  # decompressors cannot be trusted with damaged bytes
-        and xxhash.xxh3_64_intdigest(payload) != header.payload_checksum
+        and _checksum(payload) != header.payload_checksum
     ):
         raise damaged(where, "the checksum of its samples is wrong")
     try:
@@ -359,8 +367,41 @@ def _encode_samples(
     return column.samples, False, Units.of_samples(column.samples, column.valid)
 
 
+def _checksum(parts: Sequence[Buffer]) -> int:
+    hasher = xxhash.xxh3_64()
+    for part in parts:
+        hasher.update(part)
+    return hasher.intdigest()
+
+
+def _joined(parts: Sequence[memoryview]) -> memoryview:
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+def _cut(parts: Sequence[memoryview], lengths: np.ndarray) -> list[Buffer]:
+    """Cut samples out of the parts they lie in; one that lies across parts is joined."""
+    samples: list[Buffer] = []
+    number, begin, end = 0, 0, len(parts[0])
+    for start, stop in pairwise(offsets_of(lengths).tolist()):
+        while start >= end and number + 1 < len(parts):
+            number += 1
+            begin, end = end, end + len(parts[number])
+        sample: Buffer = parts[number][start - begin : stop - begin]
+        if stop > end:
+            sample = bytes(sample) + _start_of(parts[number + 1 :], stop - end)
+        samples.append(sample)
+    return samples
+
+
+def _start_of(parts: Sequence[memoryview], nbytes: int) -> bytes:
+    start = b""
+    for part in parts:
+        start += part[: nbytes - len(start)]
+    return start
+
+
 def _decode(
-    payload: memoryview, header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
+    payload: Sequence[memoryview], header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
 ) -> Column:
     if header.kind is not layout.kind:
         raise ValueError(f"it is {_NAMES[header.kind]}, not {_NAMES.get(layout.kind)}")
@@ -370,7 +411,7 @@ def _decode(
         shape = (header.rows, *(length or 0 for length in layout.shape))
         if header.decoded_nbytes != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{header.decoded_nbytes:,} bytes are not {shape} of {dtype}")
-        return UniformColumn(decode(payload, codecs, dtype, shape), header.valid)
+        return UniformColumn(decode(_joined(payload), codecs, dtype, shape), header.valid)
     _check_shapes(header, layout)
     if header.kind is ChunkKind.RAGGED:
         assert header.shapes is not None
@@ -380,18 +421,22 @@ def _decode(
         column = RaggedColumn(np.zeros(0, dtype=dtype), header.shapes, header.valid)
         if bound > float(1 << 60) or int(column.lengths.sum()) != elements:
             raise ValueError(f"its shapes do not add up to {elements:,} elements")
-        return replace(column, values=decode(payload, codecs, dtype, (elements,)))
+        return replace(column, values=decode(_joined(payload), codecs, dtype, (elements,)))
     assert header.lengths is not None
     lengths = header.lengths
     small = len(lengths) == 0 or (int(lengths.min()) >= 0 and int(lengths.max()) < 1 << 40)
     if not small or int(lengths.sum()) != header.decoded_nbytes:
         raise ValueError(f"its samples do not add up to {header.decoded_nbytes:,} bytes")
-    if not is_compressed and header.decoded_nbytes != len(payload):
-        raise ValueError(f"{len(payload):,} bytes instead of {header.decoded_nbytes:,}")
-    plain: Buffer = payload
+    nbytes = sum(map(len, payload))
+    if not is_compressed and header.decoded_nbytes != nbytes:
+        raise ValueError(f"{nbytes:,} bytes instead of {header.decoded_nbytes:,}")
+    are_small = header.decoded_nbytes < UNIT_MEAN_NBYTES * header.rows
+    if len(payload) > 1 and not (is_compressed or are_small):
+        return EncodedColumn(_cut(payload, lengths), header.shapes, header.valid)
+    plain: Buffer = _joined(payload)
     if is_compressed:
-        plain = decode(payload, codecs, dtype, (header.decoded_nbytes,)).data
-    if header.decoded_nbytes < UNIT_MEAN_NBYTES * header.rows:
+        plain = decode(plain, codecs, dtype, (header.decoded_nbytes,)).data
+    if are_small:
         plain = bytes(plain)  # slices of bytes are cheaper and do not keep the chunk alive
     samples: list[Buffer] = [
         plain[start:stop] for start, stop in pairwise(offsets_of(lengths).tolist())

@@ -127,12 +127,13 @@ class Assembly:
         """Go on when everything is loaded; the group's outcome is set in the end."""
         self.guard(self.gather)
 
-    def expect(self, tensor: str) -> None:
-        """Prepare for pictures of a tensor that come, and are decoded, in pieces."""
+    def expect(self, tensor: str) -> bool:
+        """Prepare for pictures of a tensor that come in pieces; tell whether it has pictures."""
         for column in self.how.columns:
             if column.name == tensor and column.kind == "picture":
                 self.arrived.add(tensor)
                 self._make_room(column)
+        return tensor in self.arrived
 
     def arrive(self, piece: Piece) -> None:
         """Decode the rows of a piece that has come."""
@@ -258,7 +259,8 @@ class Assembly:
         starts = range(0, count, piece)
         self.pieces_left = len(starts)
         for start in starts:
-            workers.submit(partial(self._piece, work, start, min(start + piece, count), then))
+            task = partial(self._piece, work, start, min(start + piece, count), then)
+            workers.submit(task, order=self.group.number)
 
     def _piece(
         self, work: Callable[[int, int], None], start: int, stop: int, then: Callable[[], None]

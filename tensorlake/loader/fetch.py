@@ -26,7 +26,7 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64
 
 from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
@@ -56,6 +56,7 @@ class Load:
     tensor: str
     number: int
     key: Any  # the reader's own key class
+    order: int = 0  # of the first group that asked for it
     is_urgent: bool = False  # never held back
     asked_by: list[Countdown] = field(default_factory=list["Countdown"])
 
@@ -86,21 +87,27 @@ class ChunkFetcher:
         self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._is_held_back = False  # what is not urgent
+        self._held_to: int | None = None  # requests in flight with one that is not urgent
         self._is_closed = False
 
     def load(
-        self, chunks: Iterable[tuple[str, int]], needed: Countdown, *, is_urgent: bool = False
+        self,
+        chunks: Iterable[tuple[str, int, Countdown]],
+        *,
+        order: int = 0,
+        is_urgent: bool = False,
     ) -> None:
         """Bring chunks that are needed together into the cache.
 
         Args:
-            chunks: Tensors, and ordinals of the cache.
-            needed: Told of each of them once, as arrived or as failed.
+            chunks: Tensors, ordinals of the cache, and who is told of each of them once, as
+                arrived or as failed.
+            order: When what came is decoded, beside other work of the threads.
             is_urgent: Ask for them also while others are held back.
         """
         loads = [
-            self._begin(tensor, number, needed, is_urgent=is_urgent) for tensor, number in chunks
+            self._begin(tensor, number, needed, order=order, is_urgent=is_urgent)
+            for tensor, number, needed in chunks
         ]
         remote = [load for load in loads if load is not None]
         remote.sort(key=lambda load: (str(load.key.pack), load.key.offset))
@@ -109,7 +116,7 @@ class ChunkFetcher:
         self._start_requests()
 
     def _begin(
-        self, tensor: str, number: int, needed: Countdown, *, is_urgent: bool
+        self, tensor: str, number: int, needed: Countdown, *, order: int, is_urgent: bool
     ) -> Load | None:
         """Start loading a chunk that is at hand; return others, which need a request."""
         with self._lock:
@@ -120,26 +127,28 @@ class ChunkFetcher:
             is_loaded = self._cache.is_loaded(tensor, number)  # since the caller looked
             if not is_loaded:
                 key = self._cache.tensors[tensor].keys[number]
-                load = Load(tensor, number, key, is_urgent, [needed])
+                load = Load(tensor, number, key, order, is_urgent, [needed])
                 self._loads[tensor, number] = load
         if load is None:
             needed.arrived()
             return None
         # of a remote dataset only what is staged is at hand, and asking costs nothing
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
-            self._workers.submit(partial(self._guard, load, partial(self._map, load)))
+            work = partial(self._guard, load, partial(self._map, load))
+            self._workers.submit(work, order=order)
             return None
         return load
 
-    def hold_back(self) -> None:
-        """Start nothing that is not urgent, until ``go_on``."""
+    def hold_back(self, *, to: int) -> None:
+        """Start what is not urgent only as one of so many requests, until told otherwise."""
         with self._lock:
-            self._is_held_back = True
+            self._held_to = to
+        self._start_requests()
 
     def go_on(self) -> None:
         """Hold nothing back from now on."""
         with self._lock:
-            self._is_held_back = False
+            self._held_to = None
         self._start_requests()
 
     def close(self) -> None:
@@ -194,7 +203,8 @@ class ChunkFetcher:
         with self._lock:
             if self._is_closed or not self._waiting:
                 return None
-            if self._is_held_back and not self._waiting[0].is_urgent:
+            is_held = self._held_to is not None and not self._waiting[0].is_urgent
+            if is_held and self._in_flight >= (self._held_to or 0):
                 return None
             run = next_run(self._waiting)
             start, stop = run_span(run)
@@ -228,7 +238,7 @@ class ChunkFetcher:
                 return
             for load in run:
                 receive = partial(self._receive_timed, load, start, request.result())
-                self._workers.submit(partial(self._guard, load, receive))
+                self._workers.submit(partial(self._guard, load, receive), order=load.order)
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
             self._fail(run, error)
 
@@ -246,10 +256,14 @@ class ChunkFetcher:
             self._receive(load, start, parts)
 
     def _receive(self, load: Load, start: int, parts: list[Buffer]) -> None:
-        whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        offset = load.key.offset - start
-        blob = memoryview(whole)[offset : offset + load.key.nbytes]
-        if xxh3_64_intdigest(blob) != load.key.checksum:
+        blob, *rest = parts
+        if not rest:  # else the chunk is alone, and all of it
+            offset = load.key.offset - start
+            blob = memoryview(blob)[offset : offset + load.key.nbytes]
+        checksum = xxh3_64()
+        for part in (blob, *rest):
+            checksum.update(part)
+        if checksum.intdigest() != load.key.checksum:
             raise CorruptionError(
                 f"{load.key} of {load.tensor!r} is damaged: its checksum is wrong"
                 "\nrestore the object from a copy, or run ds.check() to see what is lost",
@@ -257,7 +271,7 @@ class ChunkFetcher:
                 offset=load.key.offset,
                 tensor=load.tensor,
             )
-        column = self._reader.decode_chunk(load.tensor, load.key, blob)
+        column = self._reader.decode_chunk(load.tensor, load.key, blob, rest)
         self._publish(load, loaded_chunk(column, b""))
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:

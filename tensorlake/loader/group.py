@@ -33,6 +33,7 @@ __all__ = [
     "Piece",
     "add_own",
     "expect_own",
+    "pieces_by_chunk",
     "plan_groups",
     "shares_by_segment",
 ]
@@ -59,10 +60,10 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Some samples of a tensor that a group reads by row."""
+    """Some samples of a tensor that come together: read by row, or with a chunk."""
 
     tensor: str
-    number: int  # from 0 on, of the tensor's pieces
+    number: int  # of the rows read by row, from 0 on; or of the chunk, its ordinal
     rows: Int64Array  # which of the group's, as they lie in the dataset
 
 
@@ -70,6 +71,7 @@ class Piece:
 class Group:
     """Batches to be made; ``batches`` is set once, with them or with what went wrong.
 
+    ``number`` counts the groups of a pass: work for earlier ones is done first.
     ``own`` holds the samples of tensors that are read by row and not by chunk; ``by_row`` names
     those of them that other groups read by chunk.
     """
@@ -80,6 +82,7 @@ class Group:
     physical: Int64Array
     virtual: dict[str, VirtualValues]
     tensors: dict[str, GroupRows]
+    number: int = 0
     by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     nbytes: int = 0  # what it counts against the prefetch
@@ -121,6 +124,23 @@ def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
 def add_own(group: Group, piece: Piece, column: Column) -> None:
     """Give a group the samples of a piece."""
     group.own[piece.tensor].put(piece.number, loaded_chunk(column, b""))
+
+
+def pieces_by_chunk(
+    group: Group, tensor: str, awaited: list[int], piece_rows: int
+) -> tuple[dict[int, Piece], list[Piece]]:
+    """Divide a tensor's rows by the chunks that are awaited, and those at hand evenly."""
+    chunk = group.tensors[tensor].chunk
+    order = np.argsort(chunk, kind="stable")
+    starts = np.searchsorted(chunk[order], awaited, "left").tolist()
+    stops = np.searchsorted(chunk[order], awaited, "right").tolist()
+    coming = {
+        number: Piece(tensor, number, order[start:stop])
+        for number, start, stop in zip(awaited, starts, stops, strict=True)
+    }
+    at_hand = np.flatnonzero(~np.isin(chunk, awaited))
+    parts = [at_hand[start : start + piece_rows] for start in range(0, len(at_hand), piece_rows)]
+    return coming, [Piece(tensor, number, part) for number, part in enumerate(parts)]
 
 
 def shares_by_segment(

@@ -3,7 +3,8 @@
     its own thread    starts the others; plans segments, pins chunks, asks for those missing, queues
                       the group; then waits for the word to end, and ends everything
     storage loop      the requests
-    worker threads    decode chunks, gather, decode pictures, transform
+    worker threads    decode chunks, gather, decode pictures, transform; first what earlier groups
+                      need. Of a remote dataset pictures are decoded as their chunks come
     reader threads    rows read by themselves: sparse tensors of remote datasets, and the large
                       samples of a pass's first group, which need not wait for whole chunks and
                       are decoded piece by piece as they come
@@ -48,6 +49,7 @@ from tensorlake.loader.group import (
     Piece,
     add_own,
     expect_own,
+    pieces_by_chunk,
     plan_groups,
     shares_by_segment,
 )
@@ -242,8 +244,10 @@ class Pipeline:
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
         is_first = not self._is_local
+        number = 0
         for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
             for group in setup.plan_groups(segment):
+                group.number, number = number, number + 1
                 if is_first:
                     group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
                 missing = self._pin(group)
@@ -270,7 +274,12 @@ class Pipeline:
             if tensor not in group.by_row
             for number in cache.pin(tensor, group.tensors[tensor].used)
         ]
-        stored = sum(int(cache.tensors[tensor].keys[number].nbytes) for tensor, number in missing)
+        # a chunk that an earlier group holds counts there
+        stored = sum(
+            int(chunks.keys[number].nbytes)
+            for chunks, number in ((cache.tensors[tensor], number) for tensor, number in missing)
+            if chunks.pins[number] == 1
+        )
         group.nbytes = len(group.places) * self._setup.row_nbytes + stored
         return missing
 
@@ -306,39 +315,82 @@ class Pipeline:
     ) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
         assembly = assembler.begin(group)
+        read, awaited, at_hand = self._pieces(group, missing, assembly, in_pieces=in_pieces)
+        # what is gathered late needs no thread of its own until then
+        submit = partial(self.workers.submit, order=group.number)
+        finish = assembly.finish if assembler.is_late else partial(submit, assembly.finish)
+        # one more than it needs: that all of it was asked for
+        count = len(read) + len(missing) + len(at_hand) + 1
+        needed = Countdown(count, finish, group.batches.fail)
+        here, some, most = self._stages(group, len(read))
+        for piece in read:
+            arrived = partial(self._piece_arrived, assembly, piece, (some, most, needed))
+            self._readers.submit(
+                partial(self._read_rows, group, piece, needed, (here.arrived, arrived))
+            )
+        for piece in at_hand:
+            self._piece_arrived(assembly, piece, (needed,))
+        wanted: list[tuple[str, int, Countdown]] = []
+        for tensor, number in missing:
+            piece = awaited.get((tensor, number))
+            arrived = piece and partial(self._piece_arrived, assembly, piece, (needed,))
+            told = Countdown(1, arrived, group.batches.fail) if arrived else needed
+            wanted.append((tensor, number, told))
+        self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces)
+        needed.arrived()
+
+    def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown, Countdown]:
+        """Hold the chunks of later groups back: count pieces that are here, and twice the decoded.
+
+        Rows of the first group have the line and the processors to themselves. When all are here
+        and some decoded one chunk is asked for, so that the threads have work when they are done,
+        and the others when the threads are at their last pieces. What the first group itself needs
+        is urgent: the rows may all be here before its chunks are asked for.
+        """
+        fetcher, failed = self._fetcher, group.batches.fail
+        one_more = Countdown(2, partial(fetcher.hold_back, to=1), failed)
+        here = Countdown(pieces, one_more.arrived, failed)
+        some = Countdown(max(1, pieces // 4), one_more.arrived, failed)
+        most = Countdown(max(1, pieces - self.workers.count), fetcher.go_on, failed)
+        if group.by_row:
+            fetcher.hold_back(to=0)
+            group.batches.then(fetcher.go_on)
+        return here, some, most
+
+    def _pieces(
+        self,
+        group: Group,
+        missing: list[tuple[str, int]],
+        assembly: Assembly,
+        *,
+        in_pieces: bool,
+    ) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
+        """Divide what a group waits for: rows to be read, pictures of chunks, and those here."""
         alone = (*group.by_row, *self._setup.sparse)
         pieces_each = max(1, READ_THREADS // max(1, len(alone))) if in_pieces else 1
         piece_rows = max(EARLY_PIECE_ROWS, -(-len(group.rows) // pieces_each))
-        pieces = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
-        # what is gathered late needs no thread of its own until then
-        is_late = assembler.is_late
-        finish = assembly.finish if is_late else partial(self.workers.submit, assembly.finish)
-        # one more than it needs: that all of it was asked for
-        needed = Countdown(len(pieces) + len(missing) + 1, finish, group.batches.fail)
-        # Rows of the first group have the line and the processors to themselves. What comes later
-        # is asked for when the threads are at their last pieces, and on its way meanwhile. What
-        # the first group itself needs is urgent: the rows may all be here before its chunks are
-        # asked for.
-        but_last = max(1, len(pieces) - self.workers.count)
-        most = Countdown(but_last, self._fetcher.go_on, group.batches.fail)
-        if group.by_row:
-            self._fetcher.hold_back()
-            group.batches.then(self._fetcher.go_on)
+        read = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
         if in_pieces:
             for tensor in alone:
                 assembly.expect(tensor)
-        for piece in pieces:
-            arrived = partial(self._piece_arrived, assembly, most, needed, piece)
-            self._readers.submit(partial(self._read_rows, group, piece, needed, arrived))
-        self._fetcher.load(missing, needed, is_urgent=in_pieces)
-        needed.arrived()
+        awaited: dict[tuple[str, int], Piece] = {}
+        at_hand: list[Piece] = []
+        chunks: dict[str, list[int]] = {}
+        for tensor, number in missing:
+            chunks.setdefault(tensor, []).append(number)
+        for tensor, numbers in chunks.items():
+            if not self._is_local and assembly.expect(tensor):
+                coming, here = pieces_by_chunk(group, tensor, numbers, EARLY_PIECE_ROWS)
+                awaited.update({(tensor, number): piece for number, piece in coming.items()})
+                at_hand.extend(here)
+        return read, awaited, at_hand
 
     def _read_rows(
         self,
         group: Group,
         piece: Piece,
         needed: Countdown,
-        arrived: Callable[[], None],
+        then: tuple[Callable[[], None], ...],
     ) -> None:
         counters = self._setup.counters
         nbytes = 0
@@ -358,23 +410,18 @@ class Pipeline:
         finally:
             counters.fetch_ended(nbytes, requests=len(piece.rows))
         counters.add(row_reads=len(piece.rows))
-        arrived()
+        for go_on in then:
+            go_on()
 
-    def _piece_arrived(
-        self,
-        assembly: Assembly,
-        most: Countdown,
-        needed: Countdown,
-        piece: Piece,
-    ) -> None:
+    def _piece_arrived(self, assembly: Assembly, piece: Piece, told: tuple[Countdown, ...]) -> None:
         """Let a worker decode what came; the group goes on when all of it is decoded."""
 
         def decode() -> None:
             assembly.guard(partial(assembly.arrive, piece))
-            most.arrived()
-            needed.arrived()
+            for countdown in told:
+                countdown.arrived()
 
-        self.workers.submit(decode)
+        self.workers.submit(decode, order=assembly.group.number)
 
     def _late(self) -> StorageTimeoutError:
         return StorageTimeoutError(

@@ -214,8 +214,10 @@ class Reader(Protocol):
         """Return a chunk of a local dataset without reading it; None elsewhere."""
         ...
 
-    def decode_chunk(self, tensor: str, key: Any, blob: Buffer) -> Column:
-        """Turn a chunk's bytes into a column of stored samples."""
+    def decode_chunk(
+        self, tensor: str, key: Any, blob: Buffer, rest: Sequence[Buffer] = ()
+    ) -> Column:
+        """Turn a chunk's bytes, ``rest`` those that follow ``blob``, into a column as stored."""
         ...
 
     def fill_column(self, tensor: str, rows: int) -> Column:

@@ -1,5 +1,8 @@
 """Worker threads: as many as asked, one queue of tasks, and a sure end.
 
+    submit(task, order)  ──►  tasks, lowest order first, then first come first served
+                         ──►  a word for each, which wakes a thread ──► it takes the first task
+
 Tasks are functions without result that deal with their own failures; one that still raises ends
 the work of all through ``on_crash``, so that nobody waits for it in vain. Threads are daemons.
 
@@ -10,24 +13,30 @@ made for that. Waiting for the threads is another call, for those who may wait.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from heapq import heappop, heappush
+from queue import SimpleQueue
 from typing import TypeAlias
 
 __all__ = ["Task", "WorkerThreads"]
 
 Task: TypeAlias = Callable[[], None]
+WORK, END = True, False  # words to the threads
 
 
 class WorkerThreads:
-    """A fixed number of threads that run tasks in the order given."""
+    """A fixed number of threads that run tasks, the most urgent of those that wait first."""
 
     def __init__(self, count: int, *, name: str) -> None:
         self.count = count
         self._name = name
-        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._words: SimpleQueue[bool] = SimpleQueue()
+        self._tasks: list[tuple[int, int, Task]] = []  # a heap; no two have one number
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
         self._is_stopped = False
         self._threads: list[threading.Thread] = []
 
@@ -41,43 +50,43 @@ class WorkerThreads:
             thread.start()
             self._threads.append(thread)
 
-    def submit(self, task: Task) -> None:
-        """Run a task in one of the threads; after ``stop`` it is dropped."""
+    def submit(self, task: Task, *, order: int = 0) -> None:
+        """Run a task in one of the threads, lower orders first; after ``stop`` it is dropped."""
         if not self._is_stopped:
-            self._tasks.put(task)
+            with self._lock:
+                heappush(self._tasks, (order, next(self._numbers), task))
+            self._words.put(WORK)
 
     def stop(self) -> None:
         """Let tasks under way end, and drop the others; takes no lock and waits for nobody."""
         self._is_stopped = True
         for _ in range(self.count):
-            self._tasks.put(None)
+            self._words.put(END)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the threads of workers that are stopped, all in all so long."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        try:
-            while True:
-                self._tasks.get_nowait()  # a task that came while it was stopped holds its group
-        except Empty:
-            pass  # nothing waits any more
-        for thread in self._threads:
-            if thread.is_alive():
-                self._tasks.put(None)  # for when it comes back from its task
+        with self._lock:
+            dropped, self._tasks = self._tasks, []
+        dropped.clear()  # without the lock: they may hold the last reference to anything
 
     def is_current(self) -> bool:
         """Whether the calling thread is one of these."""
         return threading.current_thread() in self._threads
 
     def _work(self, on_crash: Callable[[BaseException], None]) -> None:
-        while True:
-            task = self._tasks.get()
-            if task is None:
-                return
-            if not self._is_stopped:
+        while self._words.get():
+            task = self._next()
+            if task is not None and not self._is_stopped:
                 try:
                     task()
                 except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
                     on_crash(error)
             del task  # its batch must not live until the next task comes
+
+    def _next(self) -> Task | None:
+        """Take the first task; None where all were dropped meanwhile."""
+        with self._lock:
+            return heappop(self._tasks)[2] if self._tasks else None

@@ -94,10 +94,15 @@ class Reader:
             self._cache.set_verified(key)
         return blob
 
-    def decode_chunk(self, tensor: str, key: ChunkKey, blob: Buffer) -> Column:
-        """Turn a chunk's verified bytes into a column of stored samples, of the tensor's type."""
+    def decode_chunk(
+        self, tensor: str, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer] = ()
+    ) -> Column:
+        """Turn a chunk's verified bytes into a column of stored samples, of the tensor's type.
+
+        Where it was read in parts, ``rest`` follows ``blob``.
+        """
         spec = self.snapshot.spec(tensor)
-        column = spec.adapt(_decoded(spec, key, blob), key.read_as, where=str(key))
+        column = spec.adapt(_decoded(spec, key, blob, rest), key.read_as, where=str(key))
         if column.valid is None or spec.type.nullable:
             return column
         return replace(column, valid=None)  # only dead rows are NULL: optimize() emptied them
@@ -398,7 +403,7 @@ def _adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
     return spec.adapt(column, key.read_as, where=str(key))
 
 
-def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
+def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer] = ()) -> Column:
     """What a chunk's verified bytes are, whatever type the tensor has in this version.
 
     This is what caches keep: handles at other versions of the dataset share them.
@@ -410,6 +415,7 @@ def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
         layout=spec.encodings[key.read_as],
         verify=None,
         where=str(key),
+        rest=rest,
     )
 
 

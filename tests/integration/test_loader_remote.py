@@ -20,6 +20,7 @@ from tests.handles import create_on, open_on, wait_for_storage
 ROWS = 400
 COLUMNS = ["image", "label", "_row"]
 DECODE = {"image": tl.decode.RandomResizedCrop(16, 16)}
+SIDE = 168  # fifty pictures of it are a group of their own
 
 
 def noise(row):
@@ -420,3 +421,65 @@ def test_chunks_of_the_first_batch_are_asked_for_though_its_pictures_came_first(
     batch = next(iter(loader))
 
     assert np.array_equal(batch["label"], batch["_row"])
+
+
+def test_pictures_are_decoded_while_another_chunk_of_their_batch_is_on_its_way(store):
+    dataset = open_on(store)
+    decoding = threading.Event()
+    waited = []
+
+    class LastChunkLate:
+        def __getattr__(self, name):
+            return getattr(dataset.reader(), name)
+
+        def decode_chunk(self, tensor, key, *blobs):
+            if key == last:
+                waited.append(decoding.wait(60))
+            return dataset.reader().decode_chunk(tensor, key, *blobs)
+
+    last = dataset.reader().locate("image", np.array([ROWS - 1])).chunks[0]
+    loader = make_loader(
+        SelectedRows(dataset.selection(), LastChunkLate()),
+        framework="numpy",
+        batch_size=ROWS,
+        columns=["image", "_row"],
+        decode={"image": Announced(decoding)},
+        workers=2,
+    )
+
+    (batch,) = loader
+
+    assert waited == [True]
+    assert batch["_row"].tolist() == list(range(ROWS))
+    assert np.array_equal(batch["image"][ROWS - 1], dataset["image"][ROWS - 1])
+
+
+def test_a_chunk_on_its_way_counts_once_against_prefetch(store):
+    """Two batches wait for each chunk: were it counted for both, the third would not fit."""
+    chunks = open_on(store).reader().locate("image", np.arange(ROWS)).chunks
+    asked = asyncio.Event()
+    waited = []
+
+    class FirstChunkLate:
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        async def get_range(self, path, start, stop):
+            if (path, start) == (chunks[1].pack.path, chunks[1].offset):
+                asked.set()
+            if (path, start) == (chunks[0].pack.path, chunks[0].offset):
+                async with asyncio.timeout(60):
+                    waited.append(await asked.wait())
+            return await store.get_range(path, start, stop)
+
+    dataset = open_on(FirstChunkLate())
+    batch_nbytes = 50 * SIDE * SIDE * 3
+    loader = dataset.loader(
+        batch_size=50,
+        columns=["image"],
+        decode={"image": tl.decode.Resize(SIDE, SIDE)},
+        prefetch=3 * batch_nbytes + 5 * max(key.nbytes for key in chunks) // 2,
+    )
+
+    assert sum(len(batch["image"]) for batch in loader) == ROWS
+    assert waited == [True]

@@ -262,9 +262,11 @@ class MixReader:
         """View a chunk of a local source."""
         return self.sources[key.source].reader.map_chunk(key.key)
 
-    def decode_chunk(self, tensor: str, key: SourceKey, blob: Buffer) -> Column:
+    def decode_chunk(
+        self, tensor: str, key: SourceKey, blob: Buffer, rest: Sequence[Buffer] = ()
+    ) -> Column:
         """Turn a chunk's bytes into a column."""
-        return self.sources[key.source].reader.decode_chunk(tensor, key.key, blob)
+        return self.sources[key.source].reader.decode_chunk(tensor, key.key, blob, rest)
 
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The fill of the first source; ``fill_of`` knows whose chunk it is."""

@@ -96,6 +96,42 @@ def test_a_column_comes_back(sample_type, samples, codecs):
 
 
 @pytest.mark.parametrize(("sample_type", "samples"), CASES, ids=repr)
+@pytest.mark.parametrize("codecs", [None, "raw", "zstd"])
+def test_a_column_comes_back_from_parts_wherever_the_chunk_was_cut(sample_type, samples, codecs):
+    column, layout, blob, data = stored(sample_type, samples, codecs=codecs)
+    header, last = blob.header_nbytes, len(data) - 1
+    edges = {12, header - 1, header, header + 1, header + 5000, header + 5001, header + 7000, last}
+    cuts = sorted(cut for cut in edges if cut < len(data))
+
+    for borders in [*([cut] for cut in cuts), cuts, [cuts[0], cuts[0], last]]:
+        first, *rest = np.split(np.frombuffer(data, np.uint8), borders)
+        parts = [part.tobytes() for part in rest]
+        assert_same(restored(blob, first.tobytes(), layout, rest=parts), column)
+        assert_same(restored(blob, first.tobytes(), layout, rest=parts, verify=None), column)
+
+
+def test_raw_samples_of_a_chunk_in_parts_are_not_copied():
+    _, layout, blob, data = stored(Bytes(), LARGE)
+    parts = [data[:8000], data[8000:]]
+
+    column = restored(blob, parts[0], layout, rest=parts[1:])
+
+    owners = [one.obj if isinstance(one, memoryview) else None for one in column.samples]
+    assert [owner is parts[0] for owner in owners].count(True) == 1
+    assert [owner is parts[1] for owner in owners].count(True) == len(LARGE) - 2
+
+
+def test_damage_in_any_part_is_found():
+    _, layout, blob, data = stored(Bytes(), LARGE)
+    damaged = data[:-1] + b"?"
+
+    with pytest.raises(CorruptionError, match="checksum"):
+        restored(blob, damaged[:9000], layout, rest=[damaged[9000:]])
+    with pytest.raises(CorruptionError, match="bytes of samples instead of"):
+        restored(blob, data[:9000], layout, rest=[data[9000:-1]], verify=None)
+
+
+@pytest.mark.parametrize(("sample_type", "samples"), CASES, ids=repr)
 def test_a_chunk_without_rows_comes_back(sample_type, samples):
     _, layout, blob, data = stored(sample_type, samples[:0])
 
