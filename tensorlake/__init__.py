@@ -202,7 +202,7 @@ _NEIGHBOURS = {
     ),
     **dict.fromkeys(("remove", "rm", "drop"), "; datasets go by tl.delete(url, confirm=url)"),
     **dict.fromkeys(
-        ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Struct", "Video"),
+        ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Video"),
         "; it comes in a later version",
     ),
     **dict.fromkeys(("concat",), "; it comes in a later version"),
@@ -225,4 +225,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> Any:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES, "__doc__", "__file__", "__name__", "__version__"})

@@ -50,14 +50,13 @@ def read_rows(view: Dataset | View, *, stop: int | None = None) -> Iterator[dict
 def told(view: Dataset | View, name: str) -> Iterator[Any]:
     """Read a column in the words of a person: class names for codes, `Media` for pixels."""
     if name in view.computed:
-        yield from view.computed[name].present()
-        return
-    tensor = view[name]
-    if tensor.type.is_media:
+        values, names = view.computed[name].present(), view.computed[name].names
+    elif view[name].type.is_media:
         yield from _media(view, name)
         return
-    names = tensor.names_or_none
-    for value in tensor:
+    else:
+        values, names = view[name], view[name].names_or_none
+    for value in values:
         if value is None or names is None:
             yield value
         elif np.ndim(value) == 0:

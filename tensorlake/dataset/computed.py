@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.types import Ragged, RaggedColumn, take
+from tensorlake.types import Label, LabelArray, Ragged, RaggedColumn, take
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
@@ -54,6 +54,11 @@ class Computed:
             assert self._positions is not None, "likewise"
             self._batch = self._read(self._positions)
         return self._batch
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The class names, where the values are codes of classes."""
+        return self.type.names if self.type.kind == "label" else None
 
     def __len__(self) -> int:
         import tensorlake_query as tql
@@ -96,9 +101,9 @@ class Computed:
             case tql.RaggedBatch(values=values, shapes=shapes, valid=None):
                 inner = self.type.shape[1:]
                 fixed = None if None in inner else tuple(length or 0 for length in inner)
-                return Ragged(RaggedColumn(values, shapes), inner=fixed)
+                return Ragged(RaggedColumn(self._meant(values), shapes), inner=fixed)
             case tql.UniformBatch(values=values, valid=None):
-                return self._timed(values)
+                return self._meant(values)
             case _:
                 return [self.present_one(position) for position in range(len(self))]
 
@@ -115,14 +120,17 @@ class Computed:
             case tql.UniformBatch(values=values, valid=valid):
                 if valid is not None and not valid[position]:
                     return None
-                return self._timed(values)[position]
+                one = self._meant(values)[position]
+                return one if self.names is None else Label(int(one), self.names)
             case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
                 if valid is not None and not valid[position]:
                     return None
-                return RaggedColumn(values, shapes).sample(position)
+                return RaggedColumn(self._meant(values), shapes).sample(position)
 
-    def _timed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Show counts of a unit of time as what they are."""
+    def _meant(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Show codes and counts of a unit of time as what they are."""
+        if self.names is not None:
+            return LabelArray(values, self.names)
         if self.type.timestamp_unit is not None:
             return values.view(f"datetime64[{self.type.timestamp_unit}]")
         if self.type.duration_unit is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from tensorlake.dataset.describe import Summary, dataset_repr, summarize
 from tensorlake.dataset.group import Group, assign_fields
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.maintained import Maintained
-from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.readable import Readable, Rows
 from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.steps import ColumnsStep
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.ingest import IngestReport
     from tensorlake.dataset.mapping import MapOptions
     from tensorlake.dataset.predicate import Predicate
+    from tensorlake.dataset.tensor import Tensor
 
 __all__ = ["Dataset"]
 
@@ -67,6 +68,15 @@ class Dataset(Readable, Versioned, Maintained):
     def frozen(self) -> View:
         """What is shown now, as a View."""
         return View(self.session, self.selection(), steps=())
+
+    @overload
+    def __getitem__(self, key: str) -> Tensor: ...  # a Group, where several names begin so
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
+
+    @overload
+    def __getitem__(self, key: Rows | list[str] | tuple[str, ...]) -> View: ...
 
     def __getitem__(self, key: Any) -> Any:
         """Read as of now: a column follows the handle, rows and views stay at their version."""

@@ -133,6 +133,11 @@ def list_datasets(
     return runtime.run(_list(store))
 
 
+# Users know them as tl.open and tl.list: so help() says, and so a process pool finds them again.
+for _function, _name in ((open_dataset, "open"), (list_datasets, "list")):
+    _function.__module__, _function.__name__, _function.__qualname__ = "tensorlake", _name, _name
+
+
 def delete(
     url: str,
     *,

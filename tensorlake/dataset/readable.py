@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,45 @@ if TYPE_CHECKING:
     from tensorlake.dataset.view import View
     from tensorlake.loader import Loader
 
-__all__ = ["Readable"]
+__all__ = ["Readable", "Rows"]
 
 Int64Array = npt.NDArray[np.int64]
 
+
+class HasArray(Protocol):
+    """What NumPy makes an array of: an array, a tensor of torch, a Series of pandas."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return it as an array."""
+        ...
+
+
+Rows: TypeAlias = "slice | Sequence[int] | HasArray | Predicate | Readable"
+"""What names several rows, in brackets and to be deleted; rows.py says how."""
+
 BATCH_ROWS = 1024
 """Rows read together when a whole dataset is copied."""
+
+BETWEEN_FILES = frozenset(
+    (
+        "assign",
+        "change_names",
+        "computed",
+        "frozen",
+        "has_rows",
+        "iter_column_batches",
+        "positions_named",
+        "reader",
+        "repin",
+        "selection",
+        "session",
+        "steps",
+        "stream",
+        "with_computed",
+        "with_name",
+    )
+)
+"""What the other files call of a Dataset or a View; completion does not offer it to users."""
 
 
 class Readable(Exported):
@@ -94,14 +127,25 @@ class Readable(Exported):
 
     # Rows and columns
 
+    @overload
+    def __getitem__(self, key: str) -> Any: ...  # a column, or the values of a computed one
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
+
+    @overload
+    def __getitem__(self, key: Rows | list[str] | tuple[str, ...]) -> View: ...
+
     def __getitem__(self, key: Any) -> Any:
         """Read by what the key is.
 
-        An int gives a ``Row``; a name a ``Tensor``, or a ``Group`` of them; several names, a slice,
-        a list of ints, a mask, a Predicate or a View give a ``View``.
+        An int gives a ``Row``; a name a ``Tensor``, a ``Group`` of them, or the values of a column
+        that a query computed; several names, a slice, a list of ints, a mask, a Predicate or a
+        View give a ``View``.
         """
         if isinstance(key, str):
-            return self._column(key)
+            computed = self.computed.get(key)
+            return self._column(key) if computed is None else computed.present()
         if isinstance(key, bool | np.bool_):
             raise InvalidInputError(
                 f"a dataset cannot be indexed by {key!r}\n"
@@ -365,6 +409,9 @@ class Readable(Exported):
         return ReadOnlyError(
             f"a View of {self.url!r} is frozen at {self.version}\nassign to its dataset: {instead}"
         )
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in BETWEEN_FILES]
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = hint_for(type(self), name)

@@ -87,4 +87,5 @@ class Row(Mapping[str, Any]):
         assert isinstance(stored, EncodedColumn)  # media are stored encoded
         shape = "" if stored.shapes is None else "×".join(map(str, stored.shapes[0].tolist()))
         codec = (sample_type.media_type or "").rpartition("/")[2]
-        return f"{codec} {shape}, {human_nbytes(len(stored.samples[0]))}, not decoded"
+        what = " ".join(filter(None, (codec, shape)))
+        return ", ".join(filter(None, (what, human_nbytes(len(stored.samples[0])), "not decoded")))

@@ -56,8 +56,6 @@ def show(rows: Readable, *, write: bool, is_opened: bool) -> str:
         InvalidInputError: Another process cannot read the dataset.
         InvalidStateError: No address leads to these rows.
     """
-    check_server_is_installed("show()")
-    check_viewer_is_built()
     url = rows.url
     if is_lake_url(url):
         raise InvalidInputError(
@@ -68,6 +66,8 @@ def show(rows: Readable, *, write: bool, is_opened: bool) -> str:
             f"{url!r} lives in this process, and the viewer's server is another one"
             "\ncopy it to a folder: tl.copy(ds.url, 'pets.tl')"
         )
+    check_server_is_installed("show()")
+    check_viewer_is_built()
     place = _place_of(rows)
     address = _with_place(_server_of(rows, write=write).link, place)
     if is_opened:

@@ -84,12 +84,6 @@ class View(Readable):
             return len(next(iter(self._computed.values()), ()))
         return self._selection.num_rows
 
-    def __getitem__(self, key: Any) -> Any:
-        """Read as a Dataset is read; a computed column is its values."""
-        if isinstance(key, str) and key in self._computed:
-            return self._computed[key].present()
-        return super().__getitem__(key)
-
     def __repr__(self) -> str:
         return view_repr(self)
 

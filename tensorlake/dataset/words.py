@@ -61,6 +61,7 @@ def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
     """Write one value on one line: a class by its name, an array by its dtype and shape."""
     if value is None:
         return "NULL"
+    names = names or getattr(value, "names", None) or None  # labels that a query computed
     if names is not None and np.ndim(value) == 0:
         return f"{int(value)} {names[int(value)]!r}"
     if names is not None:

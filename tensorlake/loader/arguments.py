@@ -6,6 +6,7 @@ this version does not act on yet raise and say so. Nothing is silently ignored.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ RowFunction: TypeAlias = Callable[..., Mapping[str, Any]]
 BatchFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 
 OUR_WORDS = {
-    "num_workers": "workers= counts decode threads; no worker process is needed",
+    "num_workers": "workers=, which counts decode threads; no worker process is needed",
     "collate_fn": "collate={'name': 'list' | 'pad' | 'concat' | function}",
     "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
     "batch_sampler": "batch_size=, drop_last= and shuffle=",
     "pin_memory": "device='cuda', which pins and copies ahead",
-    "persistent_workers": "nothing: threads start within a millisecond",
+    "persistent_workers": "not needed: threads start within a millisecond",
     "prefetch_factor": "prefetch='256MiB'",
     "worker_init_fn": "transform= with a parameter rng",
     "generator": "seed=",
@@ -109,8 +110,11 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
                 argument=name,
             )
         else:
+            near = difflib.get_close_matches(name, known, n=1)
+            slip = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidInputError(
-                f"a loader has no {name!r} (got {value!r})\nit takes {', '.join(sorted(known))}",
+                f"a loader has no {name!r} (got {value!r}){slip}"
+                f"\nit takes {', '.join(sorted(known))}",
                 argument=name,
             )
     arguments = LoaderArguments(**taken)

@@ -27,6 +27,9 @@ from tensorlake.errors import (
 MAX_DETAIL: Final = 300  # characters of a store's own words in a message
 _STATUS = re.compile(r"status code: (\d{3})")
 _TRANSPORT = re.compile(r"\bkind: (Timeout|Connect)\b")
+_NO_BUCKET = re.compile(
+    r"NoSuchBucket|ContainerNotFound"
+)  # in S3's and Google's words, and Azure's
 _QUERY_STRING = re.compile(r"\?[^\s\"']*")
 
 
@@ -129,6 +132,13 @@ def translate(failure: Failure, *, verb: str, path: str, url: str) -> Tensorlake
             return UnsupportedStoreError(
                 f"the store cannot {verb} {what} ({failure.detail});\n"
                 "use another store, as with tl.copy(src, dst)",
+                **facts,
+            )
+        case FailureKind.MISSING if _NO_BUCKET.search(failure.detail):
+            bucket = url.partition("://")[2].partition("/")[0]
+            return StorageError(
+                f"there is no bucket {bucket!r} to {verb} {what} in;\n"
+                "make it, or check its name, and endpoint_url and region in storage_options",
                 **facts,
             )
         case _:

@@ -32,6 +32,7 @@ from tensorlake.types.column import (
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, null_refused
+from tensorlake.types.written import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,13 @@ class SampleType(ABC):
     """
 
     kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = SampleType.__repr__  # else dataclass() would write its own
+
+    def __repr__(self) -> str:
+        return written(self)
 
     nullable: bool = field(default=False, kw_only=True)
     default: Any = field(default=NO_DEFAULT, kw_only=True)  # Any: whatever convert() takes

@@ -98,7 +98,7 @@ def from_json(data: Mapping[str, Any]) -> SampleType:
     """Return the type that `SampleType.to_json` described.
 
     >>> from_json({"kind": "scalar", "dtype": "int8"})
-    Scalar(nullable=False, default=NO_DEFAULT, dtype=dtype('int8'))
+    Scalar('int8')
 
     Raises:
         UnsupportedFeatureError: The kind is unknown here.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import getpass
 import os
 from typing import Any
 
@@ -24,10 +25,12 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def author() -> str:
     """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
-    for name in ("TENSORLAKE_AUTHOR", "LOGNAME", "USER", "USERNAME"):
-        if value := os.environ.get(name):
-            return value
-    return "unknown"
+    if value := os.environ.get("TENSORLAKE_AUTHOR"):
+        return value
+    try:
+        return getpass.getuser()  # the environment first, then the system's list of users
+    except (OSError, KeyError, ImportError):  # a container's user may have no name, Windows no list
+        return "unknown"
 
 
 def microseconds(when: dt.datetime) -> int:

@@ -94,7 +94,7 @@ def _array(sample_type: SampleType, column: Column, name: str) -> np.ndarray:
 
 
 def _computed(values: Any) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else _objects(list(values))
+    return np.asarray(values) if isinstance(values, np.ndarray) else _objects(list(values))
 
 
 def _objects(values: Sequence[Any]) -> np.ndarray:

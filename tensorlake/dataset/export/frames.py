@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,24 +42,36 @@ def to_pandas(rows: Exported, columns: Sequence[str] | None = None) -> Any:
         values = [tensor.type.present_one(column, at) for at in range(len(column))]
         names = tensor.names_or_none
         if names is not None and tensor.type.layout == "uniform":
-            known = [one for one in names if one]  # a class that was dropped is no category
-            place = {one: at for at, one in enumerate(known)}
-            codes = [-1 if value is None else place[names[int(value)]] for value in values]
-            read[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(known))
+            read[name] = _categories(values, names)
         elif column.valid is None and tensor.type.layout == "uniform" and not tensor.type.shape:
             read[name] = np.asarray(tensor.type.present(column))
         else:
             read[name] = pd.Series(values, dtype=object)
     for name, computed in shown.computed.items():
         presented = computed.present()
-        flat = isinstance(presented, np.ndarray) and presented.ndim == 1
-        read[name] = presented if flat else pd.Series(_listed(presented), dtype=object)
+        names = computed.names
+        if names is not None and not computed.type.shape:
+            read[name] = _categories(presented, names)
+        elif isinstance(presented, np.ndarray) and presented.ndim == 1:
+            read[name] = presented
+        else:
+            read[name] = pd.Series(_listed(presented), dtype=object)
     if "_row_id" in asked:
         read["_row_id"] = row_id_texts(selection)
     frame = pd.DataFrame({name: read[name] for name in asked if name in read})
     if shown.has_rows:
         frame.index = pd.Index(selection.row_numbers(positions), name="_row")
     return frame
+
+
+def _categories(codes: Iterable[Any], names: Sequence[str]) -> Any:
+    """Make labels, None where NULL, a Categorical; a class that was dropped is no category."""
+    import pandas as pd
+
+    known = [one for one in names if one]
+    place = {one: at for at, one in enumerate(known)}
+    found = [-1 if code is None else place[names[int(code)]] for code in codes]
+    return pd.Categorical.from_codes(found, dtype=pd.CategoricalDtype(known))
 
 
 def _listed(values: Any) -> list[Any]:

@@ -224,9 +224,7 @@ def _destination(
         return create(url, source.schema, **open_arguments)
     try:
         dataset = open_dataset(url, **open_arguments)
-    except (
-        DatasetNotFoundError
-    ):  # it is there, but whoever made it was killed before its first entry
+    except DatasetNotFoundError:  # it is there: who made it was killed before its first entry
         return create(url, source.schema, **open_arguments)
     mine = source.key_start
     foreign = next(
@@ -236,7 +234,8 @@ def _destination(
         maker = f", not made by {source.maker}" if source.maker else ""
         raise InvalidInputError(
             f"there is a dataset at {url!r} with other commits ({foreign.version}:"
-            f" {foreign.message!r}){maker}\nto add to it give mode='append'; or choose another URL",
+            f" {foreign.message!r}){maker}\nto use it as it is: tl.open({url!r});"
+            " to add to it give mode='append'; else choose another URL",
             dataset=url,
         )
     return dataset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.placement import Area
-from tensorlake.loader.decode.resize import check_size
+from tensorlake.loader.decode.resize import SQUARE, check_size, width_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,15 +23,20 @@ TRIES = 10  # as torchvision: after ten areas that do not fit, the largest centr
 
 @dataclass(frozen=True, slots=True)
 class CenterCrop:
-    """Keep the middle ``height`` × ``width``; a smaller picture is padded with zeros."""
+    """Keep the middle ``height`` × ``width``; a smaller picture is padded with zeros.
+
+    >>> CenterCrop(224) == CenterCrop(224, 224)
+    True
+    """
 
     is_random: ClassVar[bool] = False
     resizes: ClassVar[bool] = False
 
     height: int
-    width: int
+    width: int = SQUARE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", width_of(self.height, self.width))
         check_size("CenterCrop", self.height, self.width)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
@@ -56,13 +61,14 @@ class RandomResizedCrop:
     resizes: ClassVar[bool] = True
 
     height: int
-    width: int
+    width: int = SQUARE
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     antialias: bool = True
     exact: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", width_of(self.height, self.width))
         check_size("RandomResizedCrop", self.height, self.width)
         for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
             if not 0 < low <= high or (name == "scale" and high > 1):

@@ -8,7 +8,7 @@ Pictures at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.placement import Area
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
-__all__ = ["Letterbox", "Resize", "check_size"]
+__all__ = ["SQUARE", "Letterbox", "Resize", "check_size", "width_of"]
 
 MAX_SIDE = 1 << 16
+
+SQUARE: Any = None
+"""The width that is not given: as large as the height. A step that was made has a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +66,23 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Letterbox:
-    """Fit the whole picture into ``height`` × ``width``, the rest filled with ``fill``."""
+    """Fit the whole picture into ``height`` × ``width``, the rest filled with ``fill``.
+
+    >>> Letterbox(640) == Letterbox(640, 640)
+    True
+    """
 
     is_random: ClassVar[bool] = False
     resizes: ClassVar[bool] = True
 
     height: int
-    width: int
+    width: int = SQUARE
     fill: int = 114
     antialias: bool = True
     exact: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", width_of(self.height, self.width))
         check_size("Letterbox", self.height, self.width)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
@@ -90,6 +98,11 @@ class Letterbox:
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
         """Return the size, whatever the picture's."""
         return self.height, self.width
+
+
+def width_of(height: int, width: int) -> int:
+    """Return the width of a step whose default is a square."""
+    return height if width is SQUARE else width
 
 
 def check_size(step: str, height: object, width: object) -> None:

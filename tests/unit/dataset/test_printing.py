@@ -14,7 +14,8 @@ NAME = uuid.UUID(int=7)
 
 
 @pytest.fixture
-def ds():
+def ds(monkeypatch):
+    monkeypatch.setenv("TENSORLAKE_AUTHOR", "ana")
     with tl.create(
         URL,
         {
@@ -121,7 +122,7 @@ def test_a_summary_says_what_takes_the_room_and_which_names_there_are(ds):
 
     first, second, *table = str(ds.summary()).splitlines()
 
-    assert first == f'{URL}   main@2 "white, "as snow""   unknown, just now   format 1'
+    assert first == f'{URL}   main@2 "white, "as snow""   ana, just now   format 1'
     assert second.startswith("2 rows · ")
     assert "in old versions and the index)" in second
     assert second.endswith(" · 1 branch (main) · 1 tag (v1) · 1 view (cats)")

@@ -129,6 +129,12 @@ def test_impossible_arguments_of_a_step_are_refused(make):
         make()
 
 
+@pytest.mark.parametrize("step", [CenterCrop, Letterbox, RandomResizedCrop])
+def test_a_step_that_is_given_one_side_makes_squares(step):
+    assert step(48) == step(48, 48)
+    assert step_from_json(step_to_json(step(48))) == step(48, 48)
+
+
 @pytest.mark.parametrize("train", [True, False])
 def test_every_step_of_a_recipe_survives_json(train):
     steps = [*imagenet(train=train), Letterbox(8, 8), Cast("float16")]

@@ -78,6 +78,16 @@ def test_failure_is_an_error_of_ours_that_says_what_and_where(kind, error):
     assert "\n" in str(raised)
 
 
+@pytest.mark.parametrize("code", ["NoSuchBucket", "ContainerNotFound"])
+def test_a_bucket_that_is_not_there_is_named(code):
+    error = FileNotFoundError(f"Object at location a/b not found - status code: 404: <{code}>")
+
+    raised = translate(understand(error), verb="write", path="a/b", url="s3://photos/lake")
+
+    assert type(raised) is StorageError
+    assert "no bucket 'photos'" in str(raised)
+
+
 def test_secrets_and_query_strings_are_not_printed():
     error = GenericError(
         "Error performing GET https://h/b?sig=SIGNED&x=1 - status code: 400: key SECRET\n\n"
