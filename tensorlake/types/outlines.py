@@ -8,8 +8,13 @@ are computed, a few an edge, of all edges together:
     steep edge   the first point beyond the middle: the quotient names it, give or take one
 
 Sorted, the crossings are where the mask changes, and the distances between them are its runs: no
-pixel is filled. The same pixels as the COCO API's come out, so that masks compare with those of
-other programs bit by bit.
+pixel is filled. So that all are sorted at once, masks lie one behind another on one line of places:
+
+    outline 0                        outline 1
+    0 (first pixel) … pixels (end)   pixels + 1 (first pixel) …      pixels columns first
+
+The same pixels as the COCO API's come out, so that masks compare with those of other programs bit
+by bit.
 """
 
 from __future__ import annotations
@@ -38,9 +43,8 @@ _MAX_LENGTH = (1 << 24) / _SCALE
 """Pixels that an outline may be long: a hundred times round a picture of 8,000 × 8,000."""
 _CROSSINGS_AT_ONCE = 1 << 16
 """Drawn together: their arrays stay in a processor's cache."""
-_PLACE_BITS = 31
-"""More than a picture has pixels: what is sorted is one array of outline and place."""
-_PLACES = (1 << _PLACE_BITS) - 1
+_DIGIT_BITS = 16
+"""What is sorted at once: NumPy counts numbers of 16 bits, and compares longer ones."""
 _FAR = float(1 << 40)
 """Beyond any picture: where a point that is farther lies changes nothing."""
 
@@ -86,10 +90,11 @@ def polygon_runs(objects: Sequence[Sequence[Any]], sizes: Sequence[tuple[int, in
     outlines = [outline for polygons in objects for outline in polygons]
     points, counts = _points(outlines, owners)
     _check_lengths(points, counts, owners)
-    edges = _Edges.of(points, counts, shapes[owners])
-    crossings = np.concatenate([np.zeros(0, np.int64), *map(_changes, edges.parts())])
-    changes = _of_objects(crossings, owners, pixels)
-    return _table(changes, shapes, pixels)
+    stretches = offsets_of(pixels[owners] + 1)
+    edges = _Edges.of(points, counts, shapes[owners], stretches[:-1])
+    changes = np.concatenate([np.zeros(0, np.int64), *map(_changes, edges.parts())])
+    ends = np.cumsum(pixels + 1) - 1
+    return _table(_of_objects(changes, stretches, owners, ends), shapes, pixels, ends)
 
 
 def _pixels(shapes: Int64Array) -> Int64Array:
@@ -135,48 +140,54 @@ class _Edges:
 
     Attributes:
         outline: Whose edge it is.
+        counts: How many pixel columns it crosses.
         height: Of the picture.
-        first: The first pixel column whose middle it crosses.
-        counts: How many it crosses.
+        place: That of the uppermost pixel of the first column it crosses, in its outline's stretch.
         is_flat: Whether it is no higher than long.
+        middle: Fine column of the middle of the first pixel column that it crosses.
         x, y: Fine place of the end that it is drawn from: the left, or the upper one.
         slope: Of a flat edge rows a column, of a steep one columns a row.
     """
 
     outline: Int64Array
-    height: Int64Array
-    first: Int64Array
     counts: Int64Array
+    height: Int64Array
+    place: Int64Array
     is_flat: npt.NDArray[np.bool_]
+    middle: Int64Array
     x: Int64Array
     y: Int64Array
     slope: Float64Array
 
     @classmethod
-    def of(cls, points: Float64Array, counts: Int64Array, shapes: Int64Array) -> _Edges:
-        """Find the edges of outlines, each with the shape of its picture."""
+    def of(
+        cls, points: Float64Array, counts: Int64Array, shapes: Int64Array, stretches: Int64Array
+    ) -> _Edges:
+        """Find the edges of outlines, each with the shape of its picture, and its first place."""
         ends = np.cumsum(counts)
         following = np.arange(1, len(points) + 1)
         following[ends - 1] = ends - counts  # the last point is followed by the first
         fine = np.clip(_SCALE * points + 0.5, -_FAR, _FAR).astype(np.int64)
         xs, ys = fine[:, 0], fine[:, 1]
         xe, ye = xs[following], ys[following]
-        outline = np.repeat(np.arange(len(counts)), counts)
-        width = shapes[outline, 1]
+        width = np.repeat(shapes[:, 1], counts)
         beyond = _SCALE - 1 - _BEFORE_MIDDLE
         first = np.clip((np.minimum(xs, xe) + beyond) // _SCALE, 0, width)
         crossed = np.clip((np.maximum(xs, xe) + beyond) // _SCALE, 0, width) - first
         kept = np.flatnonzero(crossed)
-        xs, ys, xe, ye = xs[kept], ys[kept], xe[kept], ye[kept]
+        xs, ys, xe, ye, first = xs[kept], ys[kept], xe[kept], ye[kept], first[kept]
         dx, dy = xe - xs, ye - ys
         is_flat = np.abs(dx) >= np.abs(dy)
         is_turned = np.where(is_flat, dx, dy) < 0
+        outline = np.repeat(np.arange(len(counts)), counts)[kept]
+        height = shapes[outline, 0]
         return cls(
-            outline[kept],
-            shapes[outline[kept], 0],
-            first[kept],
+            outline,
             crossed[kept],
+            height,
+            stretches[outline] + first * height,
             is_flat,
+            _SCALE * first + _BEFORE_MIDDLE,
             np.where(is_turned, xe, xs),
             np.where(is_turned, ye, ys),
             np.where(is_flat, dy, dx) / np.where(is_flat, dx, dy),
@@ -194,30 +205,34 @@ class _Edges:
             yield self.only(slice(start, stop))
             start, done = stop, int(ends[stop - 1])
 
-    def only(self, which: slice | npt.NDArray[np.bool_]) -> _Edges:
+    def only(self, which: slice | Int64Array) -> _Edges:
         """Return some of them."""
         return _Edges(
             self.outline[which],
-            self.height[which],
-            self.first[which],
             self.counts[which],
+            self.height[which],
+            self.place[which],
             self.is_flat[which],
+            self.middle[which],
             self.x[which],
             self.y[which],
             self.slope[which],
         )
 
-    def crossings(self) -> tuple[Int64Array, Int64Array]:
-        """List every crossing: the number of its edge, and the pixel column."""
-        edge = np.repeat(np.arange(len(self.counts)), self.counts)
-        before = np.cumsum(self.counts) - self.counts
-        return edge, np.arange(len(edge)) + (self.first - before)[edge]
+    def of_crossings(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a number of each edge for each of its crossings."""
+        return np.repeat(each, self.counts)
+
+    def columns(self) -> Int64Array:
+        """Number the pixel columns that each edge crosses, from 0."""
+        columns = np.arange(self.counts.sum())
+        return columns - self.of_crossings(np.cumsum(self.counts) - self.counts)
 
 
 def _check_lengths(points: Float64Array, counts: Int64Array, owners: Int64Array) -> None:
     """Refuse what would be drawn for ever."""
-    if not len(counts):
-        return
+    if not len(counts) or 4 * int(counts.max()) * np.ptp(points) <= _MAX_LENGTH:
+        return  # as long as all points lie one box apart
     steps = np.abs(np.diff(points, axis=0, prepend=points[:1])).sum(axis=1)
     starts = offsets_of(counts)[:-1]
     steps[starts] = 0  # from another outline
@@ -228,29 +243,35 @@ def _check_lengths(points: Float64Array, counts: Int64Array, owners: Int64Array)
 
 
 def _changes(edges: _Edges) -> Int64Array:
-    """Where the mask of each outline changes, columns first: outline and place, in order."""
-    flat = _on_flat_edges(edges.only(edges.is_flat))
-    steep = _on_steep_edges(edges.only(~edges.is_flat))
-    places = np.sort(np.concatenate([flat, steep]))
+    """Where the mask of each outline changes, in order."""
+    flat = _on_flat_edges(edges.only(np.flatnonzero(edges.is_flat)))
+    steep = _on_steep_edges(edges.only(np.flatnonzero(~edges.is_flat)))
+    places = _sorted(np.concatenate([flat, steep]))
     # A place that is crossed twice does not change
-    first = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]])[: len(places)])
-    often = np.diff(first, append=len(places))
-    return places[first[often % 2 == 1]]
+    again = np.flatnonzero(places[1:] == places[:-1])
+    if not len(again):
+        return places
+    is_first = np.diff(again, prepend=-2) > 1
+    often = np.diff(np.flatnonzero(is_first), append=len(again)) + 1
+    kept = np.ones(len(places), np.bool_)
+    kept[again] = kept[again + 1] = False
+    kept[again[is_first]] = often % 2 == 1
+    return places[kept]
 
 
 def _on_flat_edges(edges: _Edges) -> Int64Array:
-    edge, column = edges.crossings()
-    slope = edges.slope[edge]
+    columns = edges.columns()
     # Of the two points the upper one counts: the first where the edge goes down
-    along = _SCALE * column + _BEFORE_MIDDLE - edges.x[edge] + (slope < 0)
-    row = (edges.y[edge] + slope * along + 0.5).astype(np.int64)
-    return _placed(edges, edge, column, row)
+    along = _SCALE * columns + edges.of_crossings(edges.middle - edges.x + (edges.slope < 0))
+    row = edges.of_crossings(edges.y) + edges.of_crossings(edges.slope) * along + 0.5
+    return _placed(edges, columns, row.astype(np.int64))
 
 
 def _on_steep_edges(edges: _Edges) -> Int64Array:
-    edge, column = edges.crossings()
-    slope, start = edges.slope[edge], edges.x[edge]
-    goal = _SCALE * column + _BEFORE_MIDDLE + 1
+    columns = edges.columns()
+    slope = edges.of_crossings(edges.slope)
+    start = edges.of_crossings(edges.x)
+    goal = _SCALE * columns + edges.of_crossings(edges.middle + 1)
     is_rising = slope > 0
 
     def is_beyond(along: Int64Array) -> npt.NDArray[np.bool_]:
@@ -260,56 +281,65 @@ def _on_steep_edges(edges: _Edges) -> Int64Array:
     along = np.floor((goal - 0.5 - start) / slope).astype(np.int64)
     along += ~is_beyond(along)
     along += ~is_beyond(along)
-    return _placed(edges, edge, column, edges.y[edge] + along - 1)
+    return _placed(edges, columns, edges.of_crossings(edges.y) + along - 1)
 
 
-def _placed(edges: _Edges, edge: Int64Array, column: Int64Array, row: Int64Array) -> Int64Array:
-    """Outline and place, as one number, of crossings at fine rows."""
-    height = edges.height[edge]
+def _placed(edges: _Edges, columns: Int64Array, row: Int64Array) -> Int64Array:
+    """Places of crossings at fine rows."""
+    height = edges.of_crossings(edges.height)
     pixel = np.clip((row + _BEFORE_MIDDLE) // _SCALE, 0, height)
-    return edges.outline[edge] << _PLACE_BITS | column * height + pixel
+    return edges.of_crossings(edges.place) + columns * height + pixel
 
 
-def _of_objects(changes: Int64Array, owners: Int64Array, pixels: Int64Array) -> Int64Array:
-    """From the changes of outlines to those of what each object's outlines cover together."""
-    outline, place = changes >> _PLACE_BITS, changes & _PLACES
-    owner = owners[outline]
-    inside = place < pixels[owner]
-    outline, place, owner = outline[inside], place[inside], owner[inside]
-    ours = owner << _PLACE_BITS | place
-    is_shared = (np.bincount(owners, minlength=len(pixels)) > 1)[owner]
-    if not bool(is_shared.any()):
-        return ours
-    united = _united(ours[is_shared], outline[is_shared], owners, pixels)
-    return np.sort(np.concatenate([ours[~is_shared], united]), kind="stable")  # merges the two
+def _sorted(places: Int64Array) -> Int64Array:
+    """Sort digit by digit, the last first: in half the time of comparing."""
+    if not len(places):
+        return places
+    first = int(places.min())
+    for shift in range(0, (int(places.max()) - first).bit_length(), _DIGIT_BITS):
+        digits = ((places - first) >> shift).astype(np.uint16)
+        places = places[np.argsort(digits, kind="stable")]
+    return places
 
 
-def _united(
-    changes: Int64Array, outline: Int64Array, owners: Int64Array, pixels: Int64Array
+def _of_objects(
+    changes: Int64Array, stretches: Int64Array, owners: Int64Array, ends: Int64Array
 ) -> Int64Array:
+    """From the changes of outlines to those of what each object's outlines cover together."""
+    counts = np.diff(np.searchsorted(changes, stretches))
+    last = ends[owners]
+    ours = changes + np.repeat(last + 1 - stretches[1:], counts)
+    is_shared = (np.bincount(owners, minlength=len(ends)) > 1)[owners]
+    if bool(is_shared.any()):
+        of_shared = np.repeat(is_shared, counts)
+        united = _united(ours[of_shared], counts[is_shared], last[is_shared])
+        ours = np.sort(np.concatenate([ours[~of_shared], united]), kind="stable")  # merges the two
+    # What begins behind the last pixel is not there
+    starts, stops = np.searchsorted(ours, ends), np.searchsorted(ours, ends, side="right")
+    some = np.flatnonzero(starts < stops).tolist()
+    return np.delete(ours, [at for one in some for at in range(starts[one], stops[one])])
+
+
+def _united(changes: Int64Array, counts: Int64Array, last: Int64Array) -> Int64Array:
     """Where the unions of objects' outlines change; of changes that lie outline by outline."""
-    starts = np.flatnonzero(np.diff(outline, prepend=-1))
-    counts = np.diff(starts, append=len(outline))
-    is_end = (np.arange(len(outline)) - np.repeat(starts, counts)) % 2
-    open_ended = owners[outline[starts[counts % 2 == 1]]]
-    closing = open_ended << _PLACE_BITS | pixels[open_ended]
+    starts = np.cumsum(counts) - counts
+    is_end = (np.arange(len(changes)) - np.repeat(starts, counts)) % 2
+    closing = last[counts % 2 == 1]
     # Beginnings sort before ends: where one begins as another ends there is no change
     events = np.sort(np.concatenate([changes << 1 | is_end, closing << 1 | 1]), kind="stable")
     depth = np.cumsum(1 - 2 * (events & 1))
-    borders = events[(depth == 0) | ((depth == 1) & (events & 1 == 0))] >> 1
-    return borders[(borders & _PLACES) < pixels[borders >> _PLACE_BITS]]
+    return events[(depth == 0) | ((depth == 1) & (events & 1 == 0))] >> 1
 
 
-def _table(changes: Int64Array, shapes: Int64Array, pixels: Int64Array) -> RunTable:
+def _table(
+    changes: Int64Array, shapes: Int64Array, pixels: Int64Array, ends: Int64Array
+) -> RunTable:
     """From where masks change to the lengths between, the last up to the end."""
-    owner, place = changes >> _PLACE_BITS, changes & _PLACES
+    before = np.searchsorted(changes, ends)
     has_pixels = pixels > 0
-    counts = np.bincount(owner, minlength=len(pixels)) + has_pixels
-    offsets = offsets_of(counts)
-    ends = np.empty(offsets[-1], np.int64)
-    ends[np.arange(len(place)) + (np.cumsum(has_pixels) - has_pixels)[owner]] = place
-    ends[offsets[1:][has_pixels] - 1] = pixels[has_pixels]
-    runs = np.diff(ends, prepend=0)
-    starts = offsets[:-1][has_pixels]
-    runs[starts] = ends[starts]
+    line = np.insert(changes, before[has_pixels], ends[has_pixels])
+    counts = np.diff(before, prepend=0) + has_pixels
+    runs = np.diff(line, prepend=0)
+    starts = offsets_of(counts)[:-1][has_pixels]
+    runs[starts] = line[starts] - (ends - pixels)[has_pixels]
     return RunTable(shapes, counts, runs)
