@@ -60,9 +60,10 @@ from tensorlake.types.rejection import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.run_lengths import RunTable, decode_run_lengths, encode_run_lengths
+from tensorlake.types.run_lengths import RunTable, decode_run_lengths, encode_run_lengths, run_table
 from tensorlake.types.scalar import Bool, Scalar
 from tensorlake.types.segment_mask import SegmentMask
+from tensorlake.types.segmentations import segmentation_runs
 from tensorlake.types.sequence import Sequence
 from tensorlake.types.struct import Struct, expand_structs
 from tensorlake.types.tags import Tags
@@ -138,6 +139,8 @@ __all__ = [
     "polygon_runs",
     "ragged_column",
     "register",
+    "run_table",
+    "segmentation_runs",
     "shape_mismatch",
     "slice_rows",
     "store_masks",

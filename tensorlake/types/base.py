@@ -204,6 +204,8 @@ class SampleType(ABC):
         Raises:
             InvalidInputError: The first sample that does not fit, with its row.
         """
+        if isinstance(samples, Ragged):
+            return self.convert_ragged(samples, Place(tensor, self, row_start, len(samples), call))
         given = as_samples(samples, call=call)
         place = Place(tensor, self, row_start, len(given), call)
         if isinstance(given, np.ndarray) or type(None) not in set(map(type, given)):
@@ -218,6 +220,10 @@ class SampleType(ABC):
     @abstractmethod
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Check and cast samples none of which is None; raise for the first that does not fit."""
+
+    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
+        """Check and cast samples that lie one after another, which a type may do all at once."""
+        return self.convert_values(list(samples), place)
 
     def adapt(self, column: Column) -> Column:
         """Bring a column that was stored under an older encoding of the tensor to this type.

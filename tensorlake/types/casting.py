@@ -34,6 +34,7 @@ __all__ = [
     "as_samples",
     "cast_array",
     "iterated",
+    "joined_column",
     "ragged_column",
     "sample_array",
     "to_array",
@@ -179,6 +180,22 @@ def ragged_column(
     return _join_one_by_one(listed, dtype, shape, place)
 
 
+def joined_column(samples: Ragged, dtype: np.dtype, shape: Shape, place: Place) -> RaggedColumn:
+    """Cast samples that lie one after another already, all at once; as `ragged_column`."""
+    fixed = np.array([-1 if length is None else length for length in shape])
+    shapes = samples.shapes
+    if shapes.shape[1:] != fixed.shape or bool(((shapes != fixed) & (fixed >= 0)).any()):
+        return _join_one_by_one(list(samples), dtype, shape, place)  # names the row, or is empty
+    offsets = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64))
+    values = samples.values.reshape(-1)
+    return RaggedColumn(cast_array(values, dtype, place, _row_of(offsets)), shapes)
+
+
+def _row_of(offsets: np.ndarray) -> Callable[[int], int]:
+    """Return what tells the sample that holds an element."""
+    return lambda element: int(np.searchsorted(offsets, element, side="right")) - 1
+
+
 def _accepted_kinds(dtype: np.dtype) -> str:
     return _ACCEPTED_KINDS["f" if holds_floats(dtype) else dtype.kind]
 
@@ -302,12 +319,8 @@ def _join_one_by_one(
     if len({array.dtype for array in arrays}) == 1:
         offsets = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64))
         joined = np.concatenate([array.reshape(-1) for array in arrays])
-
-        def locate(element: int) -> int:
-            return int(np.searchsorted(offsets, element, side="right")) - 1
-
         if widened_floats(joined[:0]).dtype.kind in _accepted_kinds(dtype):
-            return RaggedColumn(cast_array(joined, dtype, place, locate), shapes)
+            return RaggedColumn(cast_array(joined, dtype, place, _row_of(offsets)), shapes)
     parts = [
         cast_array(array, dtype, place, lambda _, at=position: at).reshape(-1)
         for position, array in enumerate(arrays)

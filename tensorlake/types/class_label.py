@@ -30,6 +30,8 @@ from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, sh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tensorlake.types.ragged import Ragged
+
 __all__ = ["ClassLabel"]
 
 _CODES = np.dtype("<i8")
@@ -134,6 +136,13 @@ class ClassLabel(SampleType):
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         values = self._codes(list(chain.from_iterable(rows)), place, _locator(lengths))
         return RaggedColumn(values, lengths.reshape(-1, 1))
+
+    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
+        """Take codes, and labels of another tensor, as they lie, where a row has several."""
+        if not self.is_many or samples.shapes.shape[1] != 1:
+            return self.convert_values(list(samples), place)
+        codes = self._codes(samples.values, place, _locator(samples.lengths))
+        return RaggedColumn(codes, samples.shapes)
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
         """Return a `LabelArray`, or a `Ragged` of them."""

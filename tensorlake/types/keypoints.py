@@ -10,10 +10,11 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import ragged_column
+from tensorlake.types.casting import joined_column, ragged_column
 
 if TYPE_CHECKING:
     from tensorlake.types.column import Column
+    from tensorlake.types.ragged import Ragged
     from tensorlake.types.rejection import Place
 
 __all__ = ["Keypoints"]
@@ -88,6 +89,10 @@ class Keypoints(SampleType):
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take lists or arrays of objects' points; [] is no object."""
         return ragged_column(samples, self.dtype, self.shape, place)
+
+    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
+        """Take them as they lie."""
+        return joined_column(samples, self.dtype, self.shape, place)
 
 
 def _pair(joined: Any) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import ragged_column, uniform_values
+from tensorlake.types.casting import joined_column, ragged_column, uniform_values
 from tensorlake.types.column import Column, UniformColumn
 from tensorlake.types.dtypes import parse_dtype
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from tensorlake.types.ragged import Ragged
     from tensorlake.types.rejection import Place
 
 __all__ = ["Array"]
@@ -73,6 +74,12 @@ class Array(SampleType):
             return ragged_column(samples, self.dtype, self.shape, place)
         fixed = tuple(length or 0 for length in self.shape)
         return UniformColumn(uniform_values(samples, self.dtype, fixed, place))
+
+    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
+        """Take them as they lie, where lengths may vary."""
+        if self.layout == "uniform":
+            return self.convert_values(list(samples), place)
+        return joined_column(samples, self.dtype, self.shape, place)
 
 
 def _parse_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:

@@ -69,7 +69,9 @@ def fill_polygons(polygons: Sequence[Any], height: int, width: int) -> np.ndarra
     return decode_run_lengths({"size": [height, width], "counts": runs})
 
 
-def polygon_runs(objects: Sequence[Sequence[Any]], sizes: Sequence[tuple[int, int]]) -> RunTable:
+def polygon_runs(
+    objects: Sequence[Sequence[Any]], sizes: Sequence[tuple[int, int]] | np.ndarray
+) -> RunTable:
     """Return the runs of each object's mask.
 
     Args:
@@ -317,6 +319,8 @@ def _of_objects(
     # What begins behind the last pixel is not there
     starts, stops = np.searchsorted(ours, ends), np.searchsorted(ours, ends, side="right")
     some = np.flatnonzero(starts < stops).tolist()
+    if not some:
+        return ours
     return np.delete(ours, [at for one in some for at in range(starts[one], stops[one])])
 
 

@@ -17,18 +17,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.types.column import offsets_of
+
 __all__ = [
     "MAX_PIXELS",
     "RunTable",
     "decode_run_lengths",
     "encode_run_lengths",
     "parse_run_lengths",
+    "run_table",
     "runs_of",
 ]
+
+Int64Array = npt.NDArray[np.int64]
 
 _FIRST = 48  # "0"
 _MORE, _SIGN, _BITS, _VALUE = 0x20, 0x10, 5, 0x1F
 _PLAIN_NUMBERS = 3
+_MAX_PLACES = 12
+"""Characters of a number: 60 bits."""
 MAX_PIXELS = 1 << 30
 """A size that promises more is refused before anything is allocated."""
 
@@ -43,14 +50,14 @@ class RunTable:
         runs: Their lengths, one mask after another.
     """
 
-    sizes: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    runs: npt.NDArray[np.int64]
+    sizes: Int64Array
+    counts: Int64Array
+    runs: Int64Array
 
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __iter__(self) -> Iterator[npt.NDArray[np.int64]]:
+    def __iter__(self) -> Iterator[Int64Array]:
         """Yield the runs of each mask."""
         stops = np.cumsum(self.counts)
         for start, stop in zip((stops - self.counts).tolist(), stops.tolist(), strict=True):
@@ -93,11 +100,54 @@ def parse_run_lengths(runs: Mapping[str, Any]) -> tuple[tuple[int, int], np.ndar
         raise ValueError(f"size {runs['size']}")
     counts = runs["counts"]
     if isinstance(counts, (str, bytes)):
-        counts = _unpack(counts.encode() if isinstance(counts, str) else counts)
+        _, counts = _unpack([_as_bytes(counts)])
     lengths = np.asarray(counts, dtype=np.int64)
     if lengths.ndim != 1 or bool((lengths < 0).any()) or int(lengths.sum()) != height * width:
         raise ValueError(f"runs of {int(lengths.sum())} pixels for {height} × {width}")
     return (height, width), lengths
+
+
+def run_table(masks: Sequence[Mapping[str, Any]]) -> RunTable:
+    """Return the runs of many masks, checked.
+
+    >>> run_table([{"size": [2, 2], "counts": "121"}, {"size": [1, 2], "counts": [2]}]).runs
+    array([1, 2, 1, 2])
+
+    Raises:
+        ValueError: The runs of one do not fill its size, or its text is none.
+    """
+    if all(isinstance(mask.get("counts"), (str, bytes)) for mask in masks):
+        try:
+            sizes = np.array([mask["size"] for mask in masks], np.int64).reshape(-1, 2)
+            counts, runs = _unpack([_as_bytes(mask["counts"]) for mask in masks])
+        except (ValueError, TypeError, KeyError):
+            return _parsed_one_by_one(masks)
+        ends = offsets_of(counts)
+        covered = np.add.reduceat(np.append(runs, 0), ends[:-1]) if len(masks) else runs
+        pixels = np.prod(sizes, axis=1)
+        is_right = (
+            bool(((runs >= 0) & (runs <= MAX_PIXELS)).all())
+            and bool(((sizes >= 0) & (sizes <= MAX_PIXELS)).all())
+            and bool((pixels <= MAX_PIXELS).all())
+            and bool((np.where(counts == 0, 0, covered) == pixels).all())
+        )
+        if is_right:
+            return RunTable(sizes, counts, runs)
+    return _parsed_one_by_one(masks)
+
+
+def _parsed_one_by_one(masks: Sequence[Mapping[str, Any]]) -> RunTable:
+    try:
+        parsed = [parse_run_lengths(mask) for mask in masks]
+    except (TypeError, KeyError) as error:
+        raise ValueError("run lengths without size and counts") from error
+    counts = np.array([len(runs) for _, runs in parsed], np.int64)
+    sizes = np.array([size for size, _ in parsed], np.int64).reshape(-1, 2)
+    return RunTable(sizes, counts, np.concatenate([np.zeros(0, np.int64), *(r for _, r in parsed)]))
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 def runs_of(mask: np.ndarray) -> np.ndarray:
@@ -114,25 +164,41 @@ def runs_of(mask: np.ndarray) -> np.ndarray:
     return np.diff(np.concatenate([first, edges, [flat.size]]))
 
 
-def _unpack(text: bytes) -> list[int]:
-    numbers: list[int] = []
-    value = shift = 0
-    for character in text:
-        bits = character - _FIRST
-        if not 0 <= bits < 2 * _MORE or shift > 12 * _BITS:
-            raise ValueError(f"the text {text[:20]!r} is not packed run lengths")
-        value |= (bits & _VALUE) << shift
-        shift += _BITS
-        if bits & _MORE:
-            continue
-        if bits & _SIGN:
-            value -= 1 << shift
-        if len(numbers) >= _PLAIN_NUMBERS:
-            value += numbers[-2]
-        numbers.append(value)
-        value = shift = 0
-    if shift:
-        raise ValueError(f"the text {text[-20:]!r} ends within a number")
+def _unpack(texts: Sequence[bytes]) -> tuple[Int64Array, Int64Array]:
+    """Return how many numbers each text holds, and the numbers, one text after another."""
+    stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    bits = np.frombuffer(b"".join(texts), np.uint8).astype(np.int64) - _FIRST
+    is_last = bits & _MORE == 0
+    lasts = np.flatnonzero(is_last)
+    firsts = np.append(np.zeros(1, np.int64), lasts + 1)[: len(lasts)]
+    done = np.append(np.zeros(1, np.int64), np.cumsum(is_last))
+    places = np.arange(len(bits)) - np.append(firsts, len(bits))[done[:-1]]
+    is_end = np.zeros(len(bits), np.bool_)
+    is_end[stops[stops > np.append(0, stops[:-1])] - 1] = True  # of a text that is not empty
+    wrong = (bits < 0) | (bits >= 2 * _MORE) | (places >= _MAX_PLACES) | (is_end & ~is_last)
+    if bool(wrong.any()):
+        number = int(np.searchsorted(stops, np.argmax(wrong), side="right"))
+        raise ValueError(f"the text {texts[number][:20]!r} is not packed run lengths")
+    values = (bits & _VALUE) << _BITS * places
+    numbers = np.add.reduceat(values, firsts) if len(firsts) else values
+    is_below = bits[lasts] & _SIGN != 0
+    numbers -= is_below.astype(np.int64) << _BITS * (places[lasts] + 1)
+    counts = np.diff(done[np.append(0, stops)])
+    return counts, _summed(numbers, counts)
+
+
+def _summed(numbers: Int64Array, counts: Int64Array) -> Int64Array:
+    """From differences to the number two before to the numbers."""
+    starts = np.cumsum(counts) - counts
+    within = np.arange(len(numbers)) - np.repeat(starts, counts)
+    for parity in (0, 1):
+        # From the third or the second number on; the first is none of a difference
+        chain = np.flatnonzero((within % 2 == parity) & (within > 0))
+        sums = np.cumsum(numbers[chain])
+        is_first = within[chain] <= _PLAIN_NUMBERS - 1
+        before = np.append(0, sums)[np.flatnonzero(is_first)]
+        lengths = np.diff(np.flatnonzero(is_first), append=len(chain))
+        numbers[chain] = sums - np.repeat(before, lengths)
     return numbers
 
 

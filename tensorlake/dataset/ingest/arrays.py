@@ -13,7 +13,8 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.export import SHAPES, VALUES
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.run import run_ingest
+from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (

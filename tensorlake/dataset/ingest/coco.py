@@ -6,21 +6,21 @@ COCO API fills them, and kept as runs.
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.coco_file import CocoFile, Picture, read_coco
+from tensorlake.dataset.ingest.coco_masks import CocoMasks
 from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.dataset.ingest.run import run_ingest
+from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,
@@ -29,10 +29,7 @@ from tensorlake.types import (
     Image,
     InstanceMask,
     Keypoints,
-    RunTable,
     Text,
-    polygon_runs,
-    store_masks,
 )
 from tensorlake.types import (
     Sequence as SequenceType,
@@ -40,26 +37,8 @@ from tensorlake.types import (
 
 __all__ = ["coco"]
 
-
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    path: Path
-    nbytes: int
-    image_id: int
-    size: tuple[int, int]
-    annotations: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """What the annotations of a file have."""
-
-    names: tuple[str, ...]
-    codes: Mapping[int, int]
-    points: tuple[str, ...]
-    skeleton: tuple[tuple[int, int], ...]
-    has_captions: bool
-    has_masks: bool
+Columns = Mapping[str, Callable[[range], Any]]
+"""What gives the values of some pictures, by tensor."""
 
 
 def coco(
@@ -87,194 +66,106 @@ def coco(
     Raises:
         InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
     """
-    file = Path(annotations)
-    content = _read(file)
-    pictures = _pictures(content, file, Path(images))
-    found = _look_at(content, file, masks=masks)
+    file = read_coco(Path(annotations))
+    folder = str(images)
+    paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
+    sizes = [_size_of(path, picture) for path, picture in zip(paths, file.pictures, strict=True)]
+    schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
     files = FileReader()
 
-    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        columns: dict[str, Any] = {
-            "image": files.read([str(p.path) for p in batch], [p.nbytes for p in batch]),
-            "image_id": [picture.image_id for picture in batch],
+    def load(batch: Sequence[int]) -> dict[str, Any]:
+        rows = range(batch[0], batch[-1] + 1)
+        read = files.read(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
+        ids = [picture.id for picture in file.pictures[rows.start : rows.stop]]
+        return {"image": read, "image_id": ids} | {
+            name: values(rows) for name, values in columns.items()
         }
-        each = [picture.annotations for picture in batch]
-        if found.has_captions:
-            columns["captions"] = [[str(a["caption"]) for a in one] for one in each]
-            return columns
-        columns |= {
-            "boxes": [_xyxy(one) for one in each],
-            "label": [[found.codes[int(a["category_id"])] for a in one] for one in each],
-            "iscrowd": [_column(one, "iscrowd", np.uint8) for one in each],
-            "area": [_column(one, "area", np.float32) for one in each],
-            "annotation_id": [_column(one, "id", np.int64) for one in each],
-        }
-        if found.has_masks:
-            columns["mask"] = _masks(batch)
-        if found.points:
-            columns["keypoints"] = [_points(one, len(found.points)) for one in each]
-        return columns
 
+    codec = PICTURE_ENDINGS.get(Path(paths[0]).suffix.lower(), "jpeg")
     source = Source(
         kind="coco",
-        schema=_schema(found, pictures[0]),
-        items=pictures,
-        sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: picture.path.name,
+        schema={"image": Image(codec), **schema},
+        items=range(len(paths)),
+        sizes=sizes,
+        name=lambda row: file.pictures[row].file_name.rpartition("/")[2],
         load=load,
-        place=file.name,
+        place=Path(annotations).name,
+        left_out=_left_out(file),
     )
     return run_ingest(source, dst, **options)
 
 
-def _schema(found: _Contents, first: _Picture) -> dict[str, Any]:
-    image = Image(PICTURE_ENDINGS.get(first.path.suffix.lower(), "jpeg"))
-    if found.has_captions:
-        return {"image": image, "captions": SequenceType(Text()), "image_id": "int64"}
+def _has_captions(file: CocoFile) -> bool:
+    return bool(file.annotations) and file.annotations[0].caption is not None
+
+
+def _captions(file: CocoFile) -> tuple[dict[str, Any], Columns]:
+    texts = [annotation.caption for annotation in file.annotations]
+    bounds = file.offsets.tolist()
+    return {"captions": SequenceType(Text()), "image_id": "int64"}, {
+        "captions": lambda rows: [texts[bounds[row] : bounds[row + 1]] for row in rows]
+    }
+
+
+def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
+    if not file.categories:
+        message = f"{file.path!r} is no COCO file of instances: it lacks 'categories'"
+        raise InvalidInputError(message, src=file.path)
     schema: dict[str, Any] = {
-        "image": image,
         "boxes": BBox(format="xyxy", of="image"),
-        "label": ClassLabel(found.names, per="boxes"),
+        "label": ClassLabel([str(one.name) for one in file.categories], per="boxes"),
         "iscrowd": Array("uint8", (None,)),
         "area": Array("float32", (None,)),
         "annotation_id": Array("int64", (None,)),
         "image_id": "int64",
     }
-    if found.has_masks:
+    columns: dict[str, Callable[[range], Any]] = {
+        "boxes": file.boxes().of,
+        "label": file.codes().of,
+        "iscrowd": file.column("iscrowd", "uint8").of,
+        "area": file.column("area", "float32").of,
+        "annotation_id": file.column("id", "int64").of,
+    }
+    if masks and file.has_segmentations():
         schema["mask"] = InstanceMask(of="image")
-    if found.points:
-        schema["keypoints"] = Keypoints(found.points, found.skeleton, of="image")
-    return schema
+        columns["mask"] = CocoMasks(file).of
+    if any(one.keypoints for one in file.annotations):
+        schema["keypoints"], count = _keypoints(file)
+        columns["keypoints"] = file.points(count).of
+    return schema, columns
 
 
-def _look_at(content: Mapping[str, Any], file: Path, *, masks: bool) -> _Contents:
-    annotations: list[dict[str, Any]] = content["annotations"]
-    if annotations and "caption" in annotations[0]:
-        return _Contents((), {}, (), (), has_captions=True, has_masks=False)
-    if "categories" not in content:
-        message = f"{str(file)!r} is no COCO file of instances: it lacks 'categories'"
-        raise InvalidInputError(message, src=str(file))
-    categories: dict[int, dict[str, Any]] = {int(c["id"]): c for c in content["categories"]}
-    ordered = sorted(categories)
-    posed = [one for one in categories.values() if one.get("keypoints")]
-    has_points = len(posed) == 1 and any("keypoints" in one for one in annotations)
-    return _Contents(
-        names=tuple(str(categories[number]["name"]) for number in ordered),
-        codes={number: code for code, number in enumerate(ordered)},
-        points=tuple(map(str, posed[0]["keypoints"])) if has_points else (),
-        # COCO counts points from 1
-        skeleton=tuple((int(a) - 1, int(b) - 1) for a, b in posed[0].get("skeleton", ()))
-        if has_points
-        else (),
-        has_captions=False,
-        has_masks=masks and any(one.get("segmentation") for one in annotations),
+def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:
+    """Return the type of the objects' points, and how many each has."""
+    posed = [one for one in file.categories if one.keypoints]
+    names = {tuple(one.keypoints or ()) for one in posed}
+    if len(names) != 1:  # of several classes: their points have no names in common
+        count = next(len(one.keypoints) // 3 for one in file.annotations if one.keypoints)
+        return Keypoints(of="image"), count
+    pairs = posed[0].skeleton or []
+    first = 0 if any(0 in pair for pair in pairs) else 1  # COCO counts points from 1
+    skeleton = [(a - first, b - first) for a, b in pairs]
+    return Keypoints(posed[0].keypoints or (), skeleton, of="image"), len(names.pop())
+
+
+def _left_out(file: CocoFile) -> list[SkippedItem]:
+    """Say that annotations have no picture to be stored with."""
+    if not file.strays:
+        return []
+    first = file.strays[0]
+    reason = (
+        f"{plural(len(file.strays), 'annotation')} of pictures that the file does not list"
+        f" (the first: annotation {first.id} of image {first.image_id})"
     )
+    return [SkippedItem(Path(file.path).name, reason)]
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _size_of(path: str, picture: Picture) -> int:
     try:
-        content: Any = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
-    except ValueError as error:
-        raise InvalidInputError(f"{str(file)!r} is not JSON: {error}", src=str(file)) from error
-    members: set[str] = set(content) if isinstance(content, dict) else set()
-    missing = {"images", "annotations"} - members
-    if missing:
-        raise InvalidInputError(
-            f"{str(file)!r} is no COCO file: it lacks {sorted(missing)}", src=str(file)
-        )
-    return content
-
-
-def _pictures(content: Mapping[str, Any], file: Path, folder: Path) -> list[_Picture]:
-    by_image: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for one in content["annotations"]:
-        by_image[int(one["image_id"])].append(one)
-    pictures = [_picture(image, folder, by_image[int(image["id"])]) for image in content["images"]]
-    if not pictures:
-        raise InvalidInputError(f"{str(file)!r} lists no images", src=str(file))
-    return pictures
-
-
-def _picture(
-    image: Mapping[str, Any], folder: Path, annotations: Sequence[dict[str, Any]]
-) -> _Picture:
-    path, number = folder / str(image["file_name"]), int(image["id"])
-    try:
-        size = int(image.get("height", 0)), int(image.get("width", 0))
-        return _Picture(path, path.stat().st_size, number, size, tuple(annotations))
+        return os.stat(path).st_size  # noqa: PTH116 - as above
     except FileNotFoundError as error:
         raise InvalidInputError(
-            f"no picture {str(path)!r} (image {number} of the COCO file)\n"
+            f"no picture {path!r} (image {picture.id} of the COCO file)\n"
             "give the folder that the file's names are relative to",
-            src=str(path),
+            src=path,
         ) from error
-
-
-def _xyxy(annotations: Sequence[dict[str, Any]]) -> np.ndarray:
-    xywh = np.array([a.get("bbox", [0, 0, 0, 0]) for a in annotations], np.float32).reshape(-1, 4)
-    return np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1)
-
-
-def _column(annotations: Sequence[dict[str, Any]], name: str, dtype: Any) -> np.ndarray:
-    return np.array([a.get(name, 0) for a in annotations], dtype=dtype)
-
-
-def _masks(pictures: Sequence[_Picture]) -> list[Any]:
-    """Masks of the pictures' annotations; outlines of all of them are filled together."""
-    is_plain = [bool(p.annotations) and not any(map(_is_runs, p.annotations)) for p in pictures]
-    plain = list(compress(pictures, is_plain))
-    counts = np.array([len(picture.annotations) for picture in plain], np.int64)
-    stored = iter(store_masks(_filled(_outlined(plain)), counts))
-    others = [picture for picture, plainly in zip(pictures, is_plain, strict=True) if not plainly]
-    given = iter(_as_given(others))
-    return [next(stored) if plainly else next(given) for plainly in is_plain]
-
-
-def _as_given(pictures: Sequence[_Picture]) -> list[list[Mapping[str, Any]]]:
-    """Masks of pictures some of which are written as runs: all as runs."""
-    filled = iter(_filled(_outlined(pictures)))
-    return [
-        [
-            one["segmentation"] if _is_runs(one) else {"size": p.size, "counts": next(filled)}
-            for one in p.annotations
-        ]
-        for p in pictures
-    ]
-
-
-def _is_runs(annotation: Mapping[str, Any]) -> bool:
-    return isinstance(annotation.get("segmentation"), dict)
-
-
-def _outlined(pictures: Sequence[_Picture]) -> list[tuple[_Picture, dict[str, Any]]]:
-    """The annotations that are outlines, or nothing, each with its picture."""
-    return [(p, one) for p in pictures for one in p.annotations if not _is_runs(one)]
-
-
-def _filled(each: Sequence[tuple[_Picture, dict[str, Any]]]) -> RunTable:
-    outlines = [one.get("segmentation") or [] for _, one in each]
-    try:
-        return polygon_runs(outlines, [picture.size for picture, _ in each])
-    except (ValueError, TypeError) as error:
-        raise _unfillable(error, each) from error
-
-
-def _unfillable(
-    error: ValueError | TypeError, each: Sequence[tuple[_Picture, dict[str, Any]]]
-) -> InvalidInputError:
-    """Name the annotation that outlines are wrong of, which the error may know."""
-    for picture, one in each:
-        try:
-            polygon_runs([one.get("segmentation") or []], [picture.size])
-        except (ValueError, TypeError) as its:
-            number = one.get("id")
-            message = f"annotation {number} of {picture.path.name!r} has {its.args[0]}"
-            return InvalidInputError(message, src=picture.path.name, annotation=number)
-    return InvalidInputError(f"segmentations cannot be filled: {error}")
-
-
-def _points(annotations: Sequence[dict[str, Any]], count: int) -> np.ndarray:
-    points = [a.get("keypoints") or [0] * 3 * count for a in annotations]
-    return np.array(points, dtype=np.float32).reshape(len(annotations), count, 3)

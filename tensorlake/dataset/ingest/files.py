@@ -15,9 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensorlake.errors import InvalidInputError
 from tensorlake.types import Buffer, OwnedBlock
 
-__all__ = ["FileReader"]
+__all__ = ["FileReader", "unreadable_file"]
 
 HUGE_PAGE_NBYTES = 2 << 20
 READ_NBYTES = 1 << 20
@@ -62,6 +63,14 @@ class FileReader:
         return None
 
 
+def unreadable_file(path: str, error: OSError) -> InvalidInputError:
+    """Return the error for a file that the system does not let us read."""
+    message = (
+        f"{path!r} cannot be read: {error.strerror}\nmend it, or leave it out: on_error='skip'"
+    )
+    return InvalidInputError(message, src=path, item=path)
+
+
 def _mapping(nbytes: int) -> mmap.mmap:
     if nbytes < HUGE_PAGE_NBYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return mmap.mmap(-1, nbytes)
@@ -75,7 +84,10 @@ def _mapping(nbytes: int) -> mmap.mmap:
 
 def _read(path: str, place: memoryview) -> Buffer:
     """Read a file into its place, or, where it does not fit exactly, into bytes of its own."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
     try:
         done = 0
         while done < len(place) and (count := os.readv(descriptor, [place[done:]])):
@@ -88,5 +100,7 @@ def _read(path: str, place: memoryview) -> Buffer:
             parts.append(rest)
             rest = os.read(descriptor, READ_NBYTES)
         return b"".join(parts)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
     finally:
         os.close(descriptor)

@@ -17,7 +17,8 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.run import run_ingest
+from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.tokens import Tokenized
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import SampleType, as_type

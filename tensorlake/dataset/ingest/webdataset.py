@@ -21,7 +21,8 @@ import numpy as np
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import find_files
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.run import run_ingest
+from tensorlake.dataset.ingest.source import Source
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,

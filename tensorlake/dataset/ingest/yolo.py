@@ -20,7 +20,8 @@ import numpy as np
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import FileReader
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.run import Source, run_ingest
+from tensorlake.dataset.ingest.run import run_ingest
+from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon

@@ -170,7 +170,8 @@ def test_coco_boxes_become_corners_with_a_class_each():
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ("{}", "annotations"),
+        ("{}", "lacks 'images'"),
+        ('{"images": []}', "lacks 'annotations'"),
         (
             '{"images": [{"file_name": "x.jpg", "id": 1}], "annotations": [], "categories": []}',
             r"x\.jpg",

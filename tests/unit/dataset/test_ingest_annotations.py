@@ -227,6 +227,102 @@ def test_bad_coco_segmentation_names_its_picture(dst, tmp_path, segmentation):
         tl.ingest.coco(*coco_file(tmp_path, [one]), dst)
 
 
+def test_coco_points_of_several_classes_have_no_names(dst, tmp_path):
+    one = {"image_id": 7, "category_id": 3, "bbox": [1, 1, 4, 4]}
+    annotations = [{**one, "id": 1, "keypoints": [1, 2, 2, 3, 4, 2]}, {**one, "id": 2}]
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, annotations, keypoints=[], skeleton=[[0, 1]]), dst)
+
+    assert ds[0]["keypoints"].tolist() == [[[1, 2, 2], [3, 4, 2]], [[0, 0, 0], [0, 0, 0]]]
+    assert ds.schema["keypoints"] == tl.Keypoints(of="image")
+
+
+def test_coco_annotations_go_to_their_pictures_whatever_their_order(dst, tmp_path):
+    one = {"category_id": 3, "segmentation": [[1, 1, 5, 1, 5, 5, 1, 5]]}
+    annotations = [
+        {**one, "image_id": 8, "id": 1, "bbox": [1, 1, 4, 4], "area": 16},
+        {**one, "image_id": 7, "id": "2", "bbox": [0, 0, 2, 2], "segmentation": RUNS},
+        {**one, "image_id": 8, "id": 3, "bbox": [2, 2, 3.5, 3], "iscrowd": True},
+    ]
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, annotations), dst)
+
+    assert [one.tolist() for one in ds["annotation_id"][:]] == [[2], [1, 3]]
+    assert [one.tolist() for one in ds["boxes"][:]] == [
+        [[0, 0, 2, 2]],
+        [[1, 1, 5, 5], [2, 2, 5.5, 5]],
+    ]
+    assert [one.tolist() for one in ds["iscrowd"][:]] == [[0], [0, 1]]
+    assert [one.shape for one in ds["mask"][:]] == [(1, 12, 10), (2, 12, 10)]
+    assert np.array_equal(ds[0]["mask"][0], decode_run_lengths(RUNS))
+
+
+def test_coco_file_with_pythons_nan_is_read(dst, tmp_path):
+    one = {"image_id": 7, "category_id": 3, "id": 1, "area": float("nan")}
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, [{**one, "segmentation": RUNS}]), dst)
+
+    assert np.isnan(ds[0]["area"]).all()
+    assert np.array_equal(ds[0]["mask"], [decode_run_lengths(RUNS)])
+
+
+def test_coco_annotations_of_no_picture_are_reported(dst, tmp_path):
+    one = {"category_id": 3, "bbox": [1, 1, 4, 4]}
+    annotations = [{**one, "image_id": 99, "id": 5}, {**one, "image_id": 7, "id": 6}]
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, annotations), dst)
+
+    assert ds[0]["annotation_id"].tolist() == [6]
+    [left_out] = ds.ingest_report.skipped
+    assert "1 annotation" in left_out.reason
+    assert "annotation 5 of image 99" in left_out.reason
+
+
+@pytest.mark.parametrize(
+    ("annotation", "told"),
+    [
+        ({"category_id": 4}, "annotation 1 of 'a.jpg' has category 4, which it does not list"),
+        ({}, "annotation 1 of 'a.jpg' has category None"),
+        ({"category_id": 3, "bbox": [1, 2, 3]}, r"length 4 - at `\$.annotations\[0\].bbox`"),
+        ({"category_id": "cat"}, r"`\$.annotations\[0\].category_id`"),
+        ({"category_id": 3, "keypoints": [1, 2]}, "has 2 numbers as keypoints"),
+        ({"category_id": 3, "iscrowd": -1}, "iscrowd"),
+        ({"segments_info": []}, "panoptic"),
+    ],
+)
+def test_bad_coco_annotation_is_told_by_its_place(dst, tmp_path, annotation, told):
+    with pytest.raises(InvalidInputError, match=told):
+        tl.ingest.coco(*coco_file(tmp_path, [{"image_id": 7, "id": 1, **annotation}]), dst)
+
+
+def test_coco_file_with_two_pictures_of_one_number_is_refused(dst, tmp_path):
+    file, images = coco_file(tmp_path, [])
+    file.write_text(file.read_text().replace('"id": 8', '"id": 7'))
+
+    with pytest.raises(InvalidInputError, match=r"two images 7: 'a\.jpg', 'b\.jpg'"):
+        tl.ingest.coco(file, images, dst)
+
+
+def test_coco_outlines_need_the_size_of_their_picture(dst, tmp_path):
+    one = {"image_id": 7, "category_id": 3, "id": 1, "segmentation": [[1, 1, 5, 1, 5, 5, 1, 5]]}
+    file, images = coco_file(tmp_path, [one])
+    file.write_text(file.read_text().replace('"height": 12, ', ""))
+
+    with pytest.raises(InvalidInputError, match="image 7 has no height and width"):
+        tl.ingest.coco(file, images, dst)
+
+
+def test_picture_with_a_bad_segmentation_can_be_left_out(dst, tmp_path):
+    one = {"image_id": 7, "category_id": 3, "id": 1, "segmentation": [[1, 2]]}
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, [one]), dst, on_error="skip")
+
+    assert [ds["image"].bytes(row) for row in range(len(ds))] == [jpeg(2)]
+    [skipped] = ds.ingest_report.skipped
+    assert skipped.item == "a.jpg"
+    assert "an outline of 1 points" in skipped.reason
+
+
 # ---- WebDataset
 
 

@@ -21,6 +21,7 @@ from tensorlake.types import (
     encode_run_lengths,
     fill_polygons,
     from_json,
+    run_table,
 )
 
 RNG = np.random.default_rng(3)
@@ -247,6 +248,28 @@ def test_run_lengths_are_undone(seed):
     mask = rng.random((int(rng.integers(0, 40)), int(rng.integers(0, 90)))) > rng.random()
 
     assert np.array_equal(decode_run_lengths(encode_run_lengths(mask)), mask)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_of_many_texts_are_those_of_each(seed):
+    rng = np.random.default_rng(seed)
+    shapes = rng.integers(0, 40, (30, 2)).tolist()
+    texts = [encode_run_lengths(rng.random(shape) > rng.random()) for shape in shapes]
+
+    table = run_table(texts)
+
+    for text, size, runs in zip(texts, table.sizes.tolist(), table, strict=True):
+        assert size == text["size"]
+        shown = decode_run_lengths({"size": size, "counts": runs})
+        assert np.array_equal(shown, decode_run_lengths(text))
+
+
+@pytest.mark.parametrize("counts", ["!", "P", "5220005", [1], [[20]]])
+def test_one_damaged_text_among_many_is_refused(counts):
+    whole = {"size": [4, 5], "counts": "5220003"}
+
+    with pytest.raises(ValueError, match=r"run|text"):
+        run_table([whole, {"size": [4, 5], "counts": counts}, whole])
 
 
 @pytest.mark.parametrize("counts", ["!", "P", "z" * 100, [3, -1, 2], [[4]], "5220004", "5220005"])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tensorlake.errors import RaggedBatchError
-from tensorlake.types import Array, BBox, Image, Ragged, RaggedColumn
+from tensorlake.errors import InvalidInputError, RaggedBatchError
+from tensorlake.types import Array, BBox, ClassLabel, Image, Ragged, RaggedColumn
 
 
 @pytest.fixture
@@ -90,3 +90,42 @@ def test_what_reading_gives_follows_from_the_schema_not_the_values():
         Image().present(RaggedColumn(np.zeros(0, np.uint8), np.zeros((0, 3), np.int64))).inner
         is None
     )
+
+
+def test_ragged_is_stored_as_the_list_of_its_arrays():
+    boxes = Ragged(RaggedColumn(np.arange(12.0), np.array([[2, 4], [0, 4], [1, 4]])), inner=(4,))
+
+    column, listed = (BBox().convert(one, tensor="boxes") for one in (boxes, list(boxes)))
+
+    assert np.array_equal(column.values, listed.values)
+    assert column.values.dtype == np.float32
+    assert column.shapes.tolist() == listed.shapes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "shapes", "kind", "row"),
+    [
+        (np.arange(8.0), [[1, 4], [2, 2]], BBox(), 1),
+        (np.arange(9.0), [[1, 4], [1, 5]], BBox(), 1),
+        (np.array([1, 2, 300]), [[2], [1]], Array("uint8", (None,)), 1),
+        (np.array([0.5, 1.5]), [[1], [1]], Array("uint8", (None,)), 0),
+        (np.array([0, 1, 2]), [[2], [1]], ClassLabel(["a", "b"], multi=True), 1),
+    ],
+)
+def test_ragged_that_does_not_fit_names_its_row(values, shapes, kind, row):
+    ragged = Ragged(RaggedColumn(values, np.array(shapes)))
+
+    with pytest.raises(InvalidInputError) as caught:
+        kind.convert(ragged, tensor="x")
+
+    assert caught.value.facts["row"] == row
+
+
+def test_ragged_labels_go_by_name():
+    theirs = ClassLabel(["b", "a"], multi=True)
+    column = theirs.convert([["b", "a"], []], tensor="label")
+
+    taken = ClassLabel(["a", "b"], per="boxes").convert(theirs.present(column), tensor="label")
+
+    assert taken.values.tolist() == [1, 0]
+    assert taken.shapes.tolist() == [[2], [0]]

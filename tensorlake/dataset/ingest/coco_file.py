@@ -1,0 +1,252 @@
+"""A COCO file as arrays: its annotations in the order of the pictures, one array a member.
+
+    annotation   0 1 2 | 3 | 4 5 …          offsets   0 3 4 …     of each picture's annotations
+    boxes, ids, codes, …  one row each, so that a batch of pictures is a slice of every array
+
+The file is parsed into typed values, and what is wrong is told by its place in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.types import Ragged, RaggedColumn, offsets_of
+
+__all__ = ["Annotation", "CocoFile", "Picture", "Table", "read_coco"]
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
+Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Box = tuple[float, float, float, float]
+NOTHING = msgspec.Raw(b"null")
+
+
+_EMPTY = (b"", b"null")
+
+
+class Picture(msgspec.Struct, frozen=True, gc=False):
+    """A picture that the file lists; gc=False: JSON has no cycles."""
+
+    id: Int64
+    file_name: str
+    height: Side = 0
+    width: Side = 0
+
+
+class Annotation(msgspec.Struct, frozen=True, gc=False):
+    """An object of a picture, or a caption; what the file has not is None or 0."""
+
+    image_id: Int64
+    id: Int64 = 0
+    category_id: Int64 | None = None
+    bbox: Box = (0.0, 0.0, 0.0, 0.0)
+    area: float = 0.0
+    iscrowd: UInt8 | bool = 0
+    segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
+    keypoints: list[float] | None = None
+    caption: str | None = None
+    segments_info: Any = None
+
+
+class Category(msgspec.Struct, frozen=True, gc=False):
+    """A class, with the names of its points."""
+
+    id: Int64
+    name: Any
+    keypoints: list[str] | None = None
+    skeleton: list[tuple[int, int]] | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    images: list[Picture] | None = None
+    annotations: list[Annotation] | None = None
+    categories: list[Category] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One value of each annotation."""
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+    def of(self, pictures: range) -> Ragged:
+        """Return the values of some pictures' annotations."""
+        bounds = self.offsets[pictures.start : pictures.stop + 1]
+        part = self.values[bounds[0] : bounds[-1]]
+        shapes = np.empty((len(pictures), part.ndim), np.int64)
+        shapes[:, 0] = np.diff(bounds)
+        shapes[:, 1:] = part.shape[1:]
+        return Ragged(RaggedColumn(part.reshape(-1), shapes), inner=part.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class CocoFile:
+    """What a file holds.
+
+    Attributes:
+        pictures: In the order of the file.
+        annotations: In the order of the pictures.
+        offsets: Which of them are each picture's.
+        categories: In the order of their numbers.
+        strays: Annotations of pictures that are not listed.
+    """
+
+    path: str
+    pictures: Sequence[Picture]
+    annotations: Sequence[Annotation]
+    offsets: np.ndarray
+    categories: Sequence[Category]
+    strays: Sequence[Annotation]
+
+    def table(self, values: np.ndarray) -> Table:
+        """Return one value of each annotation, to be had by pictures."""
+        return Table(values, self.offsets)
+
+    def column(self, member: str, dtype: str) -> Table:
+        """Return a member that is a number."""
+        numbers = map(attrgetter(member), self.annotations)
+        return self.table(np.fromiter(numbers, dtype, len(self.annotations)))
+
+    def boxes(self) -> Table:
+        """Return the boxes, as corners."""
+        each = list(map(attrgetter("bbox"), self.annotations))
+        xywh = np.array(each, np.float32).reshape(-1, 4)
+        return self.table(np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1))
+
+    def codes(self) -> Table:
+        """Return the code of each annotation's class.
+
+        Raises:
+            InvalidInputError: It has none, or one that the file does not name.
+        """
+        codes = {category.id: code for code, category in enumerate(self.categories)}
+        numbers = [annotation.category_id for annotation in self.annotations]
+        try:
+            return self.table(np.array([codes[number] for number in numbers], np.int64))  # pyright: ignore[reportArgumentType] -- None is in none
+        except KeyError as error:
+            at = numbers.index(error.args[0])
+            what = f"category {numbers[at]!r}, which it does not list"
+            raise self.wrong(self.annotations[at], what) from None
+
+    def has_segmentations(self) -> bool:
+        """Whether any annotation has outlines or runs."""
+        return any(
+            bytes(one.segmentation).strip(b" []{}\r\n\t") not in _EMPTY for one in self.annotations
+        )
+
+    def segmentations(self, start: int, stop: int) -> list[Any]:
+        """Parse what is written of some annotations."""
+        raw = [annotation.segmentation for annotation in self.annotations[start:stop]]
+        content = b"[%b]" % b",".join(raw)
+        try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError:  # Python's NaN and Infinity
+            return json.loads(content)
+
+    def points(self, count: int) -> Table:
+        """Return the points of each object, so many; zeros where it has none.
+
+        Raises:
+            InvalidInputError: An object has more, or fewer.
+        """
+        nothing = [0.0] * 3 * count
+        each = [annotation.keypoints or nothing for annotation in self.annotations]
+        for annotation, points in zip(self.annotations, each, strict=True):
+            if len(points) != len(nothing):
+                what = f"{len(points)} numbers as keypoints, where others have {count} × 3"
+                raise self.wrong(annotation, what)
+        return self.table(np.array(each, np.float32).reshape(-1, count, 3))
+
+    def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
+        """Return the error of an annotation that has something wrong."""
+        name = next(one.file_name for one in self.pictures if one.id == annotation.image_id)
+        message = f"annotation {annotation.id} of {name!r} has {what}"
+        return InvalidInputError(message, src=self.path, annotation=annotation.id)
+
+
+def read_coco(file: Path) -> CocoFile:
+    """Read a COCO file.
+
+    Raises:
+        InvalidInputError: It is none; the message says where it is wrong.
+    """
+    document = _parsed(file)
+    pictures, annotations = document.images, document.annotations
+    if pictures is None or annotations is None:
+        lacks = "'images'" if pictures is None else "'annotations'"
+        raise InvalidInputError(f"{str(file)!r} is no COCO file: it lacks {lacks}", src=str(file))
+    if not pictures:
+        raise InvalidInputError(f"{str(file)!r} lists no images", src=str(file))
+    if any(one.segments_info is not None for one in annotations):
+        raise InvalidInputError(
+            f"{str(file)!r} is of panoptic segments, whose masks are pictures of their own"
+            "\ngive a file of instances, keypoints or captions",
+            src=str(file),
+        )
+    ids = np.fromiter((picture.id for picture in pictures), np.int64, len(pictures))
+    order = np.argsort(ids, kind="stable")
+    twice = np.flatnonzero(np.diff(ids[order]) == 0)
+    if len(twice):
+        pair = [pictures[at].file_name for at in order[twice[0] : twice[0] + 2]]
+        message = f"{str(file)!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
+        raise InvalidInputError(message, src=str(file))
+    wanted = np.fromiter(map(attrgetter("image_id"), annotations), np.int64, len(annotations))
+    rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
+    is_stray = ids[rows] != wanted
+    by_picture = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
+    stop = len(annotations) - int(np.count_nonzero(is_stray))
+    return CocoFile(
+        str(file),
+        pictures,
+        _taken(annotations, by_picture[:stop]),
+        offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
+        sorted(document.categories or (), key=attrgetter("id")),
+        _taken(annotations, by_picture[stop:]),
+    )
+
+
+T = TypeVar("T")
+
+
+def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
+    return list(map(items.__getitem__, positions.tolist()))
+
+
+def _parsed(file: Path) -> _Document:
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
+    except IsADirectoryError as error:
+        message = f"{str(file)!r} is a folder\ngive the JSON file first, then the pictures' folder"
+        raise InvalidInputError(message, src=str(file)) from error
+    try:
+        return _decoded(content)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"{str(file)!r} is no COCO file: {error}", src=str(file)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{str(file)!r} is not JSON: {error}", src=str(file)) from error
+
+
+def _decoded(content: bytes) -> _Document:
+    try:
+        return msgspec.json.decode(content, type=_Document, strict=False)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # Python writes NaN, and other programs UTF-16
+        loaded: Any = json.loads(content)
+    if isinstance(loaded, dict):
+        for one in loaded.get("annotations") or ():
+            if isinstance(one, dict) and "segmentation" in one:
+                one["segmentation"] = msgspec.Raw(json.dumps(one["segmentation"]).encode())
+    return msgspec.convert(loaded, _Document, strict=False)
