@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
 
 import tensorlake_query as tql
+from tensorlake.errors import TensorlakeError
 from tensorlake_server import (
     datasets,
     events,
@@ -99,9 +100,9 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(module.router)
     add_components(app, [TransactionRequest, ProblemInfo])
     app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
-    app.add_api_route("/healthz", healthz, include_in_schema=False)
-    app.add_api_route("/readyz", readyz, include_in_schema=False)
-    app.add_api_route("/metrics", read_metrics, include_in_schema=False)
+    operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
+    for route, answer in operation.items():
+        app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
     _add_viewer(app, settings)
     return app
 
@@ -127,9 +128,12 @@ async def healthz() -> Response:
 
 
 def readyz(request: Request) -> Response:
-    """Say whether the lake can be read."""
+    """Say whether the lake can be read; if not, why, and that another replica be asked."""
     lake: Lake = request.app.state.lake
-    lake.check()
+    try:
+        lake.check()
+    except TensorlakeError as error:
+        raise Problem(503, "lake-unreadable", str(error), {"Retry-After": "5"}) from error
     return Response("ok\n", media_type="text/plain")
 
 

@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
 from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
-from tensorlake.storage import open_store, run
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    StorageError,
+    VersionNotFoundError,
+)
+from tensorlake.format import DESCRIPTOR
+from tensorlake.storage import LocalStore, open_store, run
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.kept import Kept
 from tensorlake_server.view_token import read_token
@@ -35,6 +41,7 @@ __all__ = ["Lake", "Readable"]
 
 Readable: TypeAlias = "Dataset | View"
 
+CHECK_S = 10.0  # until the lake counts as one that does not answer
 KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
 KEPT_VIEWS = 64
 KEPT_STORES = 256
@@ -52,7 +59,8 @@ class Lake:
         self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
         self._stores: Kept[str, Store] = Kept(KEPT_STORES)
         self._views: Kept[str, View] = Kept(KEPT_VIEWS)
-        self.is_one_dataset = tl.exists(self._url, storage_options=self._options)
+        self._store = open_store(self._url, storage_options=self._options)
+        self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
 
     @property
     def url(self) -> str:
@@ -67,12 +75,22 @@ class Lake:
         return [name for name in found if not self._leads_out(name)]
 
     def check(self) -> None:
-        """Ask the store something.
+        """See that the lake is there, and answers.
 
         Raises:
-            StorageError: It does not answer.
+            StorageError: It is not, or does not.
+            AccessError: It may not be read.
         """
-        tl.exists(self._url, storage_options=self._options)
+        if isinstance(self._store, LocalStore):
+            self._store.check_readable()
+        if not self.is_one_dataset:
+            run(self._store.folders(""), timeout_s=CHECK_S)
+        elif run(self._store.head(DESCRIPTOR), timeout_s=CHECK_S) is None:
+            raise StorageError(
+                f"the dataset {self._url!r} is gone: it has no {DESCRIPTOR}"
+                "\nbring it back from a copy, or serve another",
+                url=self._url,
+            )
 
     def url_of(self, name: str) -> str:
         """Where a dataset is.

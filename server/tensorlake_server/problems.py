@@ -142,21 +142,27 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
             lies under it by its path in the lake.
     """
 
+    def shown(detail: str) -> str:
+        if hidden_url is None:
+            return detail
+        return detail.replace(f"{hidden_url}/", "").replace(hidden_url, "the lake")
+
     def on_tensorlake_error(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, TensorlakeError)
         status, facts = describe_error(error)
         detail = str(error)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.warning("%s: %s", type(error).__name__, detail)
-        if hidden_url is not None:
-            detail = detail.replace(f"{hidden_url}/", "").replace(hidden_url, "the lake")
-        return problem_response(status, error.code, detail, facts=facts)
+        return problem_response(status, error.code, shown(detail), facts=facts)
 
     def on_http_error(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         code = error.code if isinstance(error, Problem) else _code_of(error.status_code)
         headers = None if error.headers is None else dict(error.headers)
-        return problem_response(error.status_code, code, str(error.detail), headers=headers)
+        detail = str(error.detail)
+        if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.warning("%s: %s", code, detail)
+        return problem_response(error.status_code, code, shown(detail), headers=headers)
 
     def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

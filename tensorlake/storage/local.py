@@ -199,7 +199,19 @@ class LocalStore:
         """
         if os.path.isdir(self._root) and not os.access(self._root, os.W_OK | os.X_OK):
             denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            raise self._translated(denied, "add", "to the folder") from None
+            raise self._translated(denied, "add to") from None
+
+    def check_readable(self) -> None:
+        """See that the folder is there: reading finds no objects in one that is not.
+
+        Raises:
+            StorageError: It is not, or is no folder.
+            AccessError: It may not be read.
+        """
+        try:
+            os.scandir(self._root).close()
+        except OSError as error:
+            raise self._translated(error, "list") from error
 
     def clone(self) -> LocalStore:
         return LocalStore(self._root, durability=self._durability)
@@ -289,23 +301,25 @@ class LocalStore:
             self._durable_folders.add(folder)
             folder = parent
 
-    def _translated(self, error: OSError, verb: str, path: str) -> TensorlakeError:
+    def _translated(self, error: OSError, verb: str, path: str = "") -> TensorlakeError:
+        what = f"object {path!r} of {self.url!r}" if path else f"the folder {self.url!r}"
         reason = error.strerror or str(error)
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             return AccessError(
-                f"may not {verb} object {path!r} of {self.url!r} ({reason});\n"
+                f"may not {verb} {what} ({reason});\n"
                 "ask its owner for permission, or use another folder",
                 path=path,
                 url=self.url,
             )
         advice = {
+            errno.ENOENT: "see that its disk is mounted, then try again",
             errno.ENOSPC: "free some space, then try again",
             errno.EDQUOT: "free some space or ask for a larger quota, then try again",
             errno.EIO: "check the disk, then try again",
             errno.EMFILE: "raise the limit of open files (ulimit -n), then try again",
         }.get(error.errno or 0, "try again")
         return StorageError(
-            f"could not {verb} object {path!r} of {self.url!r} ({reason});\n{advice}",
+            f"could not {verb} {what} ({reason});\n{advice}",
             path=path,
             url=self.url,
         )

@@ -6,10 +6,12 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
+import tensorlake as tl
 from tensorlake_server import Settings
 
 
@@ -71,3 +73,30 @@ def test_a_length_that_is_none_is_refused(client: httpx.Client, length: str) -> 
     )
 
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("is_one_dataset", [False, True])
+def test_a_lake_that_is_gone_is_not_ready_until_it_is_back(
+    tmp_path: Path, connect: Callable[..., httpx.Client], host: str, *, is_one_dataset: bool
+) -> None:
+    lake, away = tmp_path / "lake", tmp_path / "away"
+    dataset = lake if is_one_dataset else lake / "pets"
+    tl.create(str(dataset), {"x": "int8"}).close()
+    client = connect(Settings(url=str(lake), host=host, public_read=True))
+
+    before = client.get("/readyz")
+    lake.rename(away)
+    gone, alive = client.get("/readyz"), client.get("/healthz")
+    lake.mkdir()
+    emptied = client.get("/readyz")
+    lake.rmdir()
+    away.rename(lake)
+    back = client.head("/readyz")
+
+    assert [one.status_code for one in (before, gone, alive, back)] == [200, 503, 200, 200]
+    assert emptied.status_code == (503 if is_one_dataset else 200)
+    assert gone.json()["code"] == "lake-unreadable"
+    assert gone.headers["Retry-After"] == "5"
+    assert "could not list" in gone.json()["detail"]
+    assert (str(tmp_path) in gone.text) == (host == "127.0.0.1"), "strangers learn no path"
