@@ -70,7 +70,10 @@ class Environment(Struct, frozen=True):
                     text=self.text,
                     span=ast.Span(0, len(self.text)),
                     hint=joined(
-                        nearest(name, used), listed("it uses", [f"${each}" for each in used])
+                        nearest(name, used),
+                        listed("it uses", [f"${each}" for each in used])
+                        if used
+                        else "it uses none",
                     ),
                 )
 

@@ -21,11 +21,13 @@ __all__ = [
     "CreateRequest",
     "Delete",
     "DropTensor",
+    "Insert",
     "MergeRequest",
     "Merged",
     "Operation",
     "RenameTensor",
     "RestoreRequest",
+    "Tag",
     "TagRequest",
     "TransactionRequest",
     "Update",
@@ -73,6 +75,18 @@ class Append(Message):
 
     op: Literal["append"]
     columns: dict[str, list[Any]]
+
+
+class Insert(Message):
+    """Rows that a query of the dataset gives, at the end; what it reads ends at the dataset."""
+
+    op: Literal["insert"]
+    tql: Annotated[Text, Field(examples=["SELECT * WHERE label = $label LIMIT 100"])]
+    params: Annotated[dict[str, Any], Field(default_factory=dict)]
+    columns: Annotated[
+        list[Name] | None,
+        Field(description="the tensors that the outputs go to, in order; their own names if none"),
+    ] = None
 
 
 class Upsert(Message):
@@ -138,8 +152,24 @@ class AddNames(Message):
     names: list[str]
 
 
+class Tag(Message):
+    """A name for the version that the transaction publishes; it never moves."""
+
+    op: Literal["tag"]
+    name: Name
+
+
 Operation = Annotated[
-    Append | Upsert | Update | Delete | AddTensor | DropTensor | RenameTensor | AddNames,
+    Append
+    | Insert
+    | Upsert
+    | Update
+    | Delete
+    | AddTensor
+    | DropTensor
+    | RenameTensor
+    | AddNames
+    | Tag,
     Field(discriminator="op"),
 ]
 

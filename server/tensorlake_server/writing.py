@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from tensorlake.dataset import query_inside
+from tensorlake.dataset import QueryLimits, insert_inside, note_condition, query_inside
 from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types import NO_DEFAULT, as_type, from_json
 from tensorlake_server.arrow import ARROW_TYPE
@@ -25,7 +25,9 @@ from tensorlake_server.changes import (
     CreateRequest,
     Delete,
     DropTensor,
+    Insert,
     RenameTensor,
+    Tag,
     TransactionRequest,
     Update,
     Upsert,
@@ -33,7 +35,7 @@ from tensorlake_server.changes import (
 from tensorlake_server.messages import DatasetName
 from tensorlake_server.openapi import component
 from tensorlake_server.problems import Problem
-from tensorlake_server.request import DatasetPath, lake_of, note_change
+from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
 from tensorlake_server.values import check_arrow_columns, parse_columns, parse_value
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ async def commit_transaction(
         asked = TransactionRequest.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False)) from error
-    return await run_in_threadpool(_commit, request, name, asked, _stage_all(asked))
+    return await run_in_threadpool(_commit, request, name, asked, _stage_all(request, asked))
 
 
 def parse_type(given: str | dict[str, Any]) -> SampleType:
@@ -141,16 +143,17 @@ def _commit(
     request: Request, name: str, asked: TransactionRequest, stage: Callable[[Dataset], None]
 ) -> Committed:
     lake = lake_of(request)
+    tags = [operation.name for operation in asked.operations if isinstance(operation, Tag)]
+    if tags:
+        lake.check_writable(name)  # a tag is of the whole dataset
     work = lake.begin(name, asked.branch, base=asked.base_version, key=asked.key)
     dataset = work.dataset
-    if work.done is None:
-        try:
+    try:
+        if work.done is None:
             stage(dataset)
-            commit = work.commit(asked.message, author=lake.author, key=asked.key)
-        finally:
-            dataset.discard()
-    else:
-        commit = work.done
+        commit = work.commit(asked.message, author=lake.author, key=asked.key, tags=tags)
+    finally:
+        dataset.discard()
     note_change(request, commit.version)
     return _committed(dataset, commit, is_repeated=work.done is not None)
 
@@ -178,24 +181,36 @@ def _append_of_arrow(body: bytes) -> Callable[[Dataset], None]:
     return stage
 
 
-def _stage_all(asked: TransactionRequest) -> Callable[[Dataset], None]:
+def _stage_all(request: Request, asked: TransactionRequest) -> Callable[[Dataset], None]:
+    settings = settings_of(request)
+    limits = QueryLimits(settings.max_query_s, settings.max_query_nbytes)
+    if all(isinstance(operation, Tag) for operation in asked.operations):
+        raise InvalidInputError(
+            "a transaction of tags alone publishes nothing that they could name"
+            "\nname a version that is there: POST …/tags"
+        )
+
     def stage(dataset: Dataset) -> None:
         for operation in asked.operations:
-            _stage(dataset, operation)
+            _stage(dataset, operation, limits)
 
     return stage
 
 
-def _stage(dataset: Dataset, operation: Operation) -> None:
+def _stage(dataset: Dataset, operation: Operation, limits: QueryLimits) -> None:
     match operation:
         case Append(columns=columns):
             dataset.extend(parse_columns(columns, dataset.schema))
+        case Insert(tql=text, params=params, columns=columns):
+            insert_inside(dataset, text, params, names=columns or (), limits=limits)
         case Upsert(columns=columns, on=on):
             dataset.upsert(parse_columns(columns, dataset.schema), on=on)
         case Update():
-            _stage_update(dataset, operation)
+            _stage_update(dataset, operation, _rows(dataset, operation, limits))
+            _note_where(dataset, operation)
         case Delete():
-            dataset.delete(_rows(dataset, operation))
+            dataset.delete(_rows(dataset, operation, limits))
+            _note_where(dataset, operation)
         case AddTensor(tensor=tensor, type=given, fill=fill):
             kind = parse_type(given)
             has_fill = "fill" in operation.model_fields_set
@@ -207,12 +222,13 @@ def _stage(dataset: Dataset, operation: Operation) -> None:
             dataset.rename_tensor(tensor, to)
         case AddNames(tensor=tensor, names=names):
             dataset.change_names(tensor, "add", names)
+        case Tag():
+            pass  # it names what is published, once it is
         case _:
             assert_never(operation)
 
 
-def _stage_update(dataset: Dataset, operation: Update) -> None:
-    rows = _rows(dataset, operation)
+def _stage_update(dataset: Dataset, operation: Update, rows: list[int]) -> None:
     if operation.values is None:
         value = parse_value(operation.value, operation.tensor, dataset.schema)
         values = [value] * len(rows)
@@ -223,8 +239,13 @@ def _stage_update(dataset: Dataset, operation: Update) -> None:
         dataset.assign(operation.tensor, rows, values)
 
 
-def _rows(dataset: Dataset, operation: Update | Delete) -> list[int]:
+def _rows(dataset: Dataset, operation: Update | Delete, limits: QueryLimits) -> list[int]:
     if operation.rows is not None:
         return operation.rows
     text = f"WHERE {operation.where}"
-    return query_inside(dataset, text, operation.params).rows.tolist()
+    return query_inside(dataset, text, operation.params, limits).rows.tolist()
+
+
+def _note_where(dataset: Dataset, operation: Update | Delete) -> None:
+    if operation.where is not None:
+        note_condition(dataset, operation.where)

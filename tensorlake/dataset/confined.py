@@ -13,6 +13,7 @@ from tensorlake.errors import CorruptionError, InvalidInputError
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
+    from tensorlake.dataset.dataset import Dataset
     from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.view import View
     from tensorlake.loader import Loader
@@ -22,6 +23,8 @@ __all__ = [
     "complete_inside",
     "explain_inside",
     "found_inside",
+    "insert_inside",
+    "note_condition",
     "query_inside",
     "replay_inside",
     "serve_loader",
@@ -40,6 +43,47 @@ def query_inside(
     from tensorlake.dataset.query import run_query
 
     return run_query(rows, text, params, limits or QueryLimits(), reaches_out=False)
+
+
+def insert_inside(
+    dataset: Dataset,
+    text: str,
+    params: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    limits: QueryLimits | None = None,
+) -> int:
+    """Stage what such a query finds as new rows of the dataset; return how many.
+
+    Args:
+        dataset: What is asked, and where the rows go.
+        text: The query, as it stands behind ``INSERT INTO this``.
+        params: A value for each ``$name``.
+        names: Of tensors, one for each output; none: the outputs' own.
+        limits: Of the query, and of reading what it found.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist here.
+        QueryLimitError: It passed a limit.
+    """
+    import tensorlake_query as tql
+    from tensorlake.dataset.executing import insert_rows
+    from tensorlake.dataset.query import engine_errors
+
+    limits = limits or QueryLimits()
+    with engine_errors(dataset):
+        query = tql.parse(text)
+    return insert_rows(dataset, query_inside(dataset, text, params, limits), query, names, limits)
+
+
+def note_condition(dataset: Dataset, condition: str) -> None:
+    """Let it be a conflict when somebody else changes what a condition read: it chose the rows."""
+    import tensorlake_query as tql
+    from tensorlake.dataset.executing import note_reads
+    from tensorlake.dataset.query import engine_errors
+
+    with engine_errors(dataset):
+        note_reads(dataset, (tql.parse_predicate(condition),))
 
 
 def replay_inside(

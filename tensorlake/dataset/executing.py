@@ -6,22 +6,25 @@ meanwhile is a conflict, for then the same statement might have changed other ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tensorlake_query as tql
 from tensorlake.dataset.computed import Computed
-from tensorlake.dataset.query import engine_errors, run_tree
+from tensorlake.dataset.query import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import counted
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.limits import QueryLimits
     from tensorlake.dataset.view import View
 
-__all__ = ["execute"]
+__all__ = ["execute", "insert_rows", "note_reads"]
 
 BATCH_ROWS = 1024
 """Rows inserted together."""
@@ -43,7 +46,7 @@ def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
             case tql.ast.Delete(where=where):
                 view = run_tree(dataset, tql.ast.Query(where=where), params)
                 count = dataset.delete(view) if len(view) else 0
-                _note_reads(dataset, () if where is None else (where,))
+                note_reads(dataset, () if where is None else (where,))
                 return count
             case tql.ast.Insert():
                 return _insert(dataset, change, params)
@@ -68,7 +71,7 @@ def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any])
     for assignment, value in zip(change.assignments, values, strict=True):
         dataset.assign(assignment.name, rows, value)
     exprs = [assignment.value for assignment in change.assignments]
-    _note_reads(dataset, exprs if change.where is None else [*exprs, change.where])
+    note_reads(dataset, exprs if change.where is None else [*exprs, change.where])
     return len(view)
 
 
@@ -93,17 +96,58 @@ def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any])
     view = run_tree(dataset, query, params) if isinstance(query, tql.ast.Query) else None
     if view is None:
         view = dataset.query(tql.print_query(query), **params)
+    return insert_rows(dataset, view, query, change.names)
+
+
+def insert_rows(
+    dataset: Dataset,
+    view: View,
+    query: tql.ast.Statement,
+    names: Sequence[str],
+    limits: QueryLimits = NO_LIMITS,
+) -> int:
+    """Stage what a query found as new rows; return how many.
+
+    Args:
+        dataset: Where they go.
+        view: What it found.
+        query: That it was, for the order of its outputs.
+        names: Of tensors, one an output; none: the outputs' own.
+        limits: When reading them ends; what was staged before stays.
+
+    Raises:
+        InvalidInputError: There are more names than outputs, or fewer.
+        QueryLimitError: A limit was passed.
+    """
     outputs = [*view.computed, *view.selection().columns]
     selected = _output_names(query, view) or outputs
-    names = change.names or tuple(selected)
-    if len(names) != len(selected):
+    targets = tuple(names) or tuple(selected)
+    if len(targets) != len(selected):
         raise InvalidInputError(
-            f"INSERT names {len(names)} columns and its query gives {len(selected)}\nname as many"
+            f"INSERT names {len(targets)} columns and its query gives {len(selected)}\nname as many"
         )
-    count = len(view)
-    for batch in _batches(view, dict(zip(selected, names, strict=True))):
-        dataset.extend(batch)
-    return count
+    started = time.monotonic()
+    with counted() as tally:
+        for batch in _batches(view, dict(zip(selected, targets, strict=True))):
+            _check_limits(limits, time.monotonic() - started, tally.nbytes)
+            dataset.extend(batch)
+    is_one = isinstance(query, tql.ast.Query)  # of several put together all may have been read
+    copied = {name for name in selected if name not in view.computed}
+    _note_columns(dataset, copied | _columns_of([query]) if is_one else {*dataset.schema})
+    return len(view)
+
+
+def _check_limits(limits: QueryLimits, seconds: float, nbytes: int) -> None:
+    if limits.timeout_s is not None and seconds > limits.timeout_s:
+        raise QueryLimitError(
+            f"the rows to insert were not all read within {limits.timeout_s:g} s"
+            "\ninsert fewer at a time: LIMIT … OFFSET …"
+        )
+    if limits.max_nbytes is not None and nbytes > limits.max_nbytes:
+        raise QueryLimitError(
+            f"the rows to insert have more than {limits.max_nbytes:,} bytes"
+            "\ninsert fewer at a time: LIMIT … OFFSET …"
+        )
 
 
 def _output_names(query: tql.ast.Statement, view: View) -> list[str]:
@@ -134,16 +178,21 @@ def _batches(view: View, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]
         yield batch
 
 
-def _note_reads(dataset: Dataset, exprs: tuple[tql.ast.Expr, ...] | list[tql.ast.Expr]) -> None:
+def note_reads(dataset: Dataset, exprs: Sequence[tql.ast.Expr]) -> None:
+    """Let it be a conflict when somebody else changes what these read: changes rest on it."""
+    _note_columns(dataset, _columns_of(exprs))
+
+
+def _columns_of(nodes: Sequence[tql.ast.Node]) -> set[str]:
+    """Names in what was asked, but those inside other queries."""
+    found = (inner for node in nodes for inner in tql.ast.walk(node))
+    return {node.name for node in found if isinstance(node, tql.ast.Column)}
+
+
+def _note_columns(dataset: Dataset, names: set[str]) -> None:
     transaction = dataset.session.transaction
     if transaction is None:
         return
     schema = dataset.session.committed.schema
-    names = {
-        node.name
-        for expr in exprs
-        for node in tql.ast.walk(expr)
-        if isinstance(node, tql.ast.Column) and node.name in dataset.schema
-    }
     known = {spec.name for spec in schema.tensors}
     transaction.reads |= {schema[name].id for name in names & known}

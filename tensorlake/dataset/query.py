@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
 
 __all__ = [
+    "NO_LIMITS",
+    "QueryLimitError",
     "QueryLimits",
     "compiled_query",
     "engine_errors",

@@ -7,7 +7,7 @@ answered by its commit instead of being staged again on top of itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.open import open_dataset
 from tensorlake.dataset.session import Session
+from tensorlake.dataset.versioning import tag
 from tensorlake.errors import InvalidInputError, VersionNotFoundError
 from tensorlake.storage import runtime
-from tensorlake.versions import BranchLog, CommitRequest, Resolved
+from tensorlake.versions import BranchLog, CommitRequest, Resolved, check_free_name
 
 __all__ = ["Work", "begin_work"]
 
@@ -34,11 +35,31 @@ class Work:
     dataset: Dataset
     done: Commit | None
 
-    def commit(self, message: str, *, author: str | None, key: str | None) -> Commit:
-        """Publish what was staged, in somebody's name."""
-        request = CommitRequest(message=message, author=author, key=key)
-        entry = self.dataset.session.commit(request)
-        return Commit.of_entry(entry, self.dataset.session.branch)
+    def commit(
+        self, message: str, *, author: str | None, key: str | None, tags: Sequence[str] = ()
+    ) -> Commit:
+        """Publish what was staged, in somebody's name; do what is missing of work done before.
+
+        Args:
+            message: What was done.
+            author: In whose name; None is this process's user.
+            key: Names the work.
+            tags: Names for what is published. That they are free is seen before it is.
+
+        Raises:
+            InvalidInputError: A tag's name is taken, or none.
+            ConflictError: Another commit changed the same.
+        """
+        session = self.dataset.session
+        commit = self.done
+        if commit is None:
+            for name in tags:
+                runtime.run(check_free_name(session.store, name))
+            request = CommitRequest(message=message, author=author, key=key)
+            commit = Commit.of_entry(session.commit(request), session.branch)
+        for name in tags:  # each that is there already, as it should be, is left as it is
+            tag(session, name, commit.version)
+        return commit
 
 
 def begin_work(

@@ -49,6 +49,7 @@ from tensorlake.versions.references import (
 from tensorlake.versions.refs import (
     Resolved,
     Tag,
+    check_free_name,
     commit_under,
     create_tag,
     delete_tag,
@@ -105,6 +106,7 @@ __all__ = [
     "Version",
     "branch_names",
     "check_dataset",
+    "check_free_name",
     "check_writable",
     "codes_in",
     "collect_garbage",

@@ -187,6 +187,18 @@ async def check_new_name(store: Store, name: str) -> str:
     return name
 
 
+async def check_free_name(store: Store, name: str) -> str:
+    """Return the name of a tag that could be made now, of a version that is still to come.
+
+    Raises:
+        InvalidInputError: It is taken, or was; it is a branch's, or malformed.
+    """
+    name = await check_new_name(store, name)
+    if await store.head(tag_path(name)) is not None:
+        raise _taken(store, name, await read_tag(store, name))
+    return name
+
+
 def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
     what = "was used and deleted" if found is None else f"is {found.version} already"
     what = f"is a saved view of {found.version}" if found is not None and found.is_view else what

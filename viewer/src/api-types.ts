@@ -4,6 +4,74 @@ type Json = string | number | boolean | null | Json[] | {
     [key: string]: Json;
 };
 export interface paths {
+    "/v1/datasets/{name}/objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Objects
+         * @description List the objects whose path starts with ``prefix``, in order, from behind ``after``.
+         */
+        get: operations["list_objects_v1_datasets__name__objects_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/folders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Folders
+         * @description Name what lies directly under ``prefix`` and holds objects.
+         */
+        get: operations["list_folders_v1_datasets__name__folders_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/objects/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Object
+         * @description Read an object, whole or one range of it.
+         */
+        get: operations["read_object_v1_datasets__name__objects__path__get"];
+        /**
+         * Put Object
+         * @description Put an object that a commit is made of; with ``If-None-Match: *`` only where none is.
+         */
+        put: operations["put_object_v1_datasets__name__objects__path__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        /**
+         * Look Up Object
+         * @description Say how long an object is, and when it was written.
+         */
+        head: operations["look_up_object_v1_datasets__name__objects__path__head"];
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets": {
         parameters: {
             query?: never;
@@ -461,74 +529,6 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/datasets/{name}/objects": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Objects
-         * @description List the objects whose path starts with ``prefix``, in order, from behind ``after``.
-         */
-        get: operations["list_objects_v1_datasets__name__objects_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/datasets/{name}/folders": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Folders
-         * @description Name what lies directly under ``prefix`` and holds objects.
-         */
-        get: operations["list_folders_v1_datasets__name__folders_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/datasets/{name}/objects/{path}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Object
-         * @description Read an object, whole or one range of it.
-         */
-        get: operations["read_object_v1_datasets__name__objects__path__get"];
-        /**
-         * Put Object
-         * @description Put an object that a commit is made of; with ``If-None-Match: *`` only where none is.
-         */
-        put: operations["put_object_v1_datasets__name__objects__path__put"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        /**
-         * Look Up Object
-         * @description Say how long an object is, and when it was written.
-         */
-        head: operations["look_up_object_v1_datasets__name__objects__path__head"];
         patch?: never;
         trace?: never;
     };
@@ -1430,6 +1430,32 @@ export interface components {
             tensor: string;
         };
         /**
+         * Insert
+         * @description Rows that a query of the dataset gives, at the end; what it reads ends at the dataset.
+         */
+        Insert: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "insert";
+            /**
+             * Tql
+             * @example SELECT * WHERE label = $label LIMIT 100
+             */
+            tql: string;
+            /** Params */
+            params?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Columns
+             * @description the tensors that the outputs go to, in order; their own names if none
+             * @default null
+             */
+            columns?: string[] | null;
+        };
+        /**
          * ProblemInfo
          * @description RFC 9457; ``line`` to ``stop`` are the place in a query's text.
          */
@@ -1488,12 +1514,25 @@ export interface components {
             to: string;
         };
         /**
+         * Tag
+         * @description A name for the version that the transaction publishes; it never moves.
+         */
+        Tag: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "tag";
+            /** Name */
+            name: string;
+        };
+        /**
          * TransactionRequest
          * @description Changes of one branch, published together or not at all.
          */
         TransactionRequest: {
             /** Operations */
-            operations: (components["schemas"]["Append"] | components["schemas"]["Upsert"] | components["schemas"]["Update"] | components["schemas"]["Delete"] | components["schemas"]["AddTensor"] | components["schemas"]["DropTensor"] | components["schemas"]["RenameTensor"] | components["schemas"]["AddNames"])[];
+            operations: (components["schemas"]["Append"] | components["schemas"]["Insert"] | components["schemas"]["Upsert"] | components["schemas"]["Update"] | components["schemas"]["Delete"] | components["schemas"]["AddTensor"] | components["schemas"]["DropTensor"] | components["schemas"]["RenameTensor"] | components["schemas"]["AddNames"] | components["schemas"]["Tag"])[];
             /**
              * Branch
              * @default main
@@ -1580,6 +1619,216 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    list_objects_v1_datasets__name__objects_get: {
+        parameters: {
+            query?: {
+                prefix?: string;
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObjectList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_folders_v1_datasets__name__folders_get: {
+        parameters: {
+            query?: {
+                prefix?: string;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FolderList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_object_v1_datasets__name__objects__path__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    put_object_v1_datasets__name__objects__path__put: {
+        parameters: {
+            query?: {
+                /** @description false: losing it changes nothing */
+                durable?: boolean;
+            };
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    look_up_object_v1_datasets__name__objects__path__head: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+                /** @description `~` stands for `/` */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
     list_datasets_v1_datasets_get: {
         parameters: {
             query?: never;
@@ -2767,216 +3016,6 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Committed"];
                 };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-        };
-    };
-    list_objects_v1_datasets__name__objects_get: {
-        parameters: {
-            query?: {
-                prefix?: string;
-                after?: string;
-            };
-            header?: never;
-            path: {
-                /** @description `~` stands for `/` */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ObjectList"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-        };
-    };
-    list_folders_v1_datasets__name__folders_get: {
-        parameters: {
-            query?: {
-                prefix?: string;
-            };
-            header?: never;
-            path: {
-                /** @description `~` stands for `/` */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FolderList"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-        };
-    };
-    read_object_v1_datasets__name__objects__path__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                path: string;
-                /** @description `~` stands for `/` */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-        };
-    };
-    put_object_v1_datasets__name__objects__path__put: {
-        parameters: {
-            query?: {
-                /** @description false: losing it changes nothing */
-                durable?: boolean;
-            };
-            header?: never;
-            path: {
-                path: string;
-                /** @description `~` stands for `/` */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-            /** @description what went wrong, as RFC 9457 problem JSON */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemInfo"];
-                };
-            };
-        };
-    };
-    look_up_object_v1_datasets__name__objects__path__head: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                path: string;
-                /** @description `~` stands for `/` */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {

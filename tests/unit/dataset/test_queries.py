@@ -266,9 +266,17 @@ def test_delete_and_insert_stage_rows(ds):
     np.testing.assert_array_equal(ds["image"][3], np.full((4, 5, 3), 8, np.uint8))
 
 
-def test_a_change_conflicts_with_a_change_of_what_it_read(ds):
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE this SET text = 'big' WHERE x > 5",
+        "DELETE FROM this WHERE x > 5",
+        "INSERT INTO this SELECT * WHERE x > 5",
+    ],
+)
+def test_a_change_conflicts_with_a_change_of_what_it_read(ds, change):
     other = tl.open(ds.url)
-    ds.execute("UPDATE this SET text = 'big' WHERE x > 5")
+    ds.execute(change)
     other["x"][0] = 7
     other.commit("somebody else changed x")
 
