@@ -7,8 +7,11 @@ the reference is wrong, or one of them.
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.format import seal
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +122,54 @@ def test_a_flipped_byte_is_noticed(tmp_path):
 
     with pytest.raises(ValueError, match="damaged"):
         OTHER.Dataset(str(tmp_path / "d")).read("x")
+
+
+def forge(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a sealed object, and seal it again."""
+    value = json.loads(file.read_bytes())
+    change(value)
+    file.write_bytes(seal(value))
+
+
+def first_tensor(entry: dict[str, Any]) -> dict[str, Any]:
+    return entry["schema"]["tensors"][0]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "unknown"),
+    [
+        ("tensorlake.json", lambda it: it.update(version=2), "the format ('tensorlake', 2)"),
+        (
+            "branches/main/0000000001.json",
+            lambda it: it["features"].update(read=["narrow-floats"]),
+            "the feature 'narrow-floats'",
+        ),
+        (
+            "branches/main/0000000001.json",
+            lambda it: it["roots"][first_tensor(it)["id"]]["tail"].update(kind=[4]),
+            "extents of kind 4",
+        ),
+        (
+            "branches/main/0000000001.json",
+            lambda it: it["rows"]["tail"].update(kind=[9]),
+            "row segments of kind 9",
+        ),
+        (
+            "branches/main/0000000001.json",
+            lambda it: first_tensor(it)["encodings"][0]["codecs"][1].update(name="pcodec"),
+            "the codec 'pcodec'",
+        ),
+    ],
+)
+def test_what_it_was_not_taught_is_refused_by_name(tmp_path, file, change, unknown):
+    folder = tmp_path / "d"
+    dataset = tl.create(folder.as_posix(), {"x": "int64"}, durability="none")
+    dataset.extend({"x": np.arange(1000)})
+    dataset.commit()
+    forge(folder / file, change)
+
+    with pytest.raises(NotImplementedError, match=re.escape(f"does not know {unknown}")):
+        OTHER.Dataset(str(folder)).read("x")
 
 
 def test_widened_and_ragged_tensors_and_fills_read_the_same(tmp_path):
