@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from benchmarks.data import REPOSITORY, Workspace
 
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 RUN_TIMEOUT_S = 600
+TICK_S = 0.01  # what the system counts processor time in
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,17 @@ class Goal:
     contender: str
     against: str
     at_least: float
+    per: Literal["second", "CPU second"] = "second"
+
+    def rate(self, measured: Measurement) -> float:
+        """Say how much one run did per what counts here."""
+        if self.per == "second":
+            return measured.rate
+        return measured.amount / max(measured.cpu_seconds, TICK_S)
+
+    def __str__(self) -> str:
+        by_cpu = "" if self.per == "second" else f", per {self.per}"
+        return f"{self.contender} ÷ {self.against}{by_cpu}"
 
 
 @dataclass(frozen=True, slots=True)

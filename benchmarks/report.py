@@ -54,7 +54,7 @@ def figures(measured: Sequence[Measurement], unit: str) -> Spread:
 def ratios(runs: Runs, goal: Goal) -> Spread:
     """Divide the rates of two contenders, round by round."""
     pairs = zip(runs[goal.contender], runs[goal.against], strict=True)
-    return Spread.of([one.rate / other.rate for one, other in pairs])
+    return Spread.of([goal.rate(one) / goal.rate(other) for one, other in pairs])
 
 
 def limited(runs: Runs, limit: Limit, unit: str) -> Spread:
@@ -85,7 +85,7 @@ def print_result(benchmark: Benchmark, runs: Runs) -> None:
             continue
         spread = ratios(runs, goal)
         mark = "reached" if spread.median >= goal.at_least else "MISSED"
-        print(f"  {goal.contender} ÷ {goal.against}: {spread}, goal ≥ {goal.at_least:.3g}: {mark}")
+        print(f"  {goal}: {spread}, goal ≥ {goal.at_least:.3g}: {mark}")
     for limit in benchmark.limits:
         spread = limited(runs, limit, benchmark.unit)
         mark = "reached" if limit.holds(spread.median) else "MISSED"
@@ -213,9 +213,7 @@ def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
             continue
         spread = ratios(runs, goal)
         mark = "reached" if spread.median >= goal.at_least else "**missed**"
-        lines.append(
-            f"| {goal.contender} ÷ {goal.against} | {spread} | ≥ {goal.at_least:.3g} | {mark} |"
-        )
+        lines.append(f"| {goal} | {spread} | ≥ {goal.at_least:.3g} | {mark} |")
     if benchmark.limits:
         lines += ["", "| figure | measured | goal | |", "| --- | --- | --- | --- |"]
     for limit in benchmark.limits:
