@@ -22,7 +22,15 @@ from tensorlake.errors import (
     missing_extra,
 )
 from tensorlake.format import Schema, TensorSpec
-from tensorlake.types import Column, EncodedColumn, Json, Ragged, SampleType
+from tensorlake.types import (
+    ClassLabel,
+    Column,
+    EncodedColumn,
+    Json,
+    Ragged,
+    SampleType,
+    UniformColumn,
+)
 
 __all__ = [
     "Batch",
@@ -199,10 +207,38 @@ def convert_batch(
     if lacking and not batch:
         raise missing_tensor(lacking[0], batch, call=call)
     rows = _common_length(schema, batch, call=call)
-    return {
+    columns = {
         spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
         for spec in schema.tensors
-    }, rows
+    }
+    for spec in schema.tensors:
+        if isinstance(spec.type, ClassLabel) and spec.type.per in schema.names:
+            _check_classes(spec, schema[spec.type.per], columns, row_start=row_start, call=call)
+    return columns, rows
+
+
+def _check_classes(
+    classes: TensorSpec, items: TensorSpec, columns: Mapping[str, Column], *, row_start: int,
+    call: str,
+) -> None:  # fmt: skip
+    """Refuse rows with more or fewer classes than what they are the classes of."""
+    given, held = columns[classes.id], columns[items.id]
+    if isinstance(given, UniformColumn) or isinstance(held, UniformColumn):
+        return
+    if given.shapes is None or held.shapes is None:
+        return
+    differ = given.shapes[:, 0] != held.shapes[:, 0]
+    for column in (given, held):
+        if column.valid is not None:
+            differ &= column.valid  # NULL says nothing of either
+    for at in np.flatnonzero(differ)[:1].tolist():
+        counts = int(given.shapes[at, 0]), int(held.shapes[at, 0])
+        raise ShapeMismatchError(
+            f"row {row_start + at} of {call}: {classes.name!r} has {counts[0]} and"
+            f" {items.name!r} {counts[1]}, of which it is one each (per={items.name!r})\n"
+            "give as many; nothing was staged",
+            tensor=classes.name, row=row_start + at, expected=counts[1], actual=counts[0],
+        )  # fmt: skip
 
 
 def convert_columns(

@@ -157,6 +157,16 @@ class Readable(Exported):
             return self._with_columns([str(name) for name in key])
         return self._with_rows(self.positions_named(key))
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a column of this name; rows are found by conditions."""
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"'in' asks for a column by its name, got {name!r}\n"
+                'rows are found by conditions: len(ds[ds["x"] == 3]) > 0'
+            )
+        columns = self.selection().columns
+        return name in self.computed or name in columns or bool(members_of(name, columns))
+
     def __iter__(self) -> Iterator[Row]:
         for position in range(len(self)):
             yield self._row(position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Row(Mapping[str, Any]):
     """A row of one version.
 
     ``row["image"]`` decodes the picture the first time; ``dict(row)`` decodes everything. A group
-    of tensors is a dict. Computed columns of a query are values already.
+    of tensors is a dict. Computed columns of a query are values already. Pickled, as for a pool of
+    processes, it is a dict of its values.
     """
 
     def __init__(
@@ -62,6 +63,16 @@ class Row(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets the values: which version to open, and how, would be read for each.
+        return dict, (dict(self),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     def __repr__(self) -> str:
         lines = [f"Row {self.row} of {self.snapshot.url!r} {self.snapshot.version}"]

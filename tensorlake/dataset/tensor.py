@@ -79,8 +79,8 @@ class Tensor:
                 yield sample_type.present_one(column, position)
 
     def __repr__(self) -> str:
-        dtype = "" if self.dtype is None else f" {self.type.shape} {self.dtype}"
-        return f"Tensor {self.name!r} {self.type.describe()} · {len(self):,} ×{dtype or ' bytes'}"
+        each = " rows" if self.dtype is None else f" × {self.type.shape} {self.dtype}"
+        return f"Tensor {self.name!r} {self.type.describe()} · {len(self):,}{each}"
 
     def _repr_html_(self) -> str:
         from tensorlake.dataset.notebook import tensor_html

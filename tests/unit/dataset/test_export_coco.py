@@ -84,7 +84,8 @@ def test_what_has_no_place_in_coco_is_refused_by_name(tmp_path):
         "memory://coco-counts",
         {"a": tl.Image("png"), "box": tl.BBox(), "y": tl.ClassLabel(["c"], per="box")},
     )
-    counts.extend({"a": [pixels], "box": [[[0, 0, 1, 1]]], "y": [[0, 0]]})
+    counts.extend({"a": [pixels], "box": [[[0, 0, 1, 1]]], "y": [[0]]})
+    counts["y"][0] = [0, 0]
     with pytest.raises(InvalidInputError, match="row 0 has 1 boxes and 2 of 'y'"):
         counts.to_coco(tmp_path / "out")
     counts.discard()

@@ -1,6 +1,7 @@
 """What a user meets before the reference: completion, help(), what is printed of a slip."""
 
-import multiprocessing
+import copy
+import pickle
 import re
 import traceback
 from pathlib import Path
@@ -43,8 +44,7 @@ def test_completion_of_the_module_is_its_names_and_modules():
 def test_help_and_a_pool_of_processes_know_the_functions_by_the_users_name():
     assert f"{tl.open.__module__}.{tl.open.__qualname__}" == "tensorlake.open"
     assert f"{tl.list.__module__}.{tl.list.__qualname__}" == "tensorlake.list"
-    pickler = multiprocessing.reduction.ForkingPickler
-    assert multiprocessing.reduction.pickle.loads(pickler.dumps(tl.open)) is tl.open
+    assert pickle.loads(pickle.dumps(tl.open)) is tl.open
 
 
 def test_a_slip_in_a_query_shows_no_insides_of_the_engine(ds):
@@ -75,6 +75,33 @@ def test_classes_that_a_query_computed_are_categories_of_pandas(ds):
 
     assert frame["label"].tolist() == ["dog", "cat"]
     assert frame["label"].cat.categories.tolist() == ["cat", "dog"]
+
+
+def test_a_row_goes_to_another_process_as_its_values(ds):
+    row = pickle.loads(pickle.dumps(ds[0]))
+
+    assert row == {"label": 1, "x": 1}
+    assert copy.copy(ds[0])["label"] == "dog"
+
+
+def test_in_asks_for_columns_and_refuses_the_rest(ds):
+    assert "label" in ds
+    assert "n" in ds.query(GROUPED)
+    assert "lable" not in ds
+    with pytest.raises(tl.InvalidInputError, match="rows are found by conditions"):
+        _ = 3 in ds
+
+
+def test_a_box_without_a_class_is_refused_when_classes_are_one_each():
+    schema = {"boxes": tl.BBox(), "label": tl.ClassLabel(["cat"], per="boxes", nullable=True)}
+    with tl.create("memory://face-pairs", schema) as made:
+        made.extend({"boxes": [[], [[1, 2, 3, 4]]], "label": [[], None]})
+
+        with pytest.raises(tl.ShapeMismatchError, match=r"row 1 of extend\(\): 'label' has 2"):
+            made.extend({"boxes": [[], [[1, 2, 3, 4]]], "label": [[], ["cat", "cat"]]})
+
+        assert len(made) == 2
+        made.discard()
 
 
 def test_what_has_no_codec_of_its_own_is_printed_without_a_gap():
