@@ -9,6 +9,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError
+from tensorlake.storage import open_store, runtime
 from tensorlake.testing import S3Server, s3_server
 from tests.handles import rows_of
 from tests.writers import append_rows, fork_server
@@ -173,3 +174,14 @@ def test_a_collection_takes_nothing_that_is_young_and_commits_go_on(dataset, url
     dataset.extend(columns(10, 20))
     dataset.commit("more rows")
     assert len(tl.open(url, storage_options=options)) == len(dataset)
+
+
+def test_lines_of_a_bucket_are_ingested(s3, options):
+    folder = s3.fresh_url()
+    lines = b"".join(b'{"n": %d}\n' % n for n in range(3))
+    runtime.run(open_store(folder, storage_options=options).put_if_absent("web/a.jsonl", lines))
+
+    for src in (f"{folder}/web", f"{folder}/web/*.jsonl", f"{folder}/web/a.jsonl"):
+        ds = tl.ingest.jsonl(src, s3.fresh_url(), storage_options=options)
+
+        assert ds["n"][:].tolist() == [0, 1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -12,6 +13,7 @@ from xxhash import xxh3_64_hexdigest
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.export import SHAPES, VALUES
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
@@ -29,6 +31,7 @@ from tensorlake.types import (
 
 __all__ = ["huggingface", "numpy", "torch"]
 
+_ZIP_MAGIC = b"PK"
 ROWS_AT_ONCE = 1024
 """Rows of a table that are asked for together."""
 
@@ -191,11 +194,19 @@ def huggingface(
 def _read_arrays(src: str | Path | Mapping[str, Any]) -> dict[str, np.ndarray]:
     if isinstance(src, Mapping):
         return {name: np.asarray(values) for name, values in src.items()}
+    path = local_path(src)
     try:
-        loaded: Any = np.load(src, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as file:
+            start = file.read(len(np.lib.format.MAGIC_PREFIX))
+        if start != np.lib.format.MAGIC_PREFIX and not start.startswith(_ZIP_MAGIC):
+            raise ValueError("it does not begin as .npy and .npz do")  # noqa: TRY301 - told below
+        loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise InvalidInputError(f"no file {str(src)!r} to ingest", src=str(src)) from error
-    except (ValueError, EOFError, OSError) as error:
+    except IsADirectoryError as error:
+        message = f"{str(src)!r} is a folder\ngive a .npy or .npz file"
+        raise InvalidInputError(message, src=str(src)) from error
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise InvalidInputError(f"{str(src)!r} is not NumPy's: {error}", src=str(src)) from error
     if isinstance(loaded, np.ndarray):
         return {"data": loaded}

@@ -15,6 +15,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.coco_file import CocoFile, Picture, read_coco
 from tensorlake.dataset.ingest.coco_masks import CocoMasks
 from tensorlake.dataset.ingest.files import FileReader
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
@@ -66,8 +67,8 @@ def coco(
     Raises:
         InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
     """
-    file = read_coco(Path(annotations))
-    folder = str(images)
+    file = read_coco(local_path(annotations))
+    folder = str(local_path(images))
     paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
     sizes = [_size_of(path, picture) for path, picture in zip(paths, file.pictures, strict=True)]
     schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from pathlib import Path
+from typing import cast
 
 from tensorlake.dataset.export import COMPRESSED
-from tensorlake.errors import InvalidInputError
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.storage import public_url
 
-__all__ = ["Piece", "find_files"]
+__all__ = ["Piece", "find_files", "local_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +33,66 @@ class Piece:
         return f"{Path(self.path).name}[{self.start}:{self.stop}]"
 
 
-def find_files(src: str | Path | Sequence[str | Path], ending: str) -> list[str]:
+def local_path(src: object) -> Path:
+    """Return a source as a path of this machine.
+
+    Raises:
+        UnsupportedFeatureError: It is a URL.
+        InvalidInputError: It is no path.
+    """
+    if not isinstance(src, str | os.PathLike):
+        message = f"a source is a path, got {type(src).__name__} {src!r:.60}\ngive text or a Path"
+        raise InvalidInputError(message, actual=type(src).__name__)
+    path = os.fspath(cast("str | os.PathLike[str]", src))
+    if is_url(path):
+        raise UnsupportedFeatureError(
+            f"this kind of source is read from local files, and {public_url(path)!r} is a URL"
+            "\ncopy it here first; csv, jsonl, parquet and webdataset also read URLs",
+            src=public_url(path),
+        )
+    return Path(path)
+
+
+def find_files(
+    src: str | Path | Sequence[str | Path], ending: str, files: SourceFiles
+) -> list[str]:
     """List the files in the order of their names; of a folder those with this ending.
 
     Raises:
         InvalidInputError: There is none.
     """
-    if isinstance(src, str | Path):
-        text = str(src)
-        if Path(text).is_dir():
-            endings = [ending, *(ending + one for one in COMPRESSED)]
-            found = [
-                str(path) for path in Path(text).rglob("*") if path.name.endswith(tuple(endings))
-            ]
-        else:
-            found = glob(text, recursive=True) if has_magic(text) else [text]  # noqa: PTH207 - patterns as users write them
+    if isinstance(src, str | os.PathLike):
+        text = os.fspath(src)
+        found = _of_store(text, ending, files) if is_url(text) else _local(text, ending)
         found.sort()
+    elif isinstance(src, Iterable):
+        found = [os.fspath(one) for one in src]
     else:
-        found = [str(one) for one in src]
-    missing = next((path for path in found if not Path(path).is_file()), None)
+        found = [str(local_path(src))]  # tells what it is
+    missing = next((path for path in found if files.nbytes(path) is None), None)
     if missing is not None or not found:
-        raise InvalidInputError(
-            f"no file {missing or str(src)!r} to ingest\ngive a file, a folder or a pattern",
-            src=str(src),
-        )
+        named = public_url(missing or str(src))
+        is_folder = missing is None and (is_url(named) or Path(named).is_dir())
+        what = f"no file *{ending} in {named!r}" if is_folder else f"no file {named!r}"
+        message = f"{what} to ingest\ngive a file, a folder or a pattern"
+        raise InvalidInputError(message, src=named)
     return found
+
+
+def _local(path: str, ending: str) -> list[str]:
+    if Path(path).is_dir():
+        return [str(one) for one in Path(path).rglob("*") if one.name.endswith(_endings(ending))]
+    return glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 - patterns as users write them
+
+
+def _of_store(url: str, ending: str, files: SourceFiles) -> list[str]:
+    if has_magic(url):
+        folder = url[: url.index(next(filter(has_magic, url.split("/")))) - 1]
+        return [one for one in files.list(folder) if fnmatchcase(one, url)]
+    if not url.endswith("/") and files.nbytes(url) is not None:
+        return [url]
+    return [one for one in files.list(url) if one.endswith(_endings(ending))]
+
+
+def _endings(ending: str) -> tuple[str, ...]:
+    return (ending, *(ending + one for one in COMPRESSED))

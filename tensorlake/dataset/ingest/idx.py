@@ -15,6 +15,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.files import unreadable_file
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
@@ -50,11 +52,11 @@ def idx(
     Raises:
         InvalidInputError: A file is not IDX, is cut short, or the two differ in length.
     """
-    samples = read_idx(Path(images))
+    samples = read_idx(local_path(images))
     columns: dict[str, np.ndarray] = {"image": samples}
     schema: dict[str, Any] = {"image": _sample_type(samples)}
     if labels is not None:
-        codes = read_idx(Path(labels))
+        codes = read_idx(local_path(labels))
         if len(codes) != len(samples) or codes.ndim != 1:
             raise InvalidInputError(
                 f"{str(labels)!r} holds {codes.shape} values for the {len(samples)} samples of"
@@ -79,6 +81,8 @@ def read_idx(file: Path) -> np.ndarray:
         data = file.read_bytes()
     except FileNotFoundError as error:
         raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
+    except OSError as error:
+        raise unreadable_file(str(file), error) from error
     try:
         data = gzip.decompress(data) if data[:2] == GZIP_MAGIC else data
     except (EOFError, OSError) as error:

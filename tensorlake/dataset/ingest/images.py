@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import FileReader
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
@@ -60,11 +61,14 @@ def images(
     Raises:
         InvalidInputError: No picture is there, or one is damaged; the message names the file.
     """
-    return run_ingest(_source(Path(src), schema), dst, **options)
+    return run_ingest(_source(local_path(src), schema), dst, **options)
 
 
 def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     is_zip = folder.is_file() and zipfile.is_zipfile(folder)
+    if folder.is_file() and not is_zip:
+        message = f"{str(folder)!r} is no folder, and no whole zip file\ngive one of pictures"
+        raise InvalidInputError(message, src=str(folder))
     if not folder.is_dir() and not is_zip:
         raise InvalidInputError(
             f"no folder {str(folder)!r} to ingest\ngive a folder or a zip file of pictures",
@@ -87,6 +91,10 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
     if has_split:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
+    unknown = [name for name in schema or {} if name not in types]
+    if unknown:
+        message = f"schema names {unknown}; these pictures make {', '.join(types)}"
+        raise InvalidInputError(message, src=str(folder), expected=[*types])
     files = FileReader()
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
@@ -112,18 +120,29 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     )
 
 
-def _walk(folder: str, parts: tuple[str, ...]) -> Iterator[_Picture]:
+def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[_Picture]:
+    above = (*above, os.path.realpath(folder))
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
-                yield from _walk(entry.path, (*parts, entry.name))
+                if entry.is_symlink() and os.path.realpath(entry.path) in above:
+                    continue  # a link to where we are would never end
+                yield from _walk(entry.path, (*parts, entry.name), above)
             elif _ending(entry.name) in PICTURE_ENDINGS:
-                yield _Picture(entry.path, entry.stat().st_size, parts)
+                yield _Picture(entry.path, _nbytes(entry), parts)
+
+
+def _nbytes(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:  # a link to nothing: told, or left out, when it is read
+        return 0
 
 
 def _members(file: Path) -> Iterator[_Picture]:
+    seen: set[str] = set()
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             *parts, name = member.filename.split("/")
@@ -136,6 +155,10 @@ def _members(file: Path) -> Iterator[_Picture]:
                     f"{member.filename!r} of {str(file)!r} says it has {member.file_size:,} bytes"
                 )
                 raise InvalidInputError(message, src=str(file), item=member.filename)
+            if member.filename in seen:
+                message = f"{str(file)!r} holds two files {member.filename!r}"
+                raise InvalidInputError(message, src=str(file), item=member.filename)
+            seen.add(member.filename)
             yield _Picture(member.filename, member.file_size, tuple(parts))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tensorlake.dataset.export import COMPRESSED
 from tensorlake.dataset.ingest.found_files import Piece
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["cut_lines", "first_line", "read_lines"]
@@ -16,13 +17,13 @@ PIECE_NBYTES = 8 << 20
 """As much as is staged together."""
 
 
-def cut_lines(path: str, start: int) -> Iterator[Piece]:
+def cut_lines(path: str, start: int, files: SourceFiles) -> Iterator[Piece]:
     """Cut a file of lines into runs of about ``PIECE_NBYTES``; a compressed one is one piece."""
-    size = Path(path).stat().st_size
+    size = files.nbytes(path) or 0
     if Path(path).suffix in COMPRESSED:
         yield Piece(path, start, -1, size)
         return
-    with open(path, "rb") as file:  # noqa: PTH123 - as everywhere here, paths are text
+    with files.open(path) as file:
         while start < size:
             file.seek(min(start + PIECE_NBYTES, size))
             file.readline()
@@ -31,29 +32,29 @@ def cut_lines(path: str, start: int) -> Iterator[Piece]:
             start = stop
 
 
-def read_lines(piece: Piece) -> bytes:
+def read_lines(piece: Piece, files: SourceFiles) -> bytes:
     """Read the lines of a piece."""
     if piece.stop < 0:
-        return _decompressed(piece.path)[piece.start :]
-    with open(piece.path, "rb") as file:  # noqa: PTH123 - as above
+        return _decompressed(piece.path, files)[piece.start :]
+    with files.open(piece.path) as file:
         file.seek(piece.start)
         return file.read(piece.stop - piece.start)
 
 
-def first_line(path: str) -> bytes:
+def first_line(path: str, files: SourceFiles) -> bytes:
     """Read the first line of a file, its line break included."""
     if Path(path).suffix in COMPRESSED:
-        return io.BytesIO(_decompressed(path)).readline()
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        return io.BytesIO(_decompressed(path, files)).readline()
+    with files.open(path) as file:
         return file.readline()
 
 
-def _decompressed(path: str) -> bytes:
+def _decompressed(path: str, files: SourceFiles) -> bytes:
     import pyarrow as pa
 
     codec = COMPRESSED[Path(path).suffix]
     try:
-        with pa.input_stream(path, compression=codec) as stream:
+        with files.open(path) as file, pa.input_stream(file, compression=codec) as stream:
             return stream.read()
     except OSError as error:
         raise InvalidInputError(f"{path!r} is not {codec}: {error}", src=path) from error

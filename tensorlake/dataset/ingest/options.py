@@ -23,7 +23,7 @@ class IngestOptions(TypedDict, total=False):
         workers: Threads that read ahead.
         dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows.
         progress: Whether to show progress on stderr; None (default): on a terminal.
-        storage_options: As in ``tl.open``.
+        storage_options: As in ``tl.open``; of the source's store too, where it is a URL.
         durability: As in ``tl.open``.
     """
 

@@ -38,6 +38,9 @@ Refused = tuple[SkippedItem, Mapping[str, Any]]
 ROWS_LOOKED_AT = 3
 """By a dry run."""
 
+OPEN_ARGUMENTS = frozenset({"storage_options", "durability", "token"})
+OPTIONS = frozenset({"mode", "on_error", "commit_every", "workers", "progress", "dry_run"})
+
 DEFAULT_WORKERS = 4
 """Pieces read ahead of their use, one a thread."""
 
@@ -78,7 +81,7 @@ def run_ingest(
         workers: Threads that read ahead.
         progress: Whether to show progress; None: on a terminal.
         dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows.
-        **open_arguments: ``storage_options`` and ``durability``, as in ``tl.open``.
+        **open_arguments: ``storage_options``, ``durability`` and ``token``, as in ``tl.open``.
 
     Raises:
         InvalidInputError: An item cannot be taken (and ``on_error`` is "raise"); what was
@@ -87,13 +90,20 @@ def run_ingest(
     if on_error not in {"raise", "skip", "quarantine"}:
         message = f"on_error={on_error!r}: give 'raise', 'skip' or 'quarantine'"
         raise InvalidInputError(message, actual=on_error)
+    unknown = sorted(open_arguments.keys() - OPEN_ARGUMENTS)
+    if unknown:
+        known = ", ".join(sorted(OPEN_ARGUMENTS | OPTIONS))
+        message = (
+            f"tl.ingest.{source.kind}() takes no {unknown[0]!r}; beside its own it takes {known}"
+        )
+        raise TypeError(message)
     threads = DEFAULT_WORKERS if workers is None else workers
     if threads < 1:
         raise InvalidInputError(f"workers={workers}: give a number of threads, 1 or more")
     size = parse_size(commit_every)
     if dry_run:
         return _look_at(source, on_error=on_error)
-    report = IngestReport(skipped=[*source.left_out])
+    report = IngestReport()
     started = time.monotonic()
     everything = range(len(source.items))
     total = sum(source.sizes)
@@ -130,6 +140,7 @@ def run_ingest(
             dataset.commit(f"ingest {source.kind}: {plural(rows, 'row')}", key=key)
             report.rows += rows
             report.nbytes += nbytes
+        report.skipped += source.left_out
         report.seconds = time.monotonic() - started
         report.url, report.version = str(url), dataset.version
         bar.finish(str(report))
@@ -143,9 +154,9 @@ def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
     items = range(min(ROWS_LOOKED_AT, len(source.items)))
     loaded = source.load(source.items[: items.stop])
     columns = {name: values[:ROWS_LOOKED_AT] for name, values in loaded.items()}
-    report = IngestReport(nbytes=source.nbytes(items), skipped=[*source.left_out])
+    report = IngestReport(nbytes=source.nbytes(items))
     refused, _ = _stage(dataset, source, LoadedItems(items, columns), on_error=on_error)
-    report.skipped += [item for item, _ in refused]
+    report.skipped += [*(item for item, _ in refused), *source.left_out]
     dataset.commit("dry run")
     report.rows = len(dataset)
     dataset.ingest_report = report

@@ -7,7 +7,7 @@ so the same source gives the same batches; a batch's key is a digest of its item
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +32,7 @@ class Source(Generic[Item]):
         row_name: What a row of loaded items is called, where an item has several rows.
         place: Where it comes from, as progress says it; the kind where it is in memory.
         maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
-        left_out: What of the source has no place in the rows, for the report.
+        left_out: What of the source has no place in the rows, for the report; loading may add.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Source(Generic[Item]):
     row_name: Callable[[Sequence[Item], int], str] | None = None
     place: str = ""
     maker: str = ""
-    left_out: Sequence[SkippedItem] = ()
+    left_out: Collection[SkippedItem] = ()
 
     @property
     def key_start(self) -> str:
@@ -73,5 +73,5 @@ class Source(Generic[Item]):
     def key(self, batch: range) -> str:
         """The key of the commit that some items become."""
         named = "".join(f"{self.name(self.items[at])}\0{self.sizes[at]}\0" for at in batch)
-        digest = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(named.encode(errors="surrogateescape"), digest_size=16).hexdigest()
         return f"{self.key_start}{digest}"

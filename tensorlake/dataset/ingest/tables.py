@@ -7,7 +7,7 @@ group by row group; rows are in the order of the files' names, and of the groups
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,8 +17,10 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tokens import Tokenized
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import SampleType, as_type
@@ -99,11 +101,13 @@ def parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    paths = find_files(src, ".parquet")
+    files = SourceFiles(options.get("storage_options"))
+    paths = find_files(src, ".parquet", files)
     pieces: list[Piece] = []
     for path in paths:
         try:
-            groups = pq.ParquetFile(path).metadata
+            with files.open(path) as file:
+                groups = pq.ParquetFile(file).metadata
         except (pa.ArrowInvalid, OSError) as error:
             raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
         for group in range(groups.num_row_groups):
@@ -111,7 +115,8 @@ def parquet(
             pieces.append(Piece(path, group, group + 1, nbytes))
 
     def read(piece: Piece) -> Arrow:
-        return pq.ParquetFile(piece.path).read_row_group(piece.start, columns=columns)
+        with files.open(piece.path) as file:
+            return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
 
     return ingest_pieces("parquet", pieces, read, dst, schema, options)
 
@@ -125,6 +130,7 @@ def ingest_pieces(
     options: IngestOptions,
     *,
     tokenized: Tokenized | None = None,
+    left_out: Collection[SkippedItem] = (),
 ) -> Dataset:
     """Ingest files piece by piece, each read as an Arrow table; a column of text as tokens."""
     if not pieces:
@@ -159,6 +165,7 @@ def ingest_pieces(
         place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
         row_name=lambda items, row: f"row {row} of {items[0].name}",
         maker=maker,
+        left_out=left_out,
     )
     return run_ingest(source, dst, **options)
 

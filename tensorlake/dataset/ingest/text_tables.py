@@ -16,8 +16,11 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.line_files import cut_lines, first_line, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
 from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
+from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Bool, Scalar, Text, as_type
 
@@ -38,6 +41,8 @@ def csv(
 ) -> Dataset:
     """Ingest CSV files whose first line names the columns; values have no line breaks.
 
+    Lines with another number of values are left out, each, where ``on_error`` says so.
+
     Args:
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
         dst: Path or URL of the dataset.
@@ -52,8 +57,12 @@ def csv(
     import pyarrow as pa
     from pyarrow import csv as reader
 
-    paths = find_files(src, ".csv")
-    headers = {path: first_line(path) for path in paths}
+    if len(delimiter) != 1:
+        message = f"delimiter={delimiter!r}: give one character"
+        raise InvalidInputError(message, actual=delimiter)
+    files = SourceFiles(options.get("storage_options"))
+    paths = find_files(src, ".csv", files)
+    headers = {path: first_line(path, files) for path in paths}
     if len(set(headers.values())) > 1:
         other = next(path for path in paths if headers[path] != headers[paths[0]])
         message = f"{other!r} has other columns than {paths[0]!r}\ningest them apart"
@@ -62,25 +71,39 @@ def csv(
     try:
         first = io.BytesIO(headers[paths[0]].rstrip(b"\r\n") + b"\n")
         header = reader.read_csv(first, parse_options=parse).column_names
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{paths[0]!r} names no columns: {error}", src=paths[0]) from error
+    _check_names(header, paths[0])
     known: dict[str, Arrow] = {}
+    is_strict = options.get("on_error", "raise") == "raise"
+    left_out: dict[tuple[str, int], SkippedItem] = {}  # by place: the first lines are read twice
 
     def read(piece: Piece) -> Arrow:
-        options = reader.ReadOptions(column_names=header, block_size=1 << 30)
+        def leave_out(line: Any) -> str:  # Any: pyarrow's InvalidRow
+            values = plural(line.actual_columns, "value")
+            columns = plural(line.expected_columns, "column")
+            reason = f"{values} for {columns}: {line.text!r:.80}"
+            item = SkippedItem(f"line {line.number} of {piece.name}", reason)
+            left_out[piece.name, line.number] = item
+            return "skip"
+
+        # Only one thread counts lines
+        block = reader.ReadOptions(column_names=header, block_size=1 << 30, use_threads=is_strict)
+        handler = None if is_strict else leave_out
+        parse = reader.ParseOptions(delimiter=delimiter, invalid_row_handler=handler)
         convert = reader.ConvertOptions(column_types=known)
-        text = read_lines(piece)
+        text = read_lines(piece, files)
         try:
             return reader.read_csv(
-                io.BytesIO(text), read_options=options, parse_options=parse, convert_options=convert
+                io.BytesIO(text), read_options=block, parse_options=parse, convert_options=convert
             )
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
 
-    pieces = [piece for path in paths for piece in cut_lines(path, len(headers[path]))]
+    pieces = [piece for path in paths for piece in cut_lines(path, len(headers[path]), files)]
     known.update(_declared(schema))
     known.update(_guessed(pieces, read))
-    return ingest_pieces("csv", pieces, read, dst, schema, options)
+    return ingest_pieces("csv", pieces, read, dst, schema, options, left_out=left_out.values())
 
 
 def jsonl(
@@ -134,14 +157,16 @@ def jsonl(
         made = Tokenized.of(tokenizer, text=text, tensor=tokens, schema=schema)
         if schema is not None:
             members = {name: one for name, one in schema.items() if name != tokens} | {text: Text()}
-    pieces = [piece for path in find_files(src, ".jsonl") for piece in cut_lines(path, 0)]
+    files = SourceFiles(options.get("storage_options"))
+    paths = find_files(src, ".jsonl", files)
+    pieces = [piece for path in paths for piece in cut_lines(path, 0, files)]
     known: dict[str, Arrow] = {}
 
     def read(piece: Piece) -> Arrow:
         parse = reader.ParseOptions(explicit_schema=pa.schema(list(known.items())))
         block = reader.ReadOptions(block_size=1 << 30)
         try:
-            lines = io.BytesIO(read_lines(piece))
+            lines = io.BytesIO(read_lines(piece, files))
             table = reader.read_json(lines, read_options=block, parse_options=parse)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
@@ -161,6 +186,14 @@ def jsonl(
     known.update(_guessed(pieces, read))
     kind = "jsonl" if made is None else "tokens"
     return ingest_pieces(kind, pieces, read, dst, schema, options, tokenized=made)
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    blank = next((at for at, name in enumerate(names) if not name.strip()), None)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if blank is not None or twice is not None:
+        wrong = f"no name for column {blank}" if blank is not None else f"two columns {twice!r}"
+        raise InvalidInputError(f"the first line of {path!r} has {wrong}", src=path)
 
 
 def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[str, Arrow]:

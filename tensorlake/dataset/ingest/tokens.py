@@ -11,7 +11,7 @@ one, and by what it makes of the first lines, since of a plain function nothing 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -125,6 +125,12 @@ class Tokenized:
         said = self.encode(texts)
         if isinstance(said, Mapping) or hasattr(said, "input_ids"):
             said = cast("Mapping[str, Any]", said)["input_ids"]
+        if not isinstance(said, Iterable):
+            raise InvalidInputError(
+                f"{piece}: the tokenizer gave {said!r:.60} for {len(texts)} texts"
+                "\nit takes a list of texts and returns a list of numbers for each",
+                expected=len(texts),
+            )
         numbers = [np.asarray(getattr(one, "ids", one)) for one in said]
         wrong = next((one for one in numbers if one.ndim != 1), None)
         if len(numbers) != len(texts) or wrong is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.files import FileReader
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
@@ -60,7 +61,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     Raises:
         InvalidInputError: A folder is missing, or an annotation is not VOC's.
     """
-    root = Path(src)
+    root = local_path(src)
     pictures = _pictures(root)
     names = sorted({one.name for picture in pictures for one in picture.objects})
     has_masks = all(picture.mask is not None for picture in pictures)

@@ -23,6 +23,7 @@ from tensorlake.dataset.ingest.found_files import find_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,
@@ -74,10 +75,11 @@ def webdataset(
     Raises:
         InvalidInputError: A file is no tar, or samples have different fields.
     """
-    samples = [sample for path in find_files(src, ".tar") for sample in _index(path)]
+    files = SourceFiles(options.get("storage_options"))
+    samples = [sample for path in find_files(src, ".tar", files) for sample in _index(path, files)]
     if not samples:
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
-    first = _read(samples[0])
+    first = _read(samples[0], files)
     types = {
         field: as_type((schema or {}).get(field) or _type_of(field, content))
         for field, content in first.items()
@@ -97,7 +99,7 @@ def webdataset(
             )
 
     def load(batch: Sequence[_Sample]) -> dict[str, Any]:
-        read = [_read(sample) for sample in batch]
+        read = [_read(sample, files) for sample in batch]
         columns: dict[str, Any] = {
             field: [_value(one[field], kind, field) for one in read]
             for field, kind in types.items()
@@ -116,7 +118,7 @@ def webdataset(
     return run_ingest(source, dst, **options)
 
 
-def _index(path: str) -> list[_Sample]:
+def _index(path: str, files: SourceFiles) -> list[_Sample]:
     if path.endswith((".gz", ".zst", ".bz2")):
         message = (
             f"{path!r} is compressed, so its members cannot be read alone\ndecompress it first"
@@ -124,21 +126,25 @@ def _index(path: str) -> list[_Sample]:
         raise InvalidInputError(message, src=path)
     samples: dict[str, list[tuple[str, int, int]]] = {}
     try:
-        with tarfile.open(path, "r:") as shard:
+        with files.open(path) as file, tarfile.open(fileobj=file, mode="r:") as shard:
             for member in shard:
                 folder, _, name = member.name.rpartition("/")
                 stem, dot, field = name.partition(".")
                 if not member.isfile() or not dot or not stem or name.startswith("__"):
                     continue
                 key = f"{folder}/{stem}" if folder else stem
-                samples.setdefault(key, []).append((field.lower(), member.offset_data, member.size))
+                members = samples.setdefault(key, [])
+                if any(field.lower() == known for known, _, _ in members):
+                    message = f"{path!r} has two members {key}.{field.lower()}"
+                    raise InvalidInputError(message, src=path, item=key)
+                members.append((field.lower(), member.offset_data, member.size))
     except tarfile.TarError as error:
         raise InvalidInputError(f"{path!r} is no tar file: {error}", src=path) from error
     return [_Sample(path, key, tuple(sorted(members))) for key, members in samples.items()]
 
 
-def _read(sample: _Sample) -> dict[str, bytes]:
-    with open(sample.shard, "rb") as shard:  # noqa: PTH123 - a Path costs as much as the read
+def _read(sample: _Sample, files: SourceFiles) -> dict[str, bytes]:
+    with files.open(sample.shard) as shard:
         contents: dict[str, bytes] = {}
         for field, offset, length in sample.members:
             shard.seek(offset)

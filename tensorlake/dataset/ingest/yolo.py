@@ -18,11 +18,13 @@ from typing import Any, Literal, Unpack, cast
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import FileReader
+from tensorlake.dataset.ingest.files import FileReader, unreadable_file
+from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
 
@@ -31,6 +33,7 @@ __all__ = ["yolo"]
 Task = Literal["detect", "segment", "pose"]
 _BOX = 4
 _DETECT_VALUES = 5
+_BEYOND_ANY_SHARE = 1.5
 _SPLITS = ("train", "val", "test")
 
 
@@ -48,7 +51,7 @@ class _Layout:
 
     root: Path
     names: tuple[str, ...]
-    splits: Mapping[str, Path]
+    splits: Mapping[str, tuple[Path, ...]]
     points: tuple[int, int] | None
 
 
@@ -74,9 +77,12 @@ def yolo(
     Raises:
         InvalidInputError: A file is missing, or a line is not of the task.
     """
-    layout = _read_layout(Path(src))
+    layout = _read_layout(local_path(src))
     pictures = [
-        picture for split, folder in layout.splits.items() for picture in _pictures(folder, split)
+        picture
+        for split, folders in layout.splits.items()
+        for folder in dict.fromkeys(folders)
+        for picture in _pictures(folder, split)
     ]
     if not pictures:
         raise InvalidInputError(f"no picture in the folders of {str(src)!r}", src=str(src))
@@ -154,12 +160,14 @@ def _read_objects(picture: _Picture, content: Any, task: Task, layout: _Layout) 
         if task == "segment":
             if len(rest) < 6 or len(rest) % 2:  # noqa: PLR2004 - three points
                 raise _bad_line(picture.labels, number, "an outline: class x y x y x y …")
+            _check_shares(rest, picture.labels, number)
             outline = rest.reshape(-1, 2) * scale
             outlines.append(outline)
             boxes[at] = [*outline.min(axis=0), *outline.max(axis=0)]
             continue
         if len(rest) != _BOX + count * values_each * (task == "pose"):
             raise _bad_line(picture.labels, number, f"of task {task!r}")
+        _check_shares(rest[:_BOX], picture.labels, number)
         centre, size = rest[:2] * scale, rest[2:4] * scale
         boxes[at] = [*(centre - size / 2), *(centre + size / 2)]
         if task == "pose":
@@ -175,11 +183,25 @@ def _code(value: float, layout: _Layout, file: Path, number: int) -> int:
     return int(value)
 
 
+def _folders(root: Path, given: Any) -> tuple[Path, ...]:
+    """The folders of a split, which may be one or a list."""
+    return tuple(root / str(one) for one in (given if isinstance(given, list) else [given]))
+
+
 def _numbers(text: str, file: Path, number: int) -> np.ndarray:
     try:
-        return np.array([float(word) for word in text.split()], dtype=np.float64)
+        numbers = np.array([float(word) for word in text.split()], dtype=np.float64)
     except ValueError as error:
         raise _bad_line(file, number, "of numbers") from error
+    if not bool(np.isfinite(numbers).all()):
+        raise _bad_line(file, number, "of numbers")
+    return numbers
+
+
+def _check_shares(shares: np.ndarray, file: Path, number: int) -> None:
+    """Refuse pixels, which would become boxes far outside; rounding may go a little beyond."""
+    if bool((np.abs(shares) > _BEYOND_ANY_SHARE).any()):
+        raise _bad_line(file, number, "in shares of the picture's size, 0 … 1")
 
 
 def _bad_line(file: Path, number: int, expected: str) -> InvalidInputError:
@@ -189,9 +211,13 @@ def _bad_line(file: Path, number: int, expected: str) -> InvalidInputError:
 
 def _lines(file: Path) -> list[tuple[int, str]]:
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise unreadable_file(str(file), error) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{str(file)!r} is not text: {error}", src=str(file)) from error
     return [(at, line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
@@ -226,7 +252,8 @@ def _read_layout(src: Path) -> _Layout:
     if src.is_dir():
         found = sorted([*src.glob("*.yaml"), *src.glob("*.yml")])
         if len(found) != 1:
-            message = f"{str(src)!r} holds {len(found)} YAML files; name the one to ingest"
+            many = plural(len(found), "YAML file")
+            message = f"{str(src)!r} holds {many}\nname the one to ingest, such as data.yaml"
             raise InvalidInputError(message, src=str(src))
         file = found[0]
     try:
@@ -234,8 +261,11 @@ def _read_layout(src: Path) -> _Layout:
     except ImportError as error:
         raise missing_extra("ingesting YOLO datasets", "media") from error
     try:
-        content: Any = yaml.safe_load(file.read_text())
-    except (OSError, yaml.YAMLError) as error:
+        content: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        message = f"no file or folder {str(file)!r} to ingest"
+        raise InvalidInputError(message, src=str(file)) from error
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{str(file)!r} cannot be read: {error}", src=str(file)) from error
     names: Any = content.get("names") if isinstance(content, dict) else None
     if isinstance(names, dict):
@@ -248,7 +278,7 @@ def _read_layout(src: Path) -> _Layout:
         message = f"{str(file)!r} names no classes\ngive names: [cat, dog]"
         raise InvalidInputError(message, src=str(file))
     root = file.parent / str(content.get("path") or ".")
-    splits = {name: root / str(content[name]) for name in _SPLITS if content.get(name)}
+    splits = {name: _folders(root, content[name]) for name in _SPLITS if content.get(name)}
     if not splits:
         message = f"{str(file)!r} names no folder of pictures as train, val or test"
         raise InvalidInputError(message, src=str(file))
