@@ -119,6 +119,14 @@ class Dataset(Readable, Versioned, Maintained):
 
         Raises:
             InvalidInputError: A value does not fit; nothing was staged.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-append", {"x": "int64", "name": "str"})
+            >>> ds.append({"x": 1, "name": "one"})
+            >>> ds[-1]["name"]
+            'one'
+            >>> ds.discard()
         """
         staging.append(self.session, row)
 
@@ -127,6 +135,15 @@ class Dataset(Readable, Versioned, Maintained):
 
         Raises:
             InvalidInputError: A value does not fit; nothing of this call was staged.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-extend", {"x": "int64", "name": "str"})
+            >>> ds.extend({"x": [1, 2], "name": ["one", "two"]})
+            >>> ds.extend([{"x": 3, "name": "three"}])
+            >>> ds["name"][:]
+            ['one', 'two', 'three']
+            >>> ds.discard()
         """
         staging.extend(self.session, data)
 
@@ -135,6 +152,16 @@ class Dataset(Readable, Versioned, Maintained):
 
         Returns:
             How many rows go.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-delete", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.delete(ds["x"] > 1)
+            2
+            >>> ds["x"][:].tolist()
+            [1]
+            >>> ds.discard()
         """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             rows = [rows]
@@ -336,6 +363,15 @@ class Dataset(Readable, Versioned, Maintained):
 
         Raises:
             ConflictError: Another commit changed the same cells; your changes stay staged.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-commit", {"x": "int64"})
+            >>> ds.append({"x": 1})
+            >>> ds.commit("one row").version
+            'main@1'
+            >>> ds.has_changes
+            False
         """
         entry = self.session.commit(CommitRequest(message=message, key=key))
         return Commit.of_entry(entry, self.session.branch)

@@ -109,6 +109,16 @@ def open_dataset(
     Raises:
         DatasetNotFoundError: There is none; the message names datasets near it.
         VersionNotFoundError: It has no such version.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.create("memory://doc-open", {"x": "int64"}).close()
+        >>> with tl.open("memory://doc-open") as ds:
+        ...     ds.append({"x": 1})
+        ...     print(ds.commit("one row").version)
+        main@1
+        >>> tl.open("memory://doc-open", version="main@0").count()
+        0
     """
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)

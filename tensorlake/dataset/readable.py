@@ -262,13 +262,32 @@ class Readable(Exported):
         Raises:
             QueryError: The text is not TQL, or names what does not exist; it shows the place.
             QueryLimitError: A limit was passed.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-query", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.query("WHERE x > $least ORDER BY x DESC", least=1)["x"][:].tolist()
+            [3, 2]
+            >>> ds.query("SELECT SUM(x)").item()
+            6
+            >>> ds.discard()
         """
         from tensorlake.dataset.query import QueryLimits, run_query
 
         return run_query(self, tql, params, QueryLimits(timeout, max_bytes))
 
     def where(self, condition: str | Predicate, **params: Any) -> View:
-        """Select the rows that meet a condition: TQL text without WHERE, or a Predicate."""
+        """Select the rows that meet a condition: TQL text without WHERE, or a Predicate.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-where", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.where("x > 1").count(), ds.where(ds["x"] == 1).count()
+            (2, 1)
+            >>> ds.discard()
+        """
         from tensorlake.dataset.query import run_where
 
         return run_where(self, condition, params)
@@ -289,7 +308,16 @@ class Readable(Exported):
         return select(self, names, expressions)
 
     def order_by(self, *keys: str, **params: Any) -> View:
-        """Put rows in the order of keys, as ORDER BY takes them: ``order_by("score DESC")``."""
+        """Put rows in the order of keys, as ORDER BY takes them: ``order_by("score DESC")``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-order-by", {"x": "int64"})
+            >>> ds.extend({"x": [2, 3, 1]})
+            >>> ds.order_by("x DESC").take(2)["x"][:].tolist()
+            [3, 2]
+            >>> ds.discard()
+        """
         from tensorlake.dataset.selecting import order_by
 
         return order_by(self, keys, params)

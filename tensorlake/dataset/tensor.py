@@ -101,7 +101,16 @@ class Tensor:
         return sample_type.present(column, tensor=self.name)
 
     def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
-        """Read rows as brackets do, with ``null`` in the place of NULLs."""
+        """Read rows as brackets do, with ``null`` in the place of NULLs.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-read", {"x": tl.Scalar("int64", nullable=True)})
+            >>> ds.extend({"x": [1, None]})
+            >>> ds["x"].read(null=-1).tolist()
+            [1, -1]
+            >>> ds.discard()
+        """
         here = self._rows.frozen()
         column = self._column(here, self._positions(here, rows))
         sample_type = here.selection().snapshot.spec(self.name).type
@@ -218,7 +227,16 @@ class Tensor:
         return comparison(self.name, ">=", value)
 
     def isin(self, values: Iterable[object]) -> Predicate:
-        """Ask for rows whose value is one of several."""
+        """Ask for rows whose value is one of several.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-isin", {"y": tl.ClassLabel(["cat", "dog", "owl"])})
+            >>> ds.extend({"y": ["owl", "cat", "dog"]})
+            >>> ds[ds["y"].isin(["cat", "dog"])].count()
+            2
+            >>> ds.discard()
+        """
         return membership(self.name, values)
 
     def is_null(self) -> Predicate:
@@ -254,6 +272,12 @@ class Tensor:
 
         Raises:
             UnknownClassError: One of them is no class of this tensor.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-codes", {"y": tl.ClassLabel(["cat", "dog"])})
+            >>> ds["y"].codes(["dog"]).tolist()
+            [1]
         """
         label = self._class_label("codes()")
         column = label.convert(list(names), tensor=self.name, call="codes()")
@@ -276,6 +300,14 @@ class Tensor:
 
         Raises:
             SchemaError: One of them is a class already.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-add-names", {"y": tl.ClassLabel(["cat"])})
+            >>> ds["y"].add_names(["dog"])
+            >>> ds["y"].names
+            ('cat', 'dog')
+            >>> ds.discard()
         """
         self._rows.change_names(self.name, "add", names)
 

@@ -33,7 +33,16 @@ class Versioned:
         self.session = session
 
     def log(self, limit: int | None = None) -> Log:
-        """Commits up to this version, newest first, read as far as they are looked at."""
+        """Commits up to this version, newest first, read as far as they are looked at.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-log-of", {"x": "int64"})
+            >>> ds.append({"x": 1})
+            >>> _ = ds.commit("one row")
+            >>> [commit.message for commit in ds.log()]
+            ['one row', 'create']
+        """
         return versioning.log(self.session, limit)
 
     def graph(self, limit: int | None = None) -> Iterator[Commit]:
@@ -67,6 +76,14 @@ class Versioned:
         """Open another version as a new handle: a branch is writable, a commit or tag is not.
 
         A time is looked for among the commits of this handle's branch.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-at", {"x": "int64"})
+            >>> ds.append({"x": 1})
+            >>> first = ds.commit("one row")
+            >>> ds.at("main@0").count(), ds.at(first.time).count()
+            (0, 1)
         """
         return type(self)(versioning.at(self.session, version))
 
@@ -75,6 +92,16 @@ class Versioned:
 
         Raises:
             InvalidInputError: The name was used before.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-branch", {"x": "int64"})
+            >>> fix = ds.branch("fix")
+            >>> fix.append({"x": 1})
+            >>> fix.commit("one row").version
+            'fix@2'
+            >>> len(ds), len(fix)
+            (0, 1)
         """
         if self.session.transaction is not None and at is None:
             raise UncommittedChangesError(
@@ -129,6 +156,17 @@ class Versioned:
 
         Without arguments what is staged; with one, from that version to this handle's; with two,
         from the first to the second.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-diff", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2]})
+            >>> _ = ds.commit("two rows")
+            >>> ds["x"][0] = 5
+            >>> changed = ds.diff().updated["x"]
+            >>> changed.before[:].tolist(), changed.after[:].tolist()
+            ([1], [5])
+            >>> ds.discard()
         """
         return versioning.diff(self.session, a, b)
 
