@@ -77,10 +77,11 @@ class Commit:
     def summary(self) -> str:
         """Say in a few words what it changed.
 
-        ``+1,200 rows``, ``label 214 rows``, ``+vector``.
+        ``+1,200 rows``, ``label 214 rows``, ``+vector``. A restored version, or a branch taken
+        over whole, is recorded as such, without its rows.
         """
         changes = self.changes
-        parts: list[str] = []
+        parts: list[str] = ["rows replaced or reordered"] if changes.rewrite else []
         if changes.append:
             parts.append(f"+{plural(changes.append, 'row')}")
         for tensor_id, ranges in changes.update.items():

@@ -203,6 +203,7 @@ class Contest:
         cells: By tensor id, rows that both updated, to different values.
         same: By tensor id, rows that both updated, to the same value: it is theirs already.
         vanished: Rows updated here that the head does not show.
+        idle: Rows it does not show either, which were only written as they were.
         lost: Of those, rows that cannot come back: nothing of them is left.
         touched: Rows deleted here that they updated.
         dropped: Tensors dropped here that they wrote.
@@ -215,6 +216,7 @@ class Contest:
     cells: Mapping[str, Int64Array]
     same: Mapping[str, Int64Array]
     vanished: Int64Array
+    idle: Int64Array
     lost: Int64Array
     touched: Int64Array
     dropped: frozenset[str]
@@ -256,13 +258,15 @@ def contest_of(meeting: Meeting) -> Contest:
     suspects = find_conflicts(meeting.mine, meeting.theirs, reads=place.reads)
     is_about = {kind: [one for one in suspects if one.what == kind] for kind in _KINDS}
     deleted = rows_in(clip(staged.deleted, staged.limit))
-    vanished, touched = _nothing(), _nothing()
+    vanished, idle, touched = _nothing(), _nothing(), _nothing()
     if is_about["delete"]:
         # What was written to a tensor that they have not is no change of their row.
         written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
         updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
-        vanished = _changed(meeting, rows[~meeting.is_shown(meeting.targets(rows))])
+        hidden = rows[~meeting.is_shown(meeting.targets(rows))]
+        vanished = _changed(meeting, hidden)
+        idle = np.setdiff1d(hidden, vanished, assume_unique=True)
         touched = _touched(meeting, deleted)
     # A row that stays by their wish shows what they gave it, not what it had here before it went.
     going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
@@ -279,6 +283,7 @@ def contest_of(meeting: Meeting) -> Contest:
         cells=cells,
         same=same,
         vanished=vanished,
+        idle=idle,
         lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
         touched=touched,
         dropped=dropped,

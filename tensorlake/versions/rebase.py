@@ -92,7 +92,8 @@ def _plan(meeting: Meeting, contest: Contest) -> _Plan:
         rows = staged.updated_rows(spec.id)
         if spec.id in contest.same:
             rows = np.setdiff1d(rows, contest.same[spec.id], assume_unique=True)
-        is_apart = meeting.is_rewritten or meeting.their_updates(spec.id)
+        rows = np.setdiff1d(rows, contest.idle, assume_unique=True)
+        is_apart = meeting.is_rewritten or meeting.their_updates(spec.id) or len(contest.idle) > 0
         if policy == "theirs":
             lost = np.union1d(contest.cells.get(spec.id, contest.vanished), contest.vanished)
             is_apart = is_apart or len(lost) > 0

@@ -363,8 +363,9 @@ def test_a_value_written_as_it_was_does_not_keep_its_row_from_being_deleted(pair
     mine, theirs = pair
     idle_and_deleted(mine, theirs, who_deletes=who_deletes)
 
-    mine.commit()
+    commit = mine.commit()
 
+    assert commit.summary() == ("-1 row" if who_deletes == "mine" else "x 1 row")
     assert mine["x"][:6].tolist() == [0, 1, 2, 4, 50, 6]
     assert reopened(mine)["x"][:6].tolist() == [0, 1, 2, 4, 50, 6]
 

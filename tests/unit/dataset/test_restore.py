@@ -55,6 +55,17 @@ def test_a_restored_version_reads_as_it_did_and_the_log_keeps_what_was_between(m
     assert not main.diff("main@1")
 
 
+def test_a_restored_version_is_not_told_as_no_change(main):
+    before = main.version
+    main["x"][0] = -1
+    main.commit("changed")
+
+    commit = main.restore(before)
+
+    assert commit.summary() == "rows replaced or reordered"
+    assert main.log(1)[0].summary() == "rows replaced or reordered"
+
+
 def test_a_restore_keeps_row_ids_and_never_shortens_the_axis(main):
     ids = main.at("main@1").frozen().row_ids
     physical = main.session.committed.state.physical
