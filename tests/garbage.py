@@ -74,9 +74,9 @@ class InterruptedStore:
         await self._arrive()
         return await self._store.get_ranges(path, ranges)
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         await self._arrive()
-        await self._store.put_if_absent(path, data)
+        await self._store.put_if_absent(path, data, durable=durable)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         await self._arrive()

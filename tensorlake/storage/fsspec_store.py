@@ -136,7 +136,8 @@ class FsspecStore:
         reads = [partial(self.get_range, path, start, stop) for start, stop in ranges]
         return await gather_bounded(reads, limit=THREADS)
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        del durable  # a store's answer means stored
         self._check_writable()
         whole = b"".join(pieces_of(data))
         # Above 100 MB s3fs sends parts, and the condition is judged when they are put together.

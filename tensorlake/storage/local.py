@@ -119,8 +119,9 @@ class LocalStore:
                 raise short(path, self.url, start=start, stop=stop, received=len(piece))
         return data
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
-        await self._put(path, data, durable=self._durability == "fsync", publish=publish_exclusive)
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        durable = durable and self._durability == "fsync"
+        await self._put(path, data, durable=durable, publish=publish_exclusive)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         publish = os.replace if durable else _replace_hint
@@ -224,7 +225,9 @@ class LocalStore:
     ) -> None:
         file = self._file(path)
         write = partial(self._write, path, file, pieces_of(data), durable=durable, publish=publish)
-        if durable or nbytes_of(data) > INLINE_NBYTES:
+        # an object's first write may bring the folder itself to disk; a hint never waits for that
+        may_sync = self._durability == "fsync" and publish is not _replace_hint
+        if may_sync or nbytes_of(data) > INLINE_NBYTES:
             await asyncio.get_running_loop().run_in_executor(None, write)
         else:
             write()
@@ -272,7 +275,7 @@ class LocalStore:
         try:
             descriptor = os.open(scratch, flags, 0o666)
         except FileNotFoundError:
-            self._make_root(durable=durable)
+            self._make_root()
             descriptor = os.open(scratch, flags, 0o666)
         try:
             _write_all(descriptor, pieces)
@@ -281,14 +284,15 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _make_root(self, *, durable: bool) -> None:
+    def _make_root(self) -> None:
+        """Make the folder, its name durable whatever is written first: nobody makes it again."""
         folder = self._root
         new_folders: list[str] = []
         while not os.path.isdir(folder):
             new_folders.append(folder)
             folder = os.path.dirname(folder)
         os.makedirs(self._scratch, exist_ok=True)
-        if durable:
+        if self._durability == "fsync":
             for new_folder in new_folders:
                 _sync_folder(os.path.dirname(new_folder))
 

@@ -2,7 +2,8 @@
 
 Some S3-compatible servers accept `If-None-Match: *` and ignore it: both writers of one branch entry
 would be told that they won.  So a dataset is created only where a second write of one name fails,
-also when several arrive at once.
+also when several arrive at once.  What is written is deleted at once, so it is not made durable: of
+the nineteen fsyncs that creating a dataset in a folder took, twelve were for these objects.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ async def probe(store: Store) -> None:
     """Raise `UnsupportedStoreError` unless put-if-absent works; leaves no object behind."""
     path = f"probe-{secrets.token_hex(8)}"
     try:
-        await store.put_if_absent(path, b"first")
+        await store.put_if_absent(path, b"first", durable=False)
         if await _is_written(store, path, b"second"):
             raise _unsupported(store, "a second write of one name replaced the first")
         if await store.get(path) != b"first":
@@ -40,7 +41,7 @@ async def probe(store: Store) -> None:
 
 async def _is_written(store: Store, path: str, data: bytes) -> bool:
     try:
-        await store.put_if_absent(path, data)
+        await store.put_if_absent(path, data, durable=False)
     except ObjectExistsError:
         return False
     return True

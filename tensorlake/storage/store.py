@@ -5,7 +5,8 @@ immutable: written once by `put_if_absent`, the only atomic operation that commi
 
 Invariants every store keeps (the conformance suite in `tensorlake.testing` holds them):
 - a read returns exactly the bytes asked for or raises; short data is never passed on;
-- an object appears whole or not at all, and once `put_if_absent` returned it is durable;
+- an object appears whole or not at all, and once `put_if_absent` returned it is durable, unless
+  the caller renounced that;
 - of any number of writers of one path exactly one succeeds, the others see `ObjectExistsError`;
 - a failed write says whether nothing landed (`StorageError`, `AccessError`) or whether that is
   unknown (`UnknownOutcomeError`): who publishes then reads the object back.
@@ -76,8 +77,11 @@ class Store(Protocol):
         """Read several ranges of one object, in the order asked, coalesced where that pays."""
         ...
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
-        """Write a new object, durable on return; fail when one is there."""
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        """Write a new object; fail when one is there.
+
+        Durable on return, unless it is one to be deleted again: then it passes ``durable=False``.
+        """
         ...
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:

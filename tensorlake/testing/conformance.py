@@ -105,6 +105,13 @@ class StoreConformance:
             assert outcomes.count(True) == 1
             assert run(store.get(path)) == b"%d" % outcomes.index(True)
 
+    def test_a_fleeting_object_is_written_once_too(self, store: Store) -> None:
+        run(store.put_if_absent("probe", b"first", durable=False))
+
+        with pytest.raises(ObjectExistsError):
+            run(store.put_if_absent("probe", b"second", durable=False))
+        assert run(store.get("probe")) == b"first"
+
     def test_put_replaces(self, store: Store) -> None:
         run(store.put("HEAD", b"a longer hint"))
         run(store.put("HEAD", b"hint", durable=False))

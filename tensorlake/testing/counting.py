@@ -121,10 +121,10 @@ class CountingStore:
             await _turns()
             return await self._store.get_ranges(path, ranges)
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         with self._counted("put_if_absent", path, nbytes_of(data)):
             await _turns()
-            await self._store.put_if_absent(path, data)
+            await self._store.put_if_absent(path, data, durable=durable)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         with self._counted("put", path, nbytes_of(data)):

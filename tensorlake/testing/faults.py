@@ -153,11 +153,11 @@ class FaultyStore:
         found = await self._store.get_ranges(path, ranges)
         return [_spoilt(bytes(piece), fault) for piece in found]
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         fault = await self._arrive("put_if_absent", path)
         if fault is Fault.LANDS_LATER:
             self._hold_back(path, data)
-        await self._store.put_if_absent(path, data)
+        await self._store.put_if_absent(path, data, durable=durable)
         self._leave("put_if_absent", path, fault)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:

@@ -29,6 +29,7 @@ from tensorlake.storage import (
     Store,
     UnknownOutcomeError,
     open_store,
+    probe,
     run,
 )
 from tensorlake.storage.publish import publish_exclusive, rename_exclusive
@@ -91,6 +92,12 @@ def test_hint_costs_no_fsync(tmp_path, fsynced):
     run(LocalStore(tmp_path).put("HEAD", b"hint", durable=False))
 
     assert fsynced == []
+
+
+def test_the_probe_syncs_the_new_folder_alone(tmp_path, fsynced):
+    run(probe(LocalStore(tmp_path / "lake")))
+
+    assert fsynced == [str(tmp_path)]
 
 
 def test_durability_none_never_syncs(tmp_path, fsynced):

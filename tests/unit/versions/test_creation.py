@@ -13,8 +13,8 @@ from tests.handles import create_on, open_on
 class CarelessStore(MemoryStore):
     """As S3-compatible servers were that took `If-None-Match` and ignored it."""
 
-    async def put_if_absent(self, path: str, data: Data) -> None:
-        await self.put(path, data)
+    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+        await self.put(path, data, durable=durable)
 
 
 def test_a_store_that_cannot_decide_between_writers_is_refused():
