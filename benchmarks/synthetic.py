@@ -57,6 +57,7 @@ from tensorlake.versions import create_dataset
 
 __all__ = [
     "FULL",
+    "SAMPLE_NBYTES",
     "SMALL",
     "LakePacks",
     "Scale",

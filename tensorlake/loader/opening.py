@@ -11,10 +11,13 @@ the memory tier, the slabs, the counters and what was found of the store, is the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.at_hand import PassAtHand
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.counters import Counters
     from tensorlake.loader.iteration import Pass
     from tensorlake.loader.mix_order import AnyOrder
-    from tensorlake.loader.ordered_rows import OrderedRows
+    from tensorlake.loader.ordered_rows import OrderedRows, Plan
     from tensorlake.loader.sharding import Sharding, Share
     from tensorlake.loader.slabs import SlabPool
     from tensorlake.loader.state import LoaderState
@@ -121,7 +124,9 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     if opening.arguments.decode_on == "server":
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
-    setup = _pipeline_setup(opening)
+    plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
+    shares = _look_ahead(opening, plan, iter(shares))
+    setup = _pipeline_setup(opening, plan)
     if opening.is_at_hand:
         at_hand = PassAtHand(setup, shares)
         assembler = _assembler(opening, at_hand.pipeline, with_valid=with_valid)
@@ -131,12 +136,28 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     return pipeline, partial(pipeline.start, assembler)
 
 
-def _pipeline_setup(opening: Opening) -> PipelineSetup:
+def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
+    """Read of the indexes of a remote dataset what the first batch needs, for all tensors at once.
+
+    How rows are read follows from their sizes, and where they are from the plan: one after the
+    other, and tensor by tensor, these would be as many round trips as all trees are high together.
+    """
+    rows = opening.rows
+    first = next(shares, None)
+    if first is None:
+        return shares
+    if not rows.reader.store.is_local:
+        positions = plan.at(np.arange(first.start, first.stop))
+        rows.reader.look_ahead(tuple(opening.cache.tensors), rows.selection.physical(positions))
+    return chain([first], shares)
+
+
+def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
     return PipelineSetup(
         selection=rows.selection,
         reader=rows.reader,
-        plan=rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch),
+        plan=plan,
         cache=opening.cache,
         counters=opening.counters,
         limit=opening.limit,

@@ -206,6 +206,10 @@ class Reader(Protocol):
         """Return the stored bytes of a row in the mean, rounded down, of each of some tensors."""
         ...
 
+    def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
+        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        ...
+
     def locate(self, tensor: str, physical: Int64Array) -> Located:
         """Find the chunk of each physical row, in any order."""
         ...

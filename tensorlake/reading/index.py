@@ -61,6 +61,9 @@ LEAVES_WITH_UNITS_MAX = 64
 """Elsewhere than in a folder so many leaves are read with their units: one request each serves
 both; above, the units outweigh what a flat index is made of."""
 
+PAGES_ABOVE_NBYTES_MAX = 1 << 20
+"""Of 10⁷ extents; reading them beside a sample of the leaves saves a round trip."""
+
 SAMPLED_WINDOWS = 3
 """Where a tree has inner pages, the mean size of a row is taken from a few leaves."""
 
@@ -122,6 +125,16 @@ class ChunkIndex:
         if len(self._root.newest):
             known.append(self._root.tail.summary())
         return Summaries[Any].concat(known).merge_upward().table
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether nothing has to be read to find any row."""
+        return self._tail.first_row == 0 or self._body is not None
+
+    async def look_ahead(self, physical: Int64Array) -> None:
+        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        reads = [self.row_nbytes, partial(self._read_pages, physical)]
+        await runtime.gather_bounded(reads, limit=len(reads))
 
     def locate(self, physical: Int64Array) -> Located:
         """Find rows, in any order, repeats allowed.
@@ -190,11 +203,23 @@ class ChunkIndex:
         found = runtime.run(tree.locate(self._root, rows, self._pages, parts=Parts.LOCATIONS))
         return found.starts, found.table
 
+    async def _read_pages(self, physical: Int64Array) -> None:
+        rows = np.unique(physical[physical < self._tail.first_row])
+        if not len(rows) or self.is_at_hand:
+            return
+        if self._can_be_flat and self._leaves_read_with(rows) >= self._leaves:
+            self._body = await self._flattened()
+        else:
+            await tree.locate(self._root, rows, self._pages, parts=self._parts_of_rows())
+
+    def _leaves_read_with(self, physical: Int64Array) -> int:
+        return self._leaves_read + leaves_touched(physical, self._leaves, self._root.body_rows)
+
     def _is_flat_due(self, physical: Int64Array) -> bool:
         """Count what the tree will have to read; say whether all of it costs no more."""
         if not self._can_be_flat:
             return False
-        self._leaves_read += leaves_touched(physical, self._leaves, self._root.body_rows)
+        self._leaves_read = self._leaves_read_with(physical)
         return self._leaves_read >= self._leaves
 
     async def _flattened(self) -> FlatExtents | None:
@@ -232,6 +257,9 @@ class ChunkIndex:
             nbytes += int(table.nbytes[entries].sum())
         return chunks, nbytes
 
+    def _parts_of_rows(self) -> Parts:
+        return Parts.LOCATIONS if self._is_local else Parts.UNITS
+
     def _parts_of_all(self) -> Parts:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
         return Parts.LOCATIONS if is_large else Parts.UNITS
@@ -245,8 +273,16 @@ class ChunkIndex:
         last = SAMPLED_WINDOWS - 1
         starts = [window * (rows - step) // last for window in range(SAMPLED_WINDOWS)]
         windows = [partial(self._window, start, start + step) for start in starts]
-        sampled = await runtime.gather_bounded(windows, limit=SAMPLED_WINDOWS)
+        reads = [self._pages_above, *windows]
+        sampled = await runtime.gather_bounded(reads, limit=len(reads))
         return _mean([table for tables in sampled for table in tables])
+
+    async def _pages_above(self) -> list[Extents]:
+        """Read what is below the root, where that is little: rows are looked up there next."""
+        inner = [child for child in self._root.children if child.height]
+        if not self._is_local and sum(child.nbytes for child in inner) <= PAGES_ABOVE_NBYTES_MAX:
+            await self._pages.inners(inner, Extents)
+        return []
 
     async def _window(self, start: int, stop: int) -> list[Extents]:
         scanned = tree.scan(self._root, self._pages, start, stop, parts=Parts.LOCATIONS)
@@ -255,7 +291,7 @@ class ChunkIndex:
     def _located_in_tree(self, physical: Int64Array) -> Located:
         is_sorted = bool((physical[1:] >= physical[:-1]).all())
         rows, order = (physical, None) if is_sorted else np.unique(physical, return_inverse=True)
-        parts = Parts.LOCATIONS if self._is_local else Parts.UNITS
+        parts = self._parts_of_rows()
         found = runtime.run(tree.locate(self._root, rows, self._pages, parts=parts))
         extents = found.table
         entry, offset = (

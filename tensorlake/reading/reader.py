@@ -81,6 +81,13 @@ class Reader:
         sizes = [self.index(tensor).row_nbytes for tensor in tensors]
         return runtime.run(runtime.gather_bounded(sizes, limit=CHUNKS_IN_FLIGHT))
 
+    def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
+        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        indexes = [index for index in map(self.index, tensors) if not index.is_at_hand]
+        if indexes:
+            reads = [partial(index.look_ahead, physical) for index in indexes]
+            runtime.run(runtime.gather_bounded(reads, limit=CHUNKS_IN_FLIGHT))
+
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
         """Read a chunk's bytes by one request, and verify them."""
         blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -75,12 +75,7 @@ class CountingStore:
     @property
     def round_trips(self) -> int:
         """Return the length of the longest chain of requests, each begun after the last ended."""
-        finished = [(r.ended, r.began) for r in self._log.requests if r.ended is not None]
-        trips, free_from = 0, -1
-        for ended, began in sorted(finished):
-            if began > free_from:
-                trips, free_from = trips + 1, ended
-        return trips
+        return round_trips(self._log.requests)
 
     def count(self, *calls: str, path: str = "") -> int:
         """Count the requests of these calls (none named: of all) whose path contains `path`."""
@@ -177,3 +172,13 @@ class CountingStore:
 async def _turns() -> None:
     for _ in range(LOOP_TURNS):
         await asyncio.sleep(0)
+
+
+def round_trips(requests: Iterable[Request]) -> int:
+    """Return the length of the longest chain of some requests, each begun after the last ended."""
+    finished = [(r.ended, r.began) for r in requests if r.ended is not None]
+    trips, free_from = 0, -1
+    for ended, began in sorted(finished):
+        if began > free_from:
+            trips, free_from = trips + 1, ended
+    return trips

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from benchmarks.synthetic import FULL, SMALL, LakePacks, Scale, readable_rows, write_lake
+from benchmarks.synthetic import (
+    FULL,
+    SAMPLE_NBYTES,
+    SMALL,
+    LakePacks,
+    Scale,
+    readable_rows,
+    write_lake,
+)
 from tensorlake.errors import CorruptionError
 from tensorlake.format import (
     Entry,
@@ -26,7 +34,7 @@ from tensorlake.format import (
     tree,
 )
 from tensorlake.storage import MemoryStore, runtime
-from tensorlake.testing import CountingStore, Fault, FaultyStore
+from tensorlake.testing import CountingStore, Fault, FaultyStore, round_trips
 from tests.handles import create_on, open_on, wait_for_storage
 from tests.memory_pages import MemoryPages
 
@@ -89,6 +97,41 @@ def test_the_sizes_of_rows_of_all_tensors_take_one_look_down_their_trees(lake):
     assert sizes[0] > sizes[2]
     assert lake.store.round_trips <= height
     assert lake.store.bytes_read < 8_000_000
+
+
+def test_rows_of_all_tensors_are_looked_up_in_one_look_down_their_trees(lake):
+    handle = open_on(lake.store)
+    height = max(root.height for root in handle.session.head.roots.values())
+    reader = handle.reader()
+    tensors = ["sample", "vector", "label"]
+    rows = readable_rows(lake.scale, 24)
+    lake.store.reset()
+
+    reader.look_ahead(tensors, rows)
+
+    # trees looked down one after the other: 3 * height; decoding lets one begin a turn late
+    assert lake.store.round_trips <= height + 1
+    assert lake.store.bytes_read < 16_000_000
+    lake.store.reset()
+    reader.row_nbytes(tensors)
+    located = [reader.locate(tensor, rows) for tensor in tensors]
+    assert [len(one.chunk) for one in located] == [24] * 3
+    assert lake.store.count() == 0
+
+
+def test_the_first_batch_of_a_loader_takes_six_requests_in_a_row(lake):
+    """Two to open, three down the index, and one for the rows, which wait for nothing else."""
+    rows = np.unique(readable_rows(lake.scale, 400))
+    lake.store.reset()
+
+    view = open_on(lake.store)[rows.tolist()]
+    batch = next(iter(view.loader(batch_size=64, shuffle=True, columns=["sample", "_row"])))
+
+    expected = [lake.samples[row % lake.scale.rows_a_chunk] for row in batch["_row"].tolist()]
+    assert batch["sample"] == expected
+    index = [one for one in lake.store.requests if one.nbytes % SAMPLE_NBYTES]
+    assert round_trips(index) <= 5
+    assert lake.store.bytes_read < 16_000_000
 
 
 def test_a_commit_and_a_refresh_read_nothing_of_a_large_index(lake):

@@ -246,6 +246,11 @@ class MixReader:
             for tensor, row_nbytes in zip(tensors, zip(*sizes, strict=True), strict=True)
         ]
 
+    def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
+        """Read what the sizes of rows and the places of some need, a source after another."""
+        for number, own in self._parts(physical):
+            self.sources[number].reader.look_ahead(tensors, physical[own] & PHYSICAL_MASK)
+
     def locate(self, tensor: str, physical: Int64Array) -> MixLocated:
         """Find the chunk of each row in its source."""
         chunk = np.empty(len(physical), dtype=np.int64)
