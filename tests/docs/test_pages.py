@@ -44,6 +44,24 @@ def test_the_map_of_the_rooms_names_what_there_is():
     assert missing == []
 
 
+def test_the_way_of_a_row_names_what_there_is():
+    page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
+    stops = re.findall(r"`([\w/]+\.py)` `(\w+)`", page)
+
+    missing = [
+        f"{path}: {name}"
+        for path, name in stops
+        if not re.search(
+            rf"^(class|def|async def) {name}\b",
+            (ROOT / "tensorlake" / path).read_text("utf-8"),
+            flags=re.MULTILINE,
+        )
+    ]
+
+    assert len(stops) > 10
+    assert missing == []
+
+
 def test_a_change_is_one_sentence_in_a_file_of_its_own_number():
     fragments = [path for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
 
