@@ -8,6 +8,7 @@
 * Bodies are counted as they arrive (413), and must arrive: within ``body_patience_s`` and a second
   for each SLOWEST_NBYTES_PER_S (408).
 * Requests a second are bounded for each token (429).
+* ``HEAD`` is answered like ``GET``, without the body.
 * Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
   special to them. Every request is counted, and a line of the log; with an audit log, each to
   ``/v1`` is a line of that. No line has a query string, which may hold a view.
@@ -26,6 +27,7 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
 from tensorlake_server.connections import SLOWEST_NBYTES_PER_S
+from tensorlake_server.methods import METHODS, is_head_of_get
 from tensorlake_server.principal import NOBODY
 from tensorlake_server.problems import CLIENT_GONE, Problem, problem_response
 from tensorlake_server.rate import Rate
@@ -45,7 +47,6 @@ log = logging.getLogger("tensorlake.server.requests")
 
 OPEN_ROUTES = frozenset({"/v1/session"})  # how the token is shown for the first time
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE"}
 REQUEST_ID_NBYTES = 8
 MAX_LENGTH_DIGITS = 18
 
@@ -89,7 +90,7 @@ class Guard:
         request_id = secrets.token_hex(REQUEST_ID_NBYTES)
         is_api = scope["path"].startswith("/v1/")
         headers = {**DEFAULT_HEADERS, **(API_HEADERS if is_api else {}), "X-Request-Id": request_id}
-        answered = _Answered(send, headers)
+        answered = _Answered(send, headers, has_body=scope["method"] != "HEAD")
         state: dict[str, Any] = scope.setdefault("state", {})
         state |= {"principal": NOBODY, "request_id": request_id, "changed": {}}
         started = time.perf_counter()
@@ -124,7 +125,12 @@ class Guard:
             await refusal(scope, receive, send)
             return
         body = _Body(receive, send, self._body_limit(scope), self._settings.body_patience_s)
-        await self._app(scope, body, send)
+        if not is_head_of_get(scope["method"], scope["path"]):
+            await self._app(scope, body, send)
+            return
+        asked = {**scope, "method": "GET"}
+        await self._app(asked, body, send)
+        scope["route"] = asked.get("route")
 
     def _checked(self, scope: Scope, headers: Headers) -> Principal:
         """Check a request before its body, and say who makes it.
@@ -208,9 +214,10 @@ class _Body:
 class _Answered:
     """Sends an answer with the default headers, and remembers its status."""
 
-    def __init__(self, send: Send, headers: dict[str, str]) -> None:
+    def __init__(self, send: Send, headers: dict[str, str], *, has_body: bool) -> None:
         self._send = send
         self._headers = headers
+        self._has_body = has_body
         self.status: int | None = None  # there is no answer yet
         self.nbytes = 0
 
@@ -220,6 +227,8 @@ class _Answered:
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers.setdefault(name, value)
+        elif not self._has_body:
+            message = {**message, "body": b""}
         self.nbytes += len(message.get("body", b""))
         await self._send(message)
 

@@ -165,8 +165,22 @@ class Lake:
     def create(
         self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool
     ) -> Dataset:
-        """Make a dataset; see ``tl.create``."""
-        url, options = self.url_of(name), self._options
+        """Make a dataset; see ``tl.create``.
+
+        Raises:
+            InvalidInputError: It can have no such name here.
+        """
+        try:
+            url, options = self.url_of(name), self._options
+        except DatasetNotFoundError as error:
+            shown = (
+                "this server serves one dataset" if self.is_one_dataset else "no name of a dataset"
+            )
+            raise InvalidInputError(
+                f"{name!r} cannot be made here: {shown}"
+                "\ngive names joined by '/', inside of a lake, none of them empty, '.' or '..'",
+                dataset=name,
+            ) from error
         parents = name.split("/")[:-1]
         around = ["/".join(parents[: depth + 1]) for depth in range(len(parents))]
         inside = [one for one in tl.list(url, storage_options=options) if one != "."]

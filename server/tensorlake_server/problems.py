@@ -36,8 +36,11 @@ from tensorlake.errors import (
     TensorlakeError,
     UnsupportedError,
 )
+from tensorlake_server.methods import allowed_methods
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastapi import FastAPI
     from starlette.requests import Request
 
@@ -155,22 +158,24 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
             log.warning("%s: %s", type(error).__name__, detail)
         return problem_response(status, error.code, shown(detail), facts=facts)
 
-    def on_http_error(_request: Request, error: Exception) -> JSONResponse:
+    def on_http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        code = error.code if isinstance(error, Problem) else _code_of(error.status_code)
+        if not isinstance(error, Problem):  # of the router
+            error = _misdirected(request, error)
+        code, detail = error.code, str(error.detail)
         headers = None if error.headers is None else dict(error.headers)
-        detail = str(error.detail)
         if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.warning("%s: %s", code, detail)
         return problem_response(error.status_code, code, shown(detail), headers=headers)
 
-    def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+    def on_validation_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        lines = [
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']} (got {str(one.get('input'))[:80]!r})"
-            for one in error.errors()
-        ]
-        return problem_response(422, "invalid-input", "\n".join(lines))
+        found = error.errors()
+        if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
+            given = request.headers.get("content-type", "")  # FastAPI read no JSON in it
+            detail = f"the body is said to be {given!r}\nsend it as Content-Type: application/json"
+            return problem_response(415, "unsupported-media-type", detail)
+        return problem_response(422, "invalid-input", "\n".join(map(_invalid, found)))
 
     def on_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
@@ -186,5 +191,28 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
     app.add_exception_handler(Exception, on_fault)
 
 
-def _code_of(status: int) -> str:
-    return HTTPStatus(status).phrase.lower().replace(" ", "-")
+def _misdirected(request: Request, error: HTTPException) -> Problem:
+    """Say of a path or method that is none of ours what there is."""
+    path, status = request.url.path, HTTPStatus(error.status_code)
+    if status is HTTPStatus.NOT_FOUND:
+        detail = (
+            f"there is nothing at {path!r}\nGET /v1/openapi.json says what there is;"
+            " in paths ~ stands for the / in names"
+        )
+        return Problem(status, "not-found", detail)
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(allowed_methods(request))
+        detail = f"{request.method} is nothing that {path!r} answers\nask one of {allowed}"
+        return Problem(status, "method-not-allowed", detail, {"Allow": allowed})
+    code = status.phrase.lower().replace(" ", "-")
+    headers = None if error.headers is None else dict(error.headers)
+    return Problem(status, code, str(error.detail), headers)
+
+
+def _invalid(found: Mapping[str, Any]) -> str:
+    """Say what is wrong with one member of a request."""
+    if found["type"] == "json_invalid":
+        at = "".join(f" at character {place}" for place in found["loc"][1:])
+        return f"the body is no JSON: {found['ctx']['error']}{at}"
+    place = ".".join(map(str, found["loc"]))
+    return f"{place}: {found['msg']} (got {str(found.get('input'))[:80]!r})"

@@ -19,6 +19,7 @@ from tensorlake_server.columns import (
     read_rows,
 )
 from tensorlake_server.messages import RowsPage
+from tensorlake_server.negotiation import choose_type
 from tensorlake_server.parts import PartsResponse
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
 
@@ -61,7 +62,7 @@ def read_page(
         )
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
     names = _chosen_names(readable, columns)
-    media_type = _choose_type(request.headers.get("accept", ""))
+    media_type = choose_type(request.headers.get("accept", ""), (JSON_TYPE, *WRITERS))
     digest = readable.selection().snapshot.digest
     etag = etag_of("rows", name, digest, view, offset, limit, names, media_type)
     headers = cache_headers(version if view is None else None, etag)
@@ -101,12 +102,3 @@ def _chosen_names(readable: Readable, columns: str | None) -> list[str]:
     names = [name for name in columns.split(",") if name]
     check_names(readable, names)
     return names
-
-
-def _choose_type(accept: str) -> str:
-    """The first type named that we write; JSON for everything else."""
-    for part in accept.split(","):
-        media_type = part.partition(";")[0].strip().lower()
-        if media_type in WRITERS or media_type == JSON_TYPE:
-            return media_type
-    return JSON_TYPE

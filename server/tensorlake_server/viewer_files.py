@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import FileResponse, Response
 
 from tensorlake_server.caching import not_modified
+from tensorlake_server.negotiation import IDENTITY, choose_encoding
 from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-__all__ = ["ViewerFiles", "choose_encoding"]
+__all__ = ["ViewerFiles"]
 
-IDENTITY = "identity"
 SUFFIXES = {"br": ".br", "gzip": ".gz"}  # the smaller first
 ETAG_NBYTES = 12
 OCTETS = "application/octet-stream"
@@ -73,33 +73,6 @@ class ViewerFiles:
         return not_modified(request, sent) or FileResponse(
             chosen.path, headers=sent, media_type=media_type
         )
-
-
-def choose_encoding(accept: str, offered: tuple[str, ...]) -> str:
-    """Choose among encodings, of which the first is the best, by ``Accept-Encoding``.
-
-    >>> choose_encoding("gzip, deflate, br", ("br", "gzip", "identity"))
-    'br'
-    >>> choose_encoding("gzip;q=0.5, br;q=0", ("br", "gzip", "identity"))
-    'gzip'
-    >>> choose_encoding("", ("br", "gzip", "identity"))
-    'identity'
-    """
-    weights = dict(_weight(part) for part in accept.lower().split(","))
-    every = weights.get("*", 0.0)
-    taken = [(weights.get(one, every), one) for one in offered if one != IDENTITY]
-    weight, best = max(taken, key=lambda pair: pair[0], default=(0.0, IDENTITY))
-    return best if weight > 0 else IDENTITY
-
-
-def _weight(part: str) -> tuple[str, float]:
-    """Read one encoding and its weight; a weight that is none counts as none given."""
-    encoding, _, rest = part.partition(";")
-    name, _, value = rest.partition("=")
-    try:
-        return encoding.strip(), float(value) if name.strip() == "q" else 1.0
-    except ValueError:
-        return encoding.strip(), 1.0
 
 
 def _stored(path: Path) -> dict[str, _Stored]:

@@ -106,6 +106,15 @@ def test_what_is_no_single_range_is_answered_by_the_whole_object(
     assert int(answer.headers["Content-Length"]) == pack.stat().st_size
 
 
+def test_head_says_how_long_an_object_is_and_sends_none_of_it(
+    client: httpx.Client, pack: Path
+) -> None:
+    answer = client.head(address(pack))
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["Content-Length"] == answer.headers["X-Length"] == str(LONG + 1)
+
+
 def test_a_pack_that_was_removed_is_gone_though_it_was_read(
     client: httpx.Client, pack: Path
 ) -> None:
