@@ -24,7 +24,14 @@ from tensorlake_query.bound import (
 )
 from tensorlake_query.conversions import as_condition
 from tensorlake_query.environment import Environment
-from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
+from tensorlake_query.errors import (
+    QueryNameError,
+    QueryTypeError,
+    joined,
+    listed,
+    nearest,
+    unknown_function,
+)
 from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
 from tensorlake_query.functions.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.conditional import bind_case, bind_cast
@@ -212,7 +219,7 @@ class Binder:
         elif is_quoted:
             hint = joined(f"text takes single quotes: '{name}'", nearest(name, names))
         else:
-            hint = nearest(name, names)
+            hint = nearest(name, names) or f"text takes quotes: '{name}'"
         raise QueryNameError(
             f"no tensor or function {name!r}",
             text=self.text,
@@ -235,6 +242,9 @@ class Binder:
         else:
             message = f"no table {expr.table!r} in FROM"
             hint = joined(nearest(expr.table or "", tables), listed("tables", filter(None, tables)))
+            if expr.table in self.schema:
+                message = f"{expr.table!r} is a tensor and has no columns"
+                hint = f"a member of JSON is {expr.table}['{expr.name}']"
         raise QueryNameError(message, text=self.text, span=expr.span, hint=hint)
 
     def _query(self, expr: ast.Subquery | ast.Exists | ast.InQuery) -> Bound:
@@ -286,15 +296,8 @@ class Binder:
 
     def _unknown_function(self, expr: ast.Call) -> QueryNameError:
         known = [*FUNCTIONS, *AGGREGATES, *WINDOWS, *self._env.functions]
-        hint = nearest(expr.name, known)
-        if expr.name in WINDOWS:
-            hint = f"write {expr.name}(…) OVER (ORDER BY …)"
-        return QueryNameError(
-            f"no function {expr.name!r}",
-            text=self.text,
-            span=ast.Span(expr.span.start, expr.span.start + len(expr.name)),
-            hint=hint,
-        )
+        hint = f"write {expr.name}(…) OVER (ORDER BY …)" if expr.name in WINDOWS else ""
+        return unknown_function(expr.name, known, hint, text=self.text, start=expr.span.start)
 
     def _window(self, expr: ast.Call, over: ast.Over) -> Bound:
         if expr.name not in WINDOWS and expr.name not in AGGREGATES:

@@ -79,6 +79,11 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
         return fail("the query ends too early", f"expected {_expected(error)}")
     if rest.startswith("[") and previous.upper() == "IN":
         return fail("IN takes its values in parentheses", "write IN ('a', 'b')")
+    if word and previous.upper() == "IN" and not is_reserved(word):
+        return fail(
+            "IN takes its values in parentheses",
+            f"write IN ('a', 'b'), or CONTAINS({word}, …) for what a list holds",
+        )
     if re.match(r":[^\W\d]", rest):
         name = re.match(r":(\w+)", rest)
         return fail(
@@ -89,6 +94,11 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
     for foreign, hint in _FOREIGN:
         if rest.startswith(foreign):
             return fail(f"unexpected {foreign!r}", hint, Span(at, at + len(foreign)))
+    if not text[:at].strip():
+        return fail(
+            f"unexpected {word or rest[0]!r}",
+            "a query begins with a clause: WHERE …, SELECT …, ORDER BY …",
+        )
     if is_reserved(word):
         expected = _expected(error)
         return fail(

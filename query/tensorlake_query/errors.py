@@ -80,11 +80,33 @@ class QueryLimitError(QueryError):
     code = "query-limit"
 
 
+NEIGHBOURS = {
+    "MEAN": "write AVG",
+    **{
+        part: f"write EXTRACT({part} FROM …)"
+        for part in ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+    },
+}
+"""What NumPy and other dialects of SQL call a function, and how it is written here."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the known name closest to `name`, or an empty string."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     found = get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=0.6)
     return f"did you mean '{by_folded[found[0]]}'?" if found else ""
+
+
+def unknown_function(
+    name: str, known: Iterable[str], hint: str = "", *, text: str, start: int
+) -> QueryNameError:
+    """Build the error for a function that there is not, at the place where it is called."""
+    return QueryNameError(
+        f"no function {name!r}",
+        text=text,
+        span=Span(start, start + len(name)),
+        hint=hint or NEIGHBOURS.get(name.upper()) or nearest(name, known),
+    )
 
 
 def listed(what: str, names: Iterable[str]) -> str:
