@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tensorlake.types import (
     SampleType,
     UniformColumn,
 )
+from tensorlake.types import Sequence as SequenceType
 
 __all__ = [
     "Batch",
@@ -115,12 +116,25 @@ def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
             if found is not None:
                 return found
         elif members_of(name, schema.names):
+            if _is_list_of_items(value, members_of(name, schema.names), schema):
+                if value:
+                    return False
+                continue
             if not isinstance(value, Mapping):
                 return value is not None  # dicts for rows; a row has one dict
             inner = {f"{name}/{field}": one for field, one in value.items()}
             if holds_columns(inner, schema):
                 return True
     return False
+
+
+def _is_list_of_items(value: Any, members: Sequence[str], schema: Schema) -> bool:
+    """Whether a group's value is one row's of sequences: a list of dicts, or an empty one."""
+    return (
+        isinstance(value, list | tuple)
+        and all(isinstance(one, Mapping) for one in cast("Sequence[Any]", value))
+        and all(isinstance(schema[name].type, SequenceType) for name in members)
+    )
 
 
 def _is_column(value: Any, sample_type: SampleType) -> bool | None:

@@ -3,12 +3,14 @@
 {"pose": [{"x": 1, "y": 2}, None]}     rows of dicts; None is NULL in every field
 {"pose": {"x": [1, 3], "y": [2, 4]}}   a dict of columns         both become
 {"pose/x": [1, 3], "pose/y": [2, 4]}   what the tensors are
+
+{"pose": [[{"x": 1}, {"x": 2}], []]}   rows of lists of dicts, where fields are sequences
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -90,23 +92,51 @@ def _columns(group: str, members: Sequence[str], values: Any, *, call: str) -> M
     fields = tuple(dict.fromkeys(name[len(group) + 1 :].split("/")[0] for name in members))
     is_listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     rows: list[Any] = [*values] if is_listed else [values]
+    if any(isinstance(one, list | tuple) for one in rows):
+        rows = [_lists(group, fields, one, row=row, call=call) for row, one in enumerate(rows)]
     for row, one in enumerate(rows):
         if one is not None and not isinstance(one, Mapping):
-            raise InvalidInputError(
-                f"row {row} of {call}: {group!r} is a group of {', '.join(map(repr, fields))},"
-                f" got {type(one).__name__}\ngive a dict of these for each row, or one of columns",
-                tensor=group,
-                row=row,
-            )
+            raise _no_dict(group, fields, one, row=row, call=call)
     first = next((one for one in rows if one is not None), None)
     if first is None:
         return {field: [None] * len(rows) for field in fields}
     for row, one in enumerate(rows):
         if one is not None and one.keys() != first.keys():
-            raise MissingTensorError(
-                f"row {row} of {call}: {group!r} has the fields {sorted(one)}, where another row"
-                f" has {sorted(first)}\ngive every row the same fields (None for NULL)",
-                tensor=group,
-                row=row,
-            )
+            raise _uneven(group, one, first, row=row, call=call)
     return {field: [None if one is None else one[field] for one in rows] for field in first}
+
+
+def _lists(group: str, fields: Sequence[str], items: Any, *, row: int, call: str) -> Any:
+    """Return a row's list of dicts as a dict of lists; what is no list as it is."""
+    if not isinstance(items, list | tuple):
+        return items
+    each = cast("Sequence[Any]", items)
+    for one in each:
+        if not isinstance(one, Mapping):
+            raise _no_dict(group, fields, one, row=row, call=call)
+        if one.keys() != each[0].keys():
+            raise _uneven(group, one, each[0], row=row, call=call)
+    return {field: [one[field] for one in each] for field in (each[0] if each else fields)}
+
+
+def _no_dict(
+    group: str, fields: Sequence[str], given: Any, *, row: int, call: str
+) -> InvalidInputError:
+    return InvalidInputError(
+        f"row {row} of {call}: {group!r} is a group of {', '.join(map(repr, fields))},"
+        f" got {type(given).__name__}\ngive a dict of these for each row (of sequences a list of"
+        " dicts), or one of columns",
+        tensor=group,
+        row=row,
+    )
+
+
+def _uneven(
+    group: str, one: Mapping[str, Any], first: Mapping[str, Any], *, row: int, call: str
+) -> MissingTensorError:
+    return MissingTensorError(
+        f"row {row} of {call}: {group!r} has the fields {sorted(one)}, where another"
+        f" has {sorted(first)}\ngive all the same fields (None for NULL)",
+        tensor=group,
+        row=row,
+    )

@@ -130,7 +130,7 @@ def as_type(value: Any) -> SampleType:
     if isinstance(value, Struct):
         raise SchemaError(
             f"{value.describe()} is a group of tensors, and stands in a schema or a Struct alone"
-            '\nfor lists of structs give each field its list: Struct({"x": Sequence("float32")})',
+            "\nfor lists of structs write Sequence(Struct({…}))",
             actual=value,
         )
     if isinstance(value, type) and issubclass(value, SampleType):

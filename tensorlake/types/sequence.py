@@ -3,6 +3,9 @@
 A row's items are joined into one stored sample (`joined_items.py`), so that a row is read alone
 and its items, of any type (pictures, vectors, texts), lie together. Items are checked and
 converted as one column for all rows of a call.
+
+Lists of structs are stored as a struct of lists, a tensor a field: ``Sequence(Struct(…))`` is that
+`Struct`, which takes lists of dicts, and reads as a dict of lists.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import iterated
 from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
 from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
+from tensorlake.types.struct import Struct
 
 __all__ = ["Sequence"]
 
@@ -42,6 +46,12 @@ class Sequence(SampleType):
     kind: ClassVar[str] = "sequence"
 
     of: Any = field()  # Any: what as_type() takes; a SampleType once it is made
+
+    def __new__(cls, of: Any = None, **parameters: Any) -> Any:  # Any: a Struct is no SampleType
+        """Make the sequence; of a struct, the struct of sequences that it is stored as."""
+        if isinstance(of, Struct):
+            return _struct_of_lists(of, **parameters)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         from tensorlake.types.registry import as_type, from_json
@@ -149,6 +159,20 @@ class Sequence(SampleType):
     def json_value(self, value: Any) -> Any:
         """Return a row's items as JSON, where JSON can hold them."""
         return None if value is None else [self.item.json_value(one) for one in value]
+
+
+def _struct_of_lists(
+    struct: Struct, *, nullable: bool = False, default: Any = NO_DEFAULT
+) -> Struct:
+    if default is not NO_DEFAULT and default is not None and default != []:
+        raise SchemaError(
+            f"a sequence of structs has no default but [] and None, got {default!r}"
+            "\ngive default=[]",
+            actual=default,
+        )
+    lists = {name: Sequence(one) for name, one in struct.fields.items()}
+    fill: Any = dict.fromkeys(lists, default) if default == [] else default
+    return Struct(lists, nullable=nullable, default=fill)
 
 
 def _items_of(sample: Any, place: Place, position: int) -> list[Any]:

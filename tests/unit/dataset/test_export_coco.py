@@ -89,3 +89,27 @@ def test_what_has_no_place_in_coco_is_refused_by_name(tmp_path):
     with pytest.raises(InvalidInputError, match="row 0 has 1 boxes and 2 of 'y'"):
         counts.to_coco(tmp_path / "out")
     counts.discard()
+
+
+def test_captions_go_out_as_the_tools_of_coco_read_them_and_come_back(ds, tmp_path):
+    schema = {"image": tl.Image(), "captions": tl.Sequence("str"), "image_id": "int64"}
+    captions = [["one", "zwei"], [], ["three"]]
+    pictures = [ds["image"].bytes(row) for row in range(3)]
+    with tl.create(f"{ds.url}-captions", schema) as told:
+        told.extend({"image": pictures, "captions": captions, "image_id": [5, 6, 7]})
+        told.commit()
+        told.to_coco(tmp_path / "out")
+
+    tools = COCO(tmp_path / "out" / "annotations.json")
+    read = [
+        [one["caption"] for one in tools.loadAnns(tools.getAnnIds(imgIds=[number]))]
+        for number in (5, 6, 7)
+    ]
+    again = tl.ingest.coco(
+        tmp_path / "out" / "annotations.json", tmp_path / "out" / "images", f"{ds.url}-again"
+    )
+
+    assert read == captions
+    assert again["captions"][:] == captions
+    assert again["image_id"][:].tolist() == [5, 6, 7]
+    assert [again["image"].bytes(row) for row in range(3)] == pictures

@@ -19,7 +19,7 @@ from tensorlake.errors import (
     SchemaError,
     TensorNotFoundError,
 )
-from tensorlake.types import as_type, expand_structs
+from tensorlake.types import Ragged, as_type, expand_structs
 
 POSE = tl.Struct(
     {
@@ -217,7 +217,8 @@ def test_what_is_no_struct_is_refused(ds, values, error, why):
         (lambda: tl.Struct({"a/b": "int8"}), "no name of a field"),
         (lambda: tl.Struct({"x": "int7"}), "did you mean"),
         (lambda: tl.Struct({"x": "int8"}, default={"y": 1}), "cannot have the default"),
-        (lambda: tl.Sequence(tl.Struct({"x": "int8"})), "give each field its list"),
+        (lambda: tl.Sequence(tl.Struct({"x": "int8"}), default=[{"x": 1}]), "no default but"),
+        (lambda: tl.Sequence(tl.Struct({"x": "int8"}, nullable=True)), "never left out"),
         (lambda: as_type(tl.Struct({"x": "int8"})), "group of tensors"),
         (lambda: create({"a": tl.Struct({"x": "int8"}), "a/x": "int8"}), "would be named 'a/x'"),
     ],
@@ -302,3 +303,81 @@ def test_pictures_in_a_struct_are_decoded_when_asked_for():
     assert ds["front"]["image"].bytes(0) == stream.getvalue()
     assert json.loads(json.dumps(ds.schema["front/boxes"].to_json()))["of"] == "front/image"
     ds.discard()
+
+
+# ---- lists of structs
+
+POINT = tl.Struct({"x": "int16", "y": "int16"})
+PEOPLE = tl.Sequence(
+    tl.Struct({"name": "str", "joints": tl.Array("float32", (None, 2)), "at": POINT}),
+    nullable=True,
+)
+LISTS = [
+    [
+        {"name": "a", "joints": [[1, 2]], "at": {"x": 1, "y": 2}},
+        {"name": "b", "joints": [], "at": {"x": 3, "y": 4}},
+    ],
+    [],
+    None,
+]
+READ_LISTS = [
+    {"name": ["a", "b"], "joints": [[[1, 2]], []], "at": {"x": [1, 3], "y": [2, 4]}},
+    {"name": [], "joints": [], "at": {"x": [], "y": []}},
+    {"name": None, "joints": None, "at": {"x": None, "y": None}},
+]
+
+
+def listed(value):
+    if isinstance(value, dict):
+        return {key: listed(one) for key, one in value.items()}
+    if isinstance(value, list | Ragged):
+        return [listed(one) for one in value]
+    return plain(value)
+
+
+@pytest.mark.parametrize("form", ["rows", "columns", "appended", "arrow", "dicts of lists"])
+def test_lists_of_structs_are_taken_in_every_form_and_read_as_dicts_of_lists(form):
+    ds = create({"id": "int64", "people": PEOPLE})
+    rows = [{"id": row, "people": people} for row, people in enumerate(LISTS)]
+    match form:
+        case "rows":
+            ds.extend(rows)
+        case "columns":
+            ds.extend({"id": [0, 1, 2], "people": LISTS})
+        case "appended":
+            for row in rows:
+                ds.append(row)
+        case "arrow":
+            ds.extend(pa.Table.from_pylist(rows))
+        case _:
+            ds.extend([{"id": row, "people": people} for row, people in enumerate(READ_LISTS)])
+    ds.commit()
+
+    assert [listed(ds[row]["people"]) for row in range(3)] == READ_LISTS
+    assert ds.where('LENGTH("people/name") = 2').rows.tolist() == [0]
+
+
+def test_a_list_of_structs_may_be_left_out():
+    people = tl.Sequence(tl.Struct({"name": "str"}), default=[])
+    ds = create({"id": "int64", "people": people})
+
+    ds.append({"id": 1})
+
+    assert ds[0]["people"] == {"name": []}
+
+
+@pytest.mark.parametrize(
+    ("people", "error", "why"),
+    [
+        ([[{"name": "a"}, 3]], InvalidInputError, "row 0 .*'people' is a group of 'name'.*got int"),
+        ([[{"name": "a"}, {"nom": "b"}]], MissingTensorError, r"(?s)\['nom'\].*the same fields"),
+        ([[{"name": 1}]], InvalidInputError, "'people/name' expects"),
+    ],
+)
+def test_a_list_that_is_not_of_such_structs_is_refused(people, error, why):
+    ds = create({"people": tl.Sequence(tl.Struct({"name": "str"}))})
+
+    with pytest.raises(error, match=why):
+        ds.extend({"people": people})
+
+    assert len(ds) == 0
