@@ -60,7 +60,9 @@ def to_coco(
     assert isinstance(image, Image), "it was chosen for that"
     ending = PICTURE_ENDINGS.get(image.codec, image.codec)
     shapes = view[parts.image].shapes()
-    content: dict[str, Any] = {"images": [], "annotations": [], "categories": _categories(parts)}
+    content: dict[str, Any] = {"images": [], "annotations": []}
+    if parts.boxes or "captions" not in parts.types:  # COCO's own files of captions have none
+        content["categories"] = _categories(parts)
     seen: set[int] = set()
     with new_folder(dst, overwrite=overwrite) as folder:
         (folder / "images").mkdir()
