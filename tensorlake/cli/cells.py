@@ -87,7 +87,7 @@ def as_cell(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.size > SHOWN_ELEMENTS:
             return f"{value.dtype} {shape_text(value.shape)}"
-        return _cut(np.array2string(value, separator=", ", precision=4).replace("\n", ""))
+        return _cut(_elements(value.tolist()))
     if isinstance(value, bytes | bytearray | memoryview):
         return size(len(value))
     if isinstance(value, float | np.floating):
@@ -95,6 +95,12 @@ def as_cell(value: Any) -> str:
     if isinstance(value, list):
         return _cut(", ".join(map(str, value)))
     return _cut(" ".join(str(value).split()))
+
+
+def _elements(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_elements, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def shape_text(shape: Sequence[int | None]) -> str:

@@ -17,6 +17,7 @@ KILO = 1000
 SHOWN_CHARACTERS = 60
 SHOWN_ELEMENTS = 8
 FIRST_ELEMENTS = 3
+WHOLE_DIGITS_BELOW = 1e7  # 148393, an area in pixels, and not 1.484e+05
 DAY_S = 86_400
 
 
@@ -98,4 +99,10 @@ def _elements(array: np.ndarray) -> str:
 def _nested(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_nested, cast('list[Any]', value)))}]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    """Write four digits, and none of an exponent while the whole digits fit in a line."""
+    short = f"{value:.4g}"
+    return f"{value:.0f}" if "e+" in short and abs(value) < WHOLE_DIGITS_BELOW else short

@@ -111,3 +111,11 @@ def test_what_has_no_codec_of_its_own_is_printed_without_a_gap():
         made.commit("two masks")
 
         assert "  mask  2×4×5, " in repr(made[0])
+
+
+def test_numbers_of_a_row_are_written_without_exponents_while_they_are_short():
+    with tl.create("memory://face-numbers", {"area": tl.Array("float32", (None,))}) as made:
+        made.append({"area": [148393.39, 0.00001, 3e12]})
+        made.commit("areas")
+
+        assert "[148393, 1e-05, 3e+12]" in repr(made[0])
