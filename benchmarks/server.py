@@ -8,6 +8,7 @@ installed). aiohttp serves the same bytes by `web.Response`, without sendfile.
 from __future__ import annotations
 
 import http.client
+import importlib
 import os
 import re
 import subprocess
@@ -233,9 +234,9 @@ def loader_on_files(workspace: Workspace) -> Measurement:
 
 
 def loader_over_http(workspace: Workspace) -> Measurement:
-    import httpx  # noqa: F401 - what a contender imports is in no figure
-
     import tensorlake as tl
+
+    importlib.import_module("aiohttp")  # what a contender imports is in no figure
 
     warm_up()
     folder = image_dataset(workspace)

@@ -11,22 +11,21 @@ The server decides what a token may read and write; it deletes nothing for its c
 signs links (307), bytes come from the object store itself, which is shown no token. A request
 that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back.
 
-Objects are read by http_reads.py, which costs a tenth of what a client for all of HTTP does; that
-one does all else, and reads the answers that are not as plain as an object's. Both belong to the
-one loop of a process: one that was forked has another, and clients of its own.
+Connections belong to the one loop of a process: one that was forked has another, and its own.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from tensorlake.errors import (
     AccessError,
@@ -37,8 +36,8 @@ from tensorlake.errors import (
     missing_extra,
 )
 from tensorlake.storage.answer_stream import AnswerStream
+from tensorlake.storage.answers import Answer, AttemptError
 from tensorlake.storage.coalesce import read_merged
-from tensorlake.storage.http_reads import Answer, AttemptError, HttpReads
 from tensorlake.storage.problems import detail_of, error_of
 from tensorlake.storage.retry import RetryPolicy, retry
 from tensorlake.storage.runtime import run
@@ -57,29 +56,16 @@ from tensorlake.storage.store import (
 from tensorlake.storage.urls import public_url
 
 if TYPE_CHECKING:
-    import ssl
-
-    import httpx
+    from tensorlake.storage.http_client import OpenAnswer
 
 __all__ = ["TOKEN_VARIABLE", "LakeStore", "is_lake_url"]
 
 T = TypeVar("T")
 
 TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
-TIMEOUT_S: Final = 60.0
-CONNECT_TIMEOUT_S: Final = 10.0
-REQUESTS: Final = 16
-"""In flight at most, and connections kept."""
-
+RANGES_AT_ONCE: Final = 16
 REDIRECT: Final = 307
 KEPT_LINKS: Final = 1000
-
-_Kept: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str | None]
-
-_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
-_clients: dict[_Kept, httpx.AsyncClient] = {}
-_reads: dict[_Kept, HttpReads] = {}
-"""One a loop, server and token: handles come and go, connections stay."""
 
 _OK: Final = frozenset({200, 201, 204, 206})
 
@@ -102,9 +88,9 @@ class LakeStore:
         self, url: str, token: str | None = None, *, policy: RetryPolicy | None = None
     ) -> None:
         try:
-            import httpx  # here, and not in the first request, it is said to be missing
+            import aiohttp  # here, and not in the first request, it is said to be missing
 
-            del httpx
+            del aiohttp
         except ImportError as error:
             raise missing_extra("opening datasets behind a server", "http") from error
         parts = urlsplit(url)
@@ -141,7 +127,7 @@ class LakeStore:
 
     async def get(self, path: str) -> bytes | None:
         answer = await self._read("GET", self._object(path))
-        return None if self._is_absent(answer, "read", path) else bytes(answer.content)
+        return None if self._is_absent(answer, "read", path) else answer.content
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         address = self._object(path)
@@ -154,22 +140,22 @@ class LakeStore:
             raise short(path, self.url, start=start, stop=stop, received=0)
         if self._is_absent(answer, "read", path):
             raise missing(path, self.url)
-        data = memoryview(answer.content)
-        if answer.status_code != 206 or data.nbytes != stop - start:  # noqa: PLR2004 - a range
-            raise short(path, self.url, start=start, stop=stop, received=data.nbytes)
+        data = answer.content
+        if answer.status_code != 206 or len(data) != stop - start:  # noqa: PLR2004 - a range
+            raise short(path, self.url, start=start, stop=stop, received=len(data))
         return data
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         for start, stop in ranges:
             check_range(path, start, stop)
-        return await read_merged(partial(self.get_range, path), ranges, limit=REQUESTS)
+        return await read_merged(partial(self.get_range, path), ranges, limit=RANGES_AT_ONCE)
 
     async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         del durable  # the server's answer means stored
         address, body = self._object(path), b"".join(pieces_of(data))
         headers = {"If-None-Match": "*"}
         try:
-            answer = await self._attempt("PUT", address, headers=headers, content=body)
+            answer = await self._attempt("PUT", address, headers=headers, data=body)
         except AttemptError as error:
             what = f"object {path!r} of {self.url!r}"
             if not error.was_sent:
@@ -187,7 +173,7 @@ class LakeStore:
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         params = {} if durable else {"durable": "false"}
         body = b"".join(pieces_of(data))
-        answer = await self._repeated("PUT", self._object(path), content=body, params=params)
+        answer = await self._repeated("PUT", self._object(path), data=body, params=params)
         self._check(answer, "write", path)
 
     async def head(self, path: str) -> ObjectMeta | None:
@@ -204,7 +190,7 @@ class LakeStore:
             answer = await self._repeated("GET", f"{self._dataset}/objects", params=params)
             if self._is_absent(answer, "list", prefix):
                 return
-            page = answer.json()
+            page = msgspec.json.decode(answer.content)
             for one in page["objects"]:
                 modified = datetime.fromisoformat(one["modified"])
                 yield ObjectMeta(one["path"], one["nbytes"], modified)
@@ -215,7 +201,11 @@ class LakeStore:
     async def folders(self, prefix: str) -> Sequence[str]:
         params = {"prefix": prefix}
         answer = await self._repeated("GET", f"{self._dataset}/folders", params=params)
-        return [] if self._is_absent(answer, "list", prefix) else answer.json()["folders"]
+        return (
+            []
+            if self._is_absent(answer, "list", prefix)
+            else msgspec.json.decode(answer.content)["folders"]
+        )
 
     async def delete(self, path: str) -> None:
         check_path(path)
@@ -287,18 +277,18 @@ class LakeStore:
     async def _all_names(self) -> list[str]:
         answer = await self._repeated("GET", "/v1/datasets")
         self._check(answer, "list", "")
-        return [one["name"] for one in answer.json()["datasets"]]
+        return [one["name"] for one in msgspec.json.decode(answer.content)["datasets"]]
 
     def _object(self, path: str) -> str:
         return f"{self._dataset}/objects/{quote(check_path(path))}"
 
-    async def _once(self, method: str, address: str, **request: Any) -> httpx.Response:
+    async def _once(self, method: str, address: str, **request: Any) -> Answer:
         try:
             return await self._attempt(method, address, **request)
         except AttemptError as error:
             raise self._unreachable(error, "reach", "") from error
 
-    async def _repeated(self, method: str, address: str, **request: Any) -> httpx.Response:
+    async def _repeated(self, method: str, address: str, **request: Any) -> Answer:
         return await self._until_answered(
             address, partial(self._attempt, method, address, **request)
         )
@@ -317,108 +307,53 @@ class LakeStore:
             raise self._unreachable(error, "read", address) from error
 
     async def _stream(self, address: str, body: dict[str, Any], timeout_s: float) -> AnswerStream:
-        client = _client(self._origin, self._token, timeout_s)
-        import httpx
+        from tensorlake.storage.http_client import client_of_loop
 
-        async def attempt() -> httpx.Response:
-            request = client.build_request("POST", address, json=body)
-            return await self._sent(client, request, stream=True)
+        async def attempt() -> OpenAnswer:
+            return await client_of_loop().open(
+                "POST",
+                f"{self._origin}{address}",
+                headers=self._headers(),
+                timeout_s=timeout_s,
+                json=body,
+            )
 
-        def is_transient(error: BaseException) -> bool:
-            return isinstance(error, httpx.TransportError)
-
-        try:
-            answer = await retry(attempt, policy=self._policy, is_transient=_is_transient)
-        except AttemptError as error:
-            await client.aclose()
-            raise self._unreachable(error, "read", address) from error
-        except BaseException:
-            await client.aclose()
-            raise
+        answer = await self._until_answered(address, attempt)
         if answer.status_code not in _OK:
-            await client.aclose()
-            raise error_of(answer, self.url)
-        return AnswerStream(self.url, answer.aiter_raw(), client.aclose, is_transient)
+            raise error_of(await answer.whole(), self.url)
+        return AnswerStream(self.url, aiter(answer), answer.end, _is_transient)
 
-    async def _attempt(self, method: str, address: str, **request: Any) -> httpx.Response:
-        client = self._client_of(self._origin, self._token)
-        return await self._sent(client, client.build_request(method, address, **request))
+    async def _attempt(
+        self, method: str, address: str, headers: Mapping[str, str] | None = None, **request: Any
+    ) -> Answer:
+        from tensorlake.storage.http_client import client_of_loop
+
+        headers = {**self._headers(), **(headers or {})}
+        url = f"{self._origin}{address}"
+        return await client_of_loop().ask(method, url, headers=headers, **request)
 
     async def _attempt_read(
         self, method: str, address: str, headers: Mapping[str, str], nbytes: int
     ) -> Answer:
+        from tensorlake.storage.http_client import client_of_loop
+
         link = self._signed.get(address) if method == "GET" else None
         if link is None:
-            url = f"{self._origin}{address}"
-            answer = await self._answered(method, url, headers, nbytes, token=self._token)
+            answer = await self._attempt(method, address, headers, most_nbytes=nbytes)
             if answer.status_code != REDIRECT or method != "GET":
                 return answer
             link = answer.headers["location"]
             while len(self._signed) >= KEPT_LINKS:
                 self._signed.pop(next(iter(self._signed)), None)
             self._signed[address] = link
-        answer = await self._answered("GET", link, headers, nbytes, token=None)
+        answer = await client_of_loop().ask("GET", link, headers=headers, most_nbytes=nbytes)
         if answer.status_code in (400, 401, 403):
             self._signed.pop(address, None)
             raise AttemptError("a signed link has ended", status=answer.status_code)
         return answer
 
-    async def _answered(
-        self, method: str, url: str, headers: Mapping[str, str], nbytes: int, *, token: str | None
-    ) -> Answer:
-        parts = urlsplit(url)
-        origin, target = f"{parts.scheme}://{parts.netloc}", urlunsplit(("", "", *parts[2:4], ""))
-        reads = self._reads_of(origin, token)
-        answer = await reads.read(method, target, headers, nbytes=nbytes)
-        if answer is None:
-            client = self._client_of(origin, token)
-            return await self._sent(client, client.build_request(method, target, headers=headers))
-        if answer.status_code in _TRANSIENT:
-            raise AttemptError(f"status {answer.status_code}", status=answer.status_code)
-        return answer
-
-    async def _sent(
-        self, client: httpx.AsyncClient, request: httpx.Request, *, stream: bool = False
-    ) -> httpx.Response:
-        """Send a request; of a stream only the head of the answer is read."""
-        import httpx
-
-        try:
-            answer = await client.send(request, stream=stream)
-            if answer.status_code not in _OK:
-                await answer.aread()
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise AttemptError(type(error).__name__, was_sent=False) from error
-        except httpx.TimeoutException as error:
-            raise AttemptError("no answer in time", status=408) from error
-        except httpx.TransportError as error:
-            raise AttemptError(type(error).__name__) from error
-        if answer.status_code in _TRANSIENT:
-            raise AttemptError(f"status {answer.status_code}", status=answer.status_code)
-        return answer
-
-    def _reads_of(self, origin: str, token: str | None) -> HttpReads:
-        """Return this loop's connections to an origin; signed links show no token."""
-        key = (asyncio.get_running_loop(), origin, token)
-        reads = _reads.get(key)
-        if reads is None:
-            context = None if origin.startswith("http://") else _trust()
-            reads = _reads[key] = HttpReads(
-                origin,
-                headers=_headers(token),
-                limit=REQUESTS,
-                timeout_s=TIMEOUT_S,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
-                context=context,
-            )
-        return reads
-
-    def _client_of(self, origin: str, token: str | None) -> httpx.AsyncClient:
-        key = (asyncio.get_running_loop(), origin, token)
-        client = _clients.get(key)
-        if client is None:
-            client = _clients[key] = _client(origin, token, TIMEOUT_S)
-        return client
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     def _is_absent(self, answer: Answer, verb: str, path: str) -> bool:
         if answer.status_code == 404:  # noqa: PLR2004 - HTTP's own: not found
@@ -457,28 +392,5 @@ class LakeStore:
         )
 
 
-def _is_transient(error: Exception) -> bool:
+def _is_transient(error: BaseException) -> bool:
     return isinstance(error, AttemptError)
-
-
-def _headers(token: str | None) -> dict[str, str]:
-    headers = {"Accept-Encoding": "identity"}
-    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
-
-
-def _trust() -> ssl.SSLContext:
-    import httpx
-
-    return httpx.create_ssl_context(trust_env=False)
-
-
-def _client(origin: str, token: str | None, timeout_s: float) -> httpx.AsyncClient:
-    import httpx
-
-    return httpx.AsyncClient(
-        base_url=origin,
-        headers=_headers(token),
-        timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-        limits=httpx.Limits(max_connections=REQUESTS, max_keepalive_connections=REQUESTS),
-        trust_env=False,  # a token goes to the host that was named, past no proxy
-    )

@@ -13,7 +13,7 @@ import msgspec
 
 from tensorlake import errors
 from tensorlake.errors import AccessError, StorageError, TensorlakeError
-from tensorlake.storage.http_reads import Answer
+from tensorlake.storage.answers import Answer
 
 __all__ = ["detail_of", "error_of", "error_of_problem"]
 

@@ -1,9 +1,10 @@
-"""Reads of objects over HTTP, against servers that say whatever a test has them say."""
+"""Requests over HTTP, and a store's reads, against servers that answer as a test says."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ import pytest
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import LakeStore, RetryPolicy, run
-from tensorlake.storage.http_reads import AttemptError, HttpReads
+from tensorlake.storage.answers import Answer, AttemptError
+from tensorlake.storage.http_client import HttpClient
 
 PATIENCE_S = 60.0
 QUICK = RetryPolicy(attempts=3, first_delay_s=0.001, max_delay_s=0.001)
@@ -76,27 +78,28 @@ async def served(script: Script, **options: Any) -> AsyncGenerator[str]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-def reads_of(netloc: str, *, limit: int = 4, timeout_s: float = PATIENCE_S) -> HttpReads:
-    return HttpReads(
-        f"http://{netloc}",
-        headers={"authorization": "Bearer t"},
-        limit=limit,
-        timeout_s=timeout_s,
-        connect_timeout_s=PATIENCE_S,
-    )
+class Asker:
+    """A client of one server."""
+
+    def __init__(self, origin: str, **options: Any) -> None:
+        self.origin = origin
+        self.client = HttpClient(**options)
+
+    async def __call__(self, method: str, path: str, **request: Any) -> Answer:
+        return await self.client.ask(method, f"{self.origin}{path}", **request)
 
 
-def with_reads(
-    answers: list[list[bytes]], work: Callable[[HttpReads, Script], Awaitable[Any]], **options: Any
+def with_client(
+    answers: list[list[bytes]], work: Callable[[Asker, Script], Awaitable[Any]], **options: Any
 ) -> Any:
     async def main() -> Any:
         script = Script(answers)
         async with served(script) as netloc:
-            reads = reads_of(netloc, **options)
+            ask = Asker(f"http://{netloc}", **options)
             try:
-                return await work(reads, script)
+                return await work(ask, script)
             finally:
-                reads.close()
+                await ask.client.close()
 
     return asyncio.run(main())
 
@@ -106,121 +109,150 @@ def test_a_body_that_comes_in_pieces_is_whole() -> None:
     whole = answer(body, "X-What: pack")
     pieces = [whole[:7], whole[7:40], whole[40:90], whole[90:300_000], whole[300_000:]]
 
-    async def work(reads: HttpReads, script: Script) -> None:
-        found = await reads.read("GET", "/packs/a", {"range": "bytes=0-9"}, nbytes=len(body))
-        assert found is not None
+    async def work(ask: Asker, script: Script) -> None:
+        found = await ask("GET", "/packs/a%2Fb", headers={"Range": "bytes=0-9"})
         assert (found.status_code, found.reason_phrase) == (206, "Partial Content")
         assert found.headers["x-what"] == "pack"
         assert found.content == body
-        assert script.requests[0].startswith("GET /packs/a HTTP/1.1\r\nhost: 127.0.0.1:")
-        assert "\r\nauthorization: Bearer t\r\nrange: bytes=0-9\r\n" in script.requests[0]
+        assert script.requests[0].startswith("GET /packs/a%2Fb HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert "\r\nRange: bytes=0-9\r\n" in script.requests[0]
 
-    with_reads([pieces], work)
+    with_client([pieces], work)
 
 
 def test_a_connection_is_kept_for_the_next_request_unless_the_server_ends_it() -> None:
     answers = [[answer(b"1")], [answer(b"2", "Connection: close")], [answer(b"")]]
 
-    async def work(reads: HttpReads, script: Script) -> list[bytes]:
-        found = [await reads.read("GET", "/a", {}) for _ in range(3)]
+    async def work(ask: Asker, script: Script) -> list[bytes]:
+        found = [await ask("GET", "/a") for _ in range(3)]
         assert script.num_connections == 2
-        return [bytes(one.content) for one in found if one is not None]
+        return [one.content for one in found]
 
-    assert with_reads(answers, work) == [b"1", b"2", b""]
+    assert with_client(answers, work) == [b"1", b"2", b""]
 
 
 def test_what_is_known_of_an_object_has_a_length_and_no_body() -> None:
-    async def work(reads: HttpReads, _: Script) -> None:
-        found = [await reads.read("HEAD", "/a", {}) for _ in range(2)]
-        assert [one and (one.headers["content-length"], bytes(one.content)) for one in found] == [
-            ("70", b""),
-            ("70", b""),
-        ]
+    async def work(ask: Asker, _: Script) -> None:
+        for _time in range(2):
+            found = await ask("HEAD", "/a", most_nbytes=0)
+            assert (found.headers["content-length"], found.content) == ("99999999999", b"")
 
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 70\r\n\r\n"
-    with_reads([[head], [head]], work)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"
+    with_client([[head], [head]], work)
 
 
 @pytest.mark.parametrize(
     "unusual",
     [
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\nxx",
-        b"HTTP/1.1 200 OK\r\n\r\nuntil the connection ends",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nxx",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nxx",
-        b"HTTP/1.1 103 Early Hints\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxxx and more",
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxx",
+    ],
+)
+def test_servers_may_answer_in_other_ways(unusual: bytes) -> None:
+    async def work(ask: Asker, _: Script) -> None:
+        assert (await ask("GET", "/a")).content == b"xx"
+
+    with_client([[unusual, END]], work)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 17_000,
         b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
-        b"\r\n\r\n",
     ],
 )
-def test_an_answer_that_is_not_plain_is_left_to_another_client(unusual: bytes) -> None:
-    async def work(reads: HttpReads, script: Script) -> None:
-        assert await reads.read("GET", "/a", {}) is None
-        again = await reads.read("GET", "/a", {})
-        assert again is not None
-        assert again.content == b"plain"
+def test_what_is_no_answer_to_a_read_is_a_failed_attempt(wrong: bytes) -> None:
+    async def work(ask: Asker, script: Script) -> None:
+        with pytest.raises(AttemptError) as caught:
+            await ask("GET", "/a", most_nbytes=5)
+        assert caught.value.was_sent
+        assert (await ask("GET", "/a")).content == b"plain"
         assert script.num_connections == 2
 
-    with_reads([[unusual, SILENCE], [answer(b"plain")]], work)
+    with_client([[wrong, SILENCE], [answer(b"plain")]], work)
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\nCont", answer(b"0123456789")[:-1]])
 def test_an_answer_that_breaks_off_is_a_failed_attempt(begun: bytes) -> None:
-    async def work(reads: HttpReads, _: Script) -> None:
+    async def work(ask: Asker, _: Script) -> None:
         with pytest.raises(AttemptError) as caught:
-            await reads.read("GET", "/a", {})
+            await ask("GET", "/a")
         assert caught.value.was_sent
 
-    with_reads([[begun, END]], work)
+    with_client([[begun, END]], work)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_request_goes_out_once_whatever_becomes_of_it(method: str) -> None:
+    async def work(ask: Asker, script: Script) -> None:
+        await ask("GET", "/first")
+        with pytest.raises(AttemptError):
+            await ask(method, "/a", data=b"body")
+        await ask("GET", "/last")
+        asked = [request.split()[1] for request in script.requests]
+        assert asked == ["/first", "/a", "/last"]
+
+    with_client([[answer(b"")], [END], [answer(b"")]], work)
+
+
+def test_no_redirect_is_followed() -> None:
+    moved = answer(b"", "Location: http://127.0.0.1:1/elsewhere", status="307 Temporary Redirect")
+
+    async def work(ask: Asker, _: Script) -> None:
+        assert (await ask("GET", "/a")).status_code == 307
+
+    with_client([[moved]], work)
 
 
 def test_nobody_there_means_that_nothing_was_sent() -> None:
     async def main() -> None:
+        ask = Asker("http://127.0.0.1:1")
         with pytest.raises(AttemptError) as caught:
-            await reads_of("127.0.0.1:1").read("GET", "/a", {})
+            await ask("GET", "/a")
         assert not caught.value.was_sent
+        await ask.client.close()
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200", answer(b"0123456789")[:-1]])
 def test_a_server_that_says_no_more_is_given_up(begun: bytes) -> None:
-    async def work(reads: HttpReads, _: Script) -> None:
+    async def work(ask: Asker, _: Script) -> None:
         with pytest.raises(AttemptError) as caught:
-            await reads.read("GET", "/a", {})
+            await ask("GET", "/a")
         assert caught.value.status == 408
 
-    with_reads([[begun, SILENCE]], work, timeout_s=0.05)
+    with_client([[begun, SILENCE]], work, timeout_s=0.05)
 
 
 def test_a_cancelled_read_leaves_its_answer_to_nobody() -> None:
-    async def work(reads: HttpReads, script: Script) -> None:
-        late = asyncio.ensure_future(reads.read("GET", "/late", {}))
+    async def work(ask: Asker, script: Script) -> None:
+        late = asyncio.ensure_future(ask("GET", "/late"))
         async with asyncio.timeout(PATIENCE_S):
             await script.was_asked.wait()
         late.cancel()
         await asyncio.wait([late])
 
-        found = await reads.read("GET", "/next", {})
+        found = await ask("GET", "/next")
 
         assert late.cancelled()
-        assert found is not None
         assert found.content == b"next"
 
-    with_reads([[answer(b"late")[:-1], SILENCE], [answer(b"next")]], work)
+    with_client([[answer(b"late")[:-1], SILENCE], [answer(b"next")]], work)
 
 
 def test_no_more_connections_are_open_than_the_limit() -> None:
-    async def work(reads: HttpReads, script: Script) -> None:
-        found = await asyncio.gather(*(reads.read("GET", f"/{n}", {}) for n in range(20)))
-        assert {one and bytes(one.content) for one in found} == {b"x"}
+    async def work(ask: Asker, script: Script) -> None:
+        found = await asyncio.gather(*(ask("GET", f"/{n}") for n in range(20)))
+        assert {one.content for one in found} == {b"x"}
         assert script.most_open <= 3
 
-    with_reads([[answer(b"x")] for _ in range(20)], work, limit=3)
+    with_client([[answer(b"x")] for _ in range(20)], work, limit=3)
 
 
 def test_bytes_come_through_tls(tmp_path: Path) -> None:
@@ -232,29 +264,55 @@ def test_bytes_come_through_tls(tmp_path: Path) -> None:
     async def main() -> None:
         script = Script([[answer(body)], [answer(b"again")]])
         async with served(script, ssl=ours) as netloc:
-            trusting = ssl.create_default_context(cafile=str(certificate))
-            for context in (trusting, ssl.create_default_context()):
-                reads = HttpReads(
-                    f"https://{netloc}",
-                    headers={},
-                    limit=2,
-                    timeout_s=PATIENCE_S,
-                    connect_timeout_s=PATIENCE_S,
-                    context=context,
-                )
-                if context is trusting:
-                    found = await reads.read("GET", "/a", {}, nbytes=len(body))
-                    again = await reads.read("GET", "/a", {})
-                    assert found is not None
-                    assert found.content == body
-                    assert again is not None
-                    assert again.content == b"again"
-                else:
-                    with pytest.raises(AttemptError, match="SSLCertVerificationError"):
-                        await reads.read("GET", "/a", {})
-                reads.close()
+            trusting = Asker(
+                f"https://{netloc}", context=ssl.create_default_context(cafile=str(certificate))
+            )
+            assert (await trusting("GET", "/a", most_nbytes=len(body))).content == body
+            assert (await trusting("GET", "/a")).content == b"again"
+            await trusting.client.close()
+
+            other = Asker(f"https://{netloc}")
+            with pytest.raises(AttemptError, match="SSLCertVerificationError") as caught:
+                await other("GET", "/a")
+            assert not caught.value.was_sent
+            await other.client.close()
 
     asyncio.run(main())
+
+
+WITH_A_CHILD = """
+import os
+import sys
+import threading
+
+from tensorlake.storage import LakeStore, run
+
+store = LakeStore(sys.argv[1])
+assert run(store.get("a")) == b"x"
+child = os.fork()
+if child == 0:
+    assert run(store.get("a")) == b"x"
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert run(store.get("a")) == b"x"
+"""
+
+
+def test_processes_that_used_a_server_end_in_silence_a_forked_one_too() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        script = Script([[answer(b"x", status="200 OK")] for _ in range(3)])
+        async with served(script) as netloc:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-X", "dev", "-c", WITH_A_CHILD, f"http://{netloc}/pets"),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            async with asyncio.timeout(PATIENCE_S):
+                said = await process.communicate()
+            assert process.returncode == 0, said
+            return said
+
+    assert asyncio.run(main()) == (b"", b"")
 
 
 def certify(folder: Path) -> tuple[Path, Path]:
