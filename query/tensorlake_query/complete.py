@@ -19,8 +19,11 @@ from tensorlake_query.source import ColumnType
 from tensorlake_query.types import describe
 
 _WORD = re.compile(r"[\w\"']*\Z")
+_QUOTED = re.compile(r"\"[^\"]*\"|'(?:[^']|'')*(?P<end>'|\Z)")
 _LABEL = re.compile(
-    r'"?(\w+)"?\s*(?:==?|!=|<>|\bIN\s*\((?:\s*\'[^\']*\'\s*,)*)\s*\Z', re.IGNORECASE
+    r'(?:"?(\w+)"?\s*(?:==?|!=|<>|\bIN\s*\((?:\s*\'[^\']*\'\s*,)*)'
+    r'|\bCONTAINS\s*\(\s*"?(\w+)"?\s*,)\s*\Z',
+    re.IGNORECASE,
 )
 _KEYWORD = re.compile(r"_?[A-Z]{2,}\Z")
 _PAIRED = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}
@@ -42,23 +45,33 @@ class Completion:
 def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[Completion, ...]:
     """Return what the word before the cursor could become, the most specific kinds first."""
     before = text[: min(cursor, MAX_TEXT)]
-    word_match = _WORD.search(before)
-    word = word_match.group() if word_match else ""
-    before = before[: len(before) - len(word)]
+    start = _word_start(before)
+    before, word = before[:start], before[start:]
     folded = word.strip("\"'").casefold()
     return tuple(
         offer
         for offer in _offers(before, schema)
         if offer.text.strip("\"'").casefold().startswith(folded)
+        and (offer.kind == "class" or not word.startswith("'"))
     )
+
+
+def _word_start(before: str) -> int:
+    """Where the word at the end begins; a text that is still open is one word, spaces and all."""
+    for quoted in _QUOTED.finditer(before):
+        if quoted["end"] == "":
+            return quoted.start()
+    word = _WORD.search(before)
+    return word.start() if word else len(before)
 
 
 def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
     label = _LABEL.search(before)
-    names = schema[label.group(1)].names if label and label.group(1) in schema else None
+    tensor = (label.group(1) or label.group(2)) if label else ""
+    names = schema[tensor].names if tensor in schema else None
     for name in filter(None, names or ()):  # a class that was dropped has none
         escaped = name.replace("'", "''")
-        yield Completion(f"'{escaped}'", "class", f"class of {label.group(1) if label else ''}")
+        yield Completion(f"'{escaped}'", "class", f"class of {tensor}")
     kinds = accepted_after(before, "query")
     if "NAME" in kinds:
         for name, column_type in schema.items():

@@ -24,6 +24,7 @@ def make_lake(root: Path) -> None:
     """Make every dataset under a folder."""
     _make_pets(str(root / "pets"))
     _make_shapes(str(root / "shapes"))
+    _make_crowd(str(root / "crowd"))
     _make_values(str(root / "values"))
     _make_edits(str(root / "edits"))
     notes = tl.create(str(root / "notes"), {"text": tl.Text()}, durability="none")
@@ -35,6 +36,7 @@ def make_lake(root: Path) -> None:
     numbers = tl.create(str(root / "numbers"), {"x": "int32"}, durability="none")
     numbers.extend({"x": np.arange(4_000_000, dtype=np.int32)})
     numbers.commit("four million")
+    _make_relabelled(str(root / "relabelled"))
     _make_named(str(root / "named"))
     _make_scenes(str(root / "scenes"))
     _make_extremes(root)
@@ -106,6 +108,17 @@ def _make_shapes(url: str) -> None:
     shapes.commit("one of each")
 
 
+def _make_crowd(url: str) -> None:
+    """1,200 boxes without words: one in every 4 × 4 pixels, no two alike beside each other."""
+    left, top = np.meshgrid(np.arange(0, 160, 4), np.arange(0, 120, 4))
+    side = 1 + (left + top) // 4 % 3
+    boxes = np.stack([left, top, side, side[::-1]], axis=-1).reshape(-1, 4).astype(np.float32)
+    types = {"image": tl.Image("jpeg"), "boxes": tl.BBox("xywh", of="image")}
+    crowd = tl.create(url, types, durability="none")
+    crowd.append({"image": GREY, "boxes": boxes})
+    crowd.commit("a crowd")
+
+
 def _make_values(url: str) -> None:
     """One of each kind of value that is opened; the second row is NULL throughout."""
     types = {
@@ -154,6 +167,16 @@ def _make_edits(url: str) -> None:
     edits.delete([3])
     edits.append({"image": GREY, "boxes": boxes[:1], "labels": ["dog"]})
     edits.commit("corrected")
+
+
+def _make_relabelled(url: str) -> None:
+    """Two versions that differ in the label of a whole picture, and in nothing that is drawn."""
+    types = {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])}
+    relabelled = tl.create(url, types, durability="none")
+    relabelled.extend({"image": [GREY] * 2, "label": ["cat", "dog"]})
+    relabelled.commit("labelled")
+    relabelled["label"][0] = "dog"
+    relabelled.commit("it is a dog")
 
 
 def _make_named(url: str) -> None:

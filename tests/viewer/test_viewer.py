@@ -31,7 +31,6 @@ SEEN = 12  # of 255: a mean of a block that differs by more is seen
 SHARE = 0.04  # of blocks that may
 
 
-
 @pytest.mark.viewer
 @pytest.mark.timeout(900)  # the first also builds the viewer and waits for the whole run
 @pytest.mark.parametrize("claim", CLAIMS)

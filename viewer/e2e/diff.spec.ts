@@ -65,7 +65,26 @@ test("the values of a change stand beside each other, what differs first", async
   const page = await open("edits?compare=main@1&diff=side&change=1");
 
   const first = page.getByTestId("diff-table").locator("tbody tr").first();
-  await expect.poll(async () => (await first.innerText()).replace(/\s+/g, " ")).toBe("labelschanged cat × 2 cat, dog");
+  await expect.poll(async () => (await first.innerText()).replace(/\s+/g, " ")).toBe("labels1 renamed cat × 2 cat, dog");
+});
+
+test("a change that is drawn nowhere is said on both pictures", async () => {
+  const page = await open("relabelled?compare=main@1&diff=side");
+  const said = async (side: string) => (await page.getByTestId(`notes-${side}`).innerText()).replace(/\s+/g, " ");
+
+  await expect.poll(() => said("before")).toBe("label cat becomes dog");
+  expect(await said("after")).toBe("label dog was cat");
+  await page.keyboard.press("s");
+
+  await expect.poll(() => new URL(page.url()).searchParams.get("diff")).toBe("swipe");
+  expect(await said("after")).toBe("label dog was cat");
+});
+
+test("the table says what became of the shapes", async () => {
+  const page = await open("edits?compare=main@1&diff=side&change=0");
+
+  const first = page.getByTestId("diff-table").locator("tbody tr").first();
+  await expect.poll(async () => (await first.innerText()).replace(/\s+/g, " ")).toContain("boxes1 moved");
 });
 
 test("j and k go from change to change, and only one kind can be looked at", async () => {

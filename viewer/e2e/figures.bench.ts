@@ -1,7 +1,7 @@
 /** The viewer's figures, measured in a real browser; benchmarks/viewer.py makes the lake and prints them. */
 import { readFileSync, writeFileSync } from "node:fs";
 import type { CDPSession, Page } from "playwright-core";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { count, open } from "./browser";
 import { traced } from "./trace";
 
@@ -83,7 +83,9 @@ function residentMegabytes(pid: number): number {
 
 const figures: Record<string, unknown> = {};
 
-test("figures", async () => {
+afterAll(() => writeFileSync(process.env["FIGURES"] ?? "figures.json", JSON.stringify(figures, null, 1)));
+
+test("openings", async () => {
   const openings: number[][] = [];
   for (let i = 0; i < OPENINGS; i += 1) {
     const { page } = await opened("million");
@@ -92,31 +94,38 @@ test("figures", async () => {
     await page.context().close();
   }
   figures["openings"] = openings;
+});
 
+test("scrolling", async () => {
   const { page, session } = await opened("scenes");
   await page.evaluate(FIRST_PAINTS);
   await session.send("Performance.enable");
   figures["scrolling"] = await traced(session, "scrolling", () => scroll(page, session, TRACED_S));
+});
+
+test("memory", async () => {
+  const { page, session } = await opened("scenes");
+  await page.evaluate(FIRST_PAINTS);
+  await session.send("Performance.enable");
   const sizes = [await memory(page, session)];
   for (let part = 0; part < PARTS; part += 1) {
     await scroll(page, session, SCROLL_S / PARTS);
     sizes.push(await memory(page, session));
   }
   figures["memory"] = sizes;
-  await page.context().close();
+});
 
-  const crowd = await opened("crowd?row=0&look=1");
-  const canvas = crowd.page.locator("[data-testid=closeup] canvas");
-  await crowd.page.getByText(/%$/).waitFor();
+test("boxes", async () => {
+  const { page, session } = await opened("crowd?row=0&look=1");
+  const canvas = page.locator("[data-testid=closeup] canvas");
+  await page.getByText(/%$/).waitFor();
   await canvas.hover();
-  await crowd.page.mouse.down();
-  figures["boxes"] = await traced(crowd.session, "boxes", async () => {
+  await page.mouse.down();
+  figures["boxes"] = await traced(session, "boxes", async () => {
     for (let i = 0; i < 60; i += 1) {
-      await crowd.page.mouse.move(500 + 3 * i, 400 + (i % 2));
-      await crowd.page.evaluate("new Promise(requestAnimationFrame)");
+      await page.mouse.move(500 + 3 * i, 400 + (i % 2));
+      await page.evaluate("new Promise(requestAnimationFrame)");
     }
   });
-  await crowd.page.mouse.up();
-
-  writeFileSync(process.env["FIGURES"] ?? "figures.json", JSON.stringify(figures, null, 1));
+  await page.mouse.up();
 });

@@ -99,3 +99,26 @@ test("masks lie over the thumbnails of the grid too", async () => {
   await expect.poll(async () => grey(await middle())).toBe(false);
   expect(grey(await cellPixel(page, 0, 8, 8))).toBe(true);
 });
+
+/** In the plainest way: the pixels on the edge of any box; how many of the canvas differ. */
+const CROWD_ERRORS = `(canvas) => {
+  const scale = canvas.width / 160;
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const truth = new Uint8Array(canvas.width * canvas.height);
+  for (let top = 0; top < 120; top += 4) for (let left = 0; left < 160; left += 4) {
+    const side = (at) => Math.round(scale * (1 + ((left + at) / 4) % 3));
+    const [x, y, width, height] = [Math.round(scale * left), Math.round(scale * top), side(top), side(116 - top)];
+    for (let line = y; line <= y + height; line += 1) for (let column = x; column <= x + width; column += 1) {
+      const isEdge = line === y || line === y + height || column === x || column === x + width;
+      if (isEdge && line < canvas.height && column < canvas.width) truth[line * canvas.width + column] = 255;
+    }
+  }
+  return truth.reduce((errors, alpha, i) => errors + (alpha === data[4 * i + 3] ? 0 : 1), 0);
+}`;
+
+test("more than a thousand boxes are lines on their edges, pixel by pixel", async () => {
+  const page = await open("crowd?row=0");
+
+  await page.locator(CANVAS).waitFor();
+  await expect.poll(() => page.evaluate(`(${CROWD_ERRORS})(document.querySelector(${JSON.stringify(CANVAS)}))`)).toBe(0);
+});

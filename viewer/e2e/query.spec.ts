@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { count, open, query } from "./browser";
 
 test("the server's parser offers what could come next", async () => {
-  const page = await open("pets");
+  const page = await open("pets", { expected: ["status of 400"] }); // of a text that is not whole yet
   await expect.poll(() => count(page)).toBe("40 rows");
 
   await page.keyboard.press("/");
@@ -27,6 +27,31 @@ test("what is wrong is marked while one writes, before anything runs", async () 
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText("WHERE score > 1");
   await expect.poll(() => page.getByTestId("query-problem").count()).toBe(0);
+});
+
+test("a quote that does not end is told before the server is asked", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(request.url()));
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE CONTAINS(labels, 'do");
+
+  await expect.poll(() => page.locator(".tql-error").innerText()).toBe("'");
+  expect(await page.getByTestId("query-problem").innerText()).toContain("this text has no closing '");
+  expect(asked.filter((url) => url.includes("/explain"))).toEqual([]);
+});
+
+test("a class is offered inside the quotes that the editor closed", async () => {
+  const page = await open("pets", { expected: ["status of 400"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.type("WHERE CONTAINS(labels, 'do");
+  await page.locator(".cm-tooltip-autocomplete li", { hasText: "dog" }).click();
+
+  await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE CONTAINS(labels, 'dog')");
 });
 
 test("what was asked before can be asked again, after a reload too", async () => {

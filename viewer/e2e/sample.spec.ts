@@ -1,6 +1,6 @@
 /** One row looked at: its values whole, its boxes against a model's, its code. */
 import { expect, test } from "vitest";
-import { open } from "./browser";
+import { open, pixel } from "./browser";
 
 test("long text is read whole, from right to left where it is written so", async () => {
   const page = await open("values?row=0");
@@ -81,4 +81,28 @@ test("the query of a row answers that row", async () => {
   const page = await open("shapes?row=3");
 
   await expect.poll(() => page.getByTestId("tql").innerText()).toBe("SELECT * WHERE ROW_NUMBER() = 3");
+});
+
+test("a picture is enlarged, moved and shown whole again by keys", async () => {
+  const page = await open("shapes?row=0&look=1");
+  const canvas = "[data-testid=closeup] canvas";
+  const middle = async () => {
+    const [width, height] = await page.locator(canvas).evaluate((one) => [(one as HTMLCanvasElement).width, (one as HTMLCanvasElement).height]);
+    return pixel(page, canvas, (width ?? 0) >> 1, (height ?? 0) >> 1);
+  };
+  const isColoured = async () => new Set(await middle()).size > 1;
+  await expect.poll(isColoured).toBe(true); // the mask, over grey
+  const inMask = await middle();
+  const scale = () => page.getByTestId("scale").innerText();
+  const whole = await scale();
+
+  for (let i = 0; i < 3; i += 1) await page.keyboard.press("+");
+  await expect.poll(scale).not.toBe(whole);
+  for (let i = 0; i < 8; i += 1) await page.keyboard.press("Shift+ArrowDown");
+  await expect.poll(isColoured).toBe(false); // below it
+  expect(new URL(page.url()).searchParams.get("row")).toBe("0");
+  await page.keyboard.press("0");
+
+  await expect.poll(scale).toBe(whole);
+  await expect.poll(middle).toEqual(inMask);
 });

@@ -13,7 +13,7 @@ test("a dataset opens with its rows, its tensors and its pictures", async () => 
 test("boxes lie where the data says, in the colour of their class", async () => {
   const page = await open("pets?row=1");
   const canvas = "[data-testid=row-panel] canvas";
-  const width = await page.locator("[data-testid=row-panel] button").first().evaluate((button) => button.clientWidth);
+  const width = await page.locator(canvas).evaluate((element) => element.clientWidth);
   const scale = width / 160; // samples are 160 × 120; row 1 has one box (20, 30, 60, 50)
   // #4E9BFF, the colour of the most frequent class; edges between two pixels are a little paler.
   const isBlue = (color: number[] | null) =>

@@ -82,3 +82,11 @@ test("a narrow page gives its rows the place of a row that is not chosen", async
 
   await expect.poll(height).toBeLessThan(0.7 * whole);
 });
+
+test("on a narrow page a row is left by a press, where there is no Esc", async () => {
+  const page = await opened("pets?row=1");
+
+  await page.getByRole("button", { name: "Close the row" }).click();
+
+  await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBeNull();
+});

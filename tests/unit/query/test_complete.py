@@ -1,5 +1,7 @@
 """Completion offers what the grammar takes at the cursor, by the names that exist."""
 
+from dataclasses import replace
+
 import pytest
 
 from tensorlake_query import complete
@@ -24,6 +26,8 @@ def offers(text):
         ("WHERE label = |", ["'cat'", "'dog'", "'bird'", "score"]),
         ("WHERE label = 'd|", ["'dog'"]),
         ("WHERE label IN ('cat', |", ["'dog'"]),
+        ("WHERE CONTAINS(labels, |", ["'cat'", "'dog'"]),
+        ("WHERE name = 'it''s' AND CONTAINS(labels, 'd|", ["'dog'"]),
         ("WHERE score > 1 |", ["AND", "OR", "GROUP BY", "ORDER BY", "LIMIT"]),
         ("WHERE score |", ["IS", "IN", "LIKE", "BETWEEN", "NOT"]),
         ("WHERE ARRAY_S|", ["ARRAY_SUM("]),
@@ -47,6 +51,14 @@ def test_what_cannot_come_next_is_not_offered(text, absent):
 def test_nothing_is_offered_after_an_error():
     assert offers("WHERE WHERE |") == []
     assert offers("WHERE 'open |") == []
+
+
+def test_a_class_of_two_words_is_offered_after_its_first():
+    names = ("traffic light", "train", "truck")
+    schema = {"label": replace(SCHEMA["label"], names=names)}
+    text = "WHERE label = 'traffic l"
+
+    assert [each.text for each in complete(text, len(text), schema)] == ["'traffic light'"]
 
 
 def test_every_offered_word_is_taken_by_the_grammar():

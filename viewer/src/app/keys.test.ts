@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { actionOf, KEYS, moveTo } from "./keys";
+import { actionOf, keyName, KEYS, moveTo } from "./keys";
 
 const grid = { count: 10, columns: 4, lines: 2 };
-const plain = { ctrlKey: false, metaKey: false, altKey: false };
+const plain = { ctrlKey: false, metaKey: false, altKey: false, shiftKey: false };
 
 test("no key means two things", () => {
   const keys = KEYS.flatMap((entry) => entry.keys);
@@ -13,6 +13,13 @@ test("no key means two things", () => {
 test("the browser's own shortcuts stay the browser's", () => {
   expect(actionOf({ ...plain, key: "j" })).toEqual({ kind: "move", step: "next" });
   expect(actionOf({ ...plain, key: "j", metaKey: true })).toBeNull();
+});
+
+test("with the shift key the arrows move the picture, not the row", () => {
+  expect(actionOf({ ...plain, key: "ArrowLeft" })).toEqual({ kind: "move", step: "previous" });
+  expect(actionOf({ ...plain, key: "ArrowLeft", shiftKey: true })).toEqual({ kind: "pan", x: -1, y: 0 });
+  expect(actionOf({ ...plain, key: "?", shiftKey: true })).toEqual({ kind: "help" });
+  expect(keyName("Shift+ArrowLeft")).toBe("⇧ ←");
 });
 
 test("moves stay inside the rows", () => {

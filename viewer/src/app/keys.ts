@@ -13,6 +13,9 @@ export type Action =
   | { kind: "diff" }
   | { kind: "theme" }
   | { kind: "zoom"; step: 1 | -1 }
+  | { kind: "pan"; x: number; y: number }
+  | { kind: "whole" }
+  | { kind: "turn" }
   | { kind: "help" }
   | { kind: "close" };
 
@@ -30,8 +33,14 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["p"], what: "tensors and classes", action: { kind: "panel" } },
   { keys: ["o"], what: "overlays on or off", action: { kind: "overlays" } },
   { keys: ["d"], what: "what differs from the version compared with", action: { kind: "diff" } },
-  { keys: ["+", "="], what: "larger pictures", action: { kind: "zoom", step: 1 } },
-  { keys: ["-"], what: "smaller pictures", action: { kind: "zoom", step: -1 } },
+  { keys: ["+", "="], what: "larger pictures, or closer", action: { kind: "zoom", step: 1 } },
+  { keys: ["-"], what: "smaller pictures, or farther", action: { kind: "zoom", step: -1 } },
+  { keys: ["Shift+ArrowLeft"], what: "look to the left", action: { kind: "pan", x: -1, y: 0 } },
+  { keys: ["Shift+ArrowRight"], what: "look to the right", action: { kind: "pan", x: 1, y: 0 } },
+  { keys: ["Shift+ArrowUp"], what: "look higher", action: { kind: "pan", x: 0, y: -1 } },
+  { keys: ["Shift+ArrowDown"], what: "look lower", action: { kind: "pan", x: 0, y: 1 } },
+  { keys: ["0"], what: "the whole picture", action: { kind: "whole" } },
+  { keys: ["s"], what: "side by side, or over each other", action: { kind: "turn" } },
   { keys: ["t"], what: "light or dark", action: { kind: "theme" } },
   { keys: ["?"], what: "this list", action: { kind: "help" } },
   { keys: ["Escape"], what: "close, or leave the query", action: { kind: "close" } },
@@ -48,13 +57,16 @@ const NAMES: Record<string, string> = {
   PageUp: "PgUp",
 };
 
+const SHIFT = "Shift+";
+
 export function keyName(key: string): string {
-  return NAMES[key] ?? key;
+  return key.startsWith(SHIFT) ? `⇧ ${keyName(key.slice(SHIFT.length))}` : (NAMES[key] ?? key);
 }
 
-export function actionOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): Action | null {
+export function actionOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): Action | null {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  return KEYS.find((entry) => entry.keys.includes(event.key))?.action ?? null;
+  const key = event.shiftKey && event.key.startsWith("Arrow") ? SHIFT + event.key : event.key; // of letters the key tells it
+  return KEYS.find((entry) => entry.keys.includes(key))?.action ?? null;
 }
 
 /** The position that a move leads to; from nothing selected, every move leads to the first. */

@@ -4,7 +4,7 @@ export class Lru<K, V> {
   #size = 0;
 
   constructor(
-    readonly budget: number,
+    public budget: number,
     readonly onEvict: (value: V) => void = () => {},
   ) {}
 

@@ -39,11 +39,45 @@ test("rows asked for are not asked for again", async () => {
   const loader = new ThumbnailLoader(readFrom(api), source, () => {});
   loader.want(upTo(10));
   loader.want(upTo(12));
-  for (const call of calls) call.respond();
+  calls[0]?.respond();
+  await vi.waitFor(() => expect(calls).toHaveLength(2));
+  calls[1]?.respond();
   await vi.waitFor(() => expect(loader.get(11)).toBeDefined());
   loader.want(upTo(12));
 
   expect(calls.map((call) => call.rows)).toEqual([upTo(10), [10, 11]]);
+});
+
+test("lines that one scrolls past while a request is under way are one request", async () => {
+  const { api, calls } = fakeApi();
+  const loader = new ThumbnailLoader(readFrom(api), source, () => {});
+  for (const line of [0, 1, 2, 3]) loader.want(upTo(20, 5 * line));
+  calls[0]?.respond();
+  await vi.waitFor(() => expect(calls).toHaveLength(2));
+
+  expect(calls.map((call) => call.rows)).toEqual([upTo(20), upTo(15, 20)]);
+});
+
+test("as many rows as fill a request wait for nothing", () => {
+  const { api, calls } = fakeApi();
+  const loader = new ThumbnailLoader(readFrom(api), source, () => {});
+  loader.want(upTo(10));
+  loader.want(upTo(34));
+
+  expect(calls.map((call) => call.rows)).toEqual([upTo(10), upTo(24, 10)]);
+});
+
+test("what is in sight stays, however large its pictures are", async () => {
+  const { api, calls } = fakeApi();
+  const closed = vi.fn();
+  const large = { width: 2048, height: 2048, close: closed } as unknown as ImageBitmap;
+  const loader = new ThumbnailLoader(readFrom(api, () => Promise.resolve(large)), source, () => {});
+  loader.want(upTo(20));
+  calls[0]?.respond();
+  await vi.waitFor(() => expect(loader.isIdle).toBe(true));
+
+  expect(upTo(20).every((row) => loader.get(row) !== undefined)).toBe(true);
+  expect(closed).not.toHaveBeenCalled();
 });
 
 test("a request that is out of sight is aborted, and its rows may be asked for later", async () => {

@@ -2,15 +2,18 @@
  * Thumbnails of the rows in sight: many in one request, read and decoded by a worker, kept by bytes.
  *
  * `want(rows)` says what is on screen, nearest first. Missing rows are asked for in requests of at
- * most BATCH rows, at most PARALLEL at once; a request none of whose rows is wanted any more is
- * aborted, so that a fast scroll costs nothing behind it.
+ * most BATCH rows, at most PARALLEL at once. A few rows wait while other few are under way: the
+ * lines that one scrolls past meanwhile are one request. A request none of whose rows is wanted any
+ * more is aborted, so that a fast scroll costs nothing behind it.
  */
+import { releaseBitmap } from "../overlays/masks";
 import { Lru } from "./lru";
 import type { ReadThumbnails, Thumbnail, ThumbnailSource } from "./read";
 
 const BATCH = 24;
 const PARALLEL = 3; // of the six connections that HTTP/1.1 gives; rows and samples need some
-const BUDGET_NBYTES = 192 * 2 ** 20; // decoded, four bytes a pixel
+const BUDGET_NBYTES = 64 * 2 ** 20; // decoded, four bytes a pixel: ten screens of 1280 × 800
+const SCREENS = 2; // that are kept on any screen: with less, what is in sight would push itself out
 
 interface Pending {
   rows: number[];
@@ -18,7 +21,9 @@ interface Pending {
 }
 
 export class ThumbnailLoader {
-  #cache = new Lru<number, Thumbnail>(BUDGET_NBYTES, (thumbnail) => thumbnail.bitmap?.close());
+  #cache = new Lru<number, Thumbnail>(BUDGET_NBYTES, ({ bitmap }) => {
+    if (bitmap !== null) releaseBitmap(bitmap);
+  });
   #wanted: number[] = [];
   #pending = new Set<Pending>();
   #failed: string | null = null;
@@ -57,8 +62,10 @@ export class ThumbnailLoader {
     const alive = [...this.#pending].filter(({ abort }) => !abort.signal.aborted);
     const asked = new Set(alive.flatMap((pending) => pending.rows));
     const missing = this.#wanted.filter((row) => !this.#cache.has(row) && !asked.has(row));
+    const hasFew = alive.some(({ rows }) => rows.length < BATCH);
     for (let start = 0; start < missing.length && this.#pending.size < PARALLEL; start += BATCH) {
       const rows = missing.slice(start, start + BATCH);
+      if (rows.length < BATCH && hasFew) return;
       const pending = { rows, abort: new AbortController() };
       this.#pending.add(pending);
       void this.#load(pending);
@@ -85,7 +92,9 @@ export class ThumbnailLoader {
 
   #keep(row: number, thumbnail: Thumbnail): void {
     const bitmap = thumbnail.bitmap;
-    this.#cache.set(row, thumbnail, 256 + (bitmap === null ? 0 : bitmap.width * bitmap.height * 4));
+    const nbytes = 256 + (bitmap === null ? 0 : bitmap.width * bitmap.height * 4);
+    this.#cache.budget = Math.max(this.#cache.budget, SCREENS * this.#wanted.length * nbytes);
+    this.#cache.set(row, thumbnail, nbytes);
     this.onChange();
   }
 

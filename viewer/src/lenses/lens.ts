@@ -34,6 +34,8 @@ export interface Shape extends Bounds {
   isPredicted: boolean;
   /** Its word says what became of it: it is said before the words of others. */
   isNoted?: boolean;
+  /** Nothing became of it where something became of others: drawn faintly, without a word. */
+  isFaint?: boolean;
 }
 
 export interface Pixel {

@@ -1,15 +1,16 @@
 /**
  * Drawing shapes on a canvas: boxes, outlines, skeletons, and the words on them.
  *
- * Only what is in sight is drawn. Boxes are drawn one by one, as rectangles: as one path of each
- * colour they take six times as long. Outlines and skeletons of one colour are one path. Fills
- * follow the opacity, lines never do. A crowd has thin lines and no fills: a thousand of them over
- * each other are a fog, and most of the time that five thousand boxes take (benchmarks/viewer).
+ * Only what is in sight is drawn. Boxes are drawn one by one, as rectangles, and many as a crowd
+ * (crowd.ts). Outlines and skeletons of one colour are one path. Fills follow the opacity, lines
+ * never do.
  */
-import type { Bounds, Extent, Point, Shape } from "../lenses";
+import type { Extent, Point, Shape } from "../lenses";
 import type { OverlayStyle } from "./collect";
-import { isInSight, placeBounds, type Fit } from "./fit";
+import { drawCrowd } from "./crowd";
+import { isInSight, type Fit } from "./fit";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
+import { eachBoxInSight, FAINT, looksOf, type Look } from "./looks";
 
 const STROKE = 2;
 const DASH = [6, 4];
@@ -32,65 +33,60 @@ export function drawShapes(
   style: OverlayStyle,
   { area, hasLabels }: View,
 ): void {
-  const inSight = shapes.filter((shape) => isInSight(shape, fit, area));
-  const isCrowd = inSight.length > CROWD;
+  const looks = looksOf(shapes, style.palette);
+  const isCrowd = isCrowded(looks, fit, area);
   context.lineWidth = STROKE;
   context.lineJoin = "miter"; // of boxes; round corners are a path, and slow
-  for (const [look, group] of groupByLook(inSight, style)) {
-    const isDashed = look.startsWith(DASHED);
-    const color = isDashed ? look.slice(DASHED.length) : look;
-    const fill = new Path2D();
-    const dots = new Path2D();
-    const rings = new Path2D();
-    const lines = new Path2D();
-    const boxes: Bounds[] = [];
-    for (const shape of group) trace(shape, fit, { fill, lines, dots, rings, boxes });
-    context.setLineDash(isDashed ? DASH : []);
-    context.fillStyle = color;
-    context.strokeStyle = color;
-    if (isCrowd) drawThin(context, boxes);
-    else drawBoxes(context, boxes, FILL * style.opacity);
-    context.globalAlpha = FILL * style.opacity;
-    context.fill(fill);
-    context.globalAlpha = 1;
-    context.stroke(fill);
-    context.stroke(lines);
-    context.setLineDash([]);
-    context.fill(dots);
-    context.stroke(rings);
+  if (isCrowd) drawCrowd(context, looks, fit, area);
+  for (const look of looks) {
+    context.setLineDash(look.isDashed ? DASH : []);
+    context.fillStyle = look.color;
+    context.strokeStyle = look.color;
+    const strength = { lines: look.isFaint ? FAINT : 1, fills: look.isFaint ? 0 : FILL * style.opacity };
+    if (!isCrowd) drawBoxes(context, look.boxes, { fit, area }, strength);
+    if (look.others.length > 0) drawPaths(context, look.others.filter((shape) => isInSight(shape, fit, area)), fit, strength);
   }
+  context.globalAlpha = 1;
+  context.setLineDash([]);
   if (hasLabels) drawLabels(context, shapes, fit, style, area);
 }
 
-function drawBoxes(context: CanvasRenderingContext2D, boxes: readonly Bounds[], opacity: number): void {
-  context.globalAlpha = opacity;
-  for (const { x, y, width, height } of boxes) context.fillRect(x, y, width, height);
-  context.globalAlpha = 1;
-  for (const { x, y, width, height } of boxes) context.strokeRect(x, y, width, height);
+function isCrowded(looks: readonly Look[], fit: Fit, area: Extent): boolean {
+  let inSight = 0;
+  for (const { boxes } of looks) eachBoxInSight(boxes, fit, area, () => (inSight += 1));
+  return inSight > CROWD;
 }
 
-/** Lines of one pixel, on the pixels. */
-function drawThin(context: CanvasRenderingContext2D, boxes: readonly Bounds[]): void {
-  context.lineWidth = 1;
-  for (const { x, y, width, height } of boxes) {
-    context.strokeRect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.round(width), Math.round(height));
-  }
-  context.lineWidth = STROKE;
+/** Opacities. */
+interface Strength {
+  lines: number;
+  fills: number;
 }
 
-const DASHED = "dashed ";
+function drawBoxes(
+  context: CanvasRenderingContext2D,
+  boxes: Float64Array,
+  { fit, area }: { fit: Fit; area: Extent },
+  { lines, fills }: Strength,
+): void {
+  context.globalAlpha = fills;
+  if (fills > 0) eachBoxInSight(boxes, fit, area, (x, y, width, height) => context.fillRect(x, y, width, height));
+  context.globalAlpha = lines;
+  eachBoxInSight(boxes, fit, area, (x, y, width, height) => context.strokeRect(x, y, width, height));
+}
 
-/** Shapes by their colour, dashed ones apart. */
-function groupByLook(shapes: readonly Shape[], style: OverlayStyle): Map<string, Shape[]> {
-  const groups = new Map<string, Shape[]>();
-  for (const shape of shapes) {
-    const color = style.palette.color(shape.code);
-    const look = shape.isPredicted ? DASHED + color : color;
-    const group = groups.get(look);
-    if (group === undefined) groups.set(look, [shape]);
-    else group.push(shape);
-  }
-  return groups;
+/** Outlines and skeletons of one look, as one path of each kind. */
+function drawPaths(context: CanvasRenderingContext2D, shapes: readonly Shape[], fit: Fit, { lines, fills }: Strength): void {
+  const paths: Paths = { fill: new Path2D(), lines: new Path2D(), dots: new Path2D(), rings: new Path2D() };
+  for (const shape of shapes) trace(shape, fit, paths);
+  context.globalAlpha = fills;
+  context.fill(paths.fill);
+  context.globalAlpha = lines;
+  context.stroke(paths.fill);
+  context.stroke(paths.lines);
+  context.setLineDash([]);
+  context.fill(paths.dots);
+  context.stroke(paths.rings);
 }
 
 interface Paths {
@@ -98,22 +94,17 @@ interface Paths {
   lines: Path2D;
   dots: Path2D;
   rings: Path2D;
-  boxes: Bounds[];
 }
 
 function trace(shape: Shape, fit: Fit, paths: Paths): void {
   const { path } = shape;
-  if (path.kind === "box") {
-    paths.boxes.push(placeBounds(shape, fit));
-    return;
-  }
   const x = (value: number) => fit.x + value * fit.scale;
   const y = (value: number) => fit.y + value * fit.scale;
   if (path.kind === "outline") {
     const points = clockwise(path.points);
     points.forEach(([left, top], i) => (i === 0 ? paths.fill.moveTo(x(left), y(top)) : paths.fill.lineTo(x(left), y(top))));
     paths.fill.closePath();
-  } else {
+  } else if (path.kind === "skeleton") {
     for (const [from, to] of path.bones) {
       const [a, b] = [path.joints[from], path.joints[to]];
       if (a?.isShown !== true || b?.isShown !== true) continue;

@@ -31,7 +31,7 @@ export function placeLabels(
   const placed: PlacedLabel[] = [];
   let tried = 0;
   for (const shape of largestFirst(shapes)) {
-    if (!isInSight(shape, fit, area)) continue;
+    if (shape.isFaint === true || !isInSight(shape, fit, area)) continue;
     tried += 1;
     if (tried > TRIED || placed.length === MOST) break;
     const text = labelText(shape);

@@ -61,6 +61,14 @@ interface Coloured {
 
 const kept = new WeakMap<ImageBitmap, Coloured>();
 
+/** For a bitmap that is shown no more: its pixels and what was coloured of it are many, and a collection may be far. */
+export function releaseBitmap(bitmap: ImageBitmap): void {
+  const canvas = kept.get(bitmap)?.canvas;
+  if (canvas !== undefined) canvas.width = canvas.height = 0;
+  kept.delete(bitmap);
+  bitmap.close();
+}
+
 export function drawMask(
   context: CanvasRenderingContext2D,
   bitmap: ImageBitmap,

@@ -4,9 +4,11 @@ import type { Pixel, Shape } from "../lenses";
 import { ClassTable } from "../schema/classes";
 import { channelsOf, COLORS } from "../schema/colors";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./collect";
+import { setBoxes } from "./crowd";
 import { clockwise, drawShapes } from "./draw";
 import { containFit, coverFit, placeBounds } from "./fit";
 import { labelText, placeLabels } from "./labels";
+import { looksOf } from "./looks";
 import { colorCodes, readCodes } from "./masks";
 
 const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
@@ -225,10 +227,45 @@ test("boxes out of sight are not drawn, those that reach into it are", () => {
   expect(calls).toEqual(["fillRect -9 50 10 10", "fillRect 95 95 10 10", "strokeRect -9 50 10 10", "strokeRect 95 95 10 10"]);
 });
 
-test("a crowd of boxes has lines and no fills", () => {
-  const crowd = Array.from({ length: 1001 }, (_, i): [number, number] => [i % 80, i % 70]);
+/** The truth, in the plainest way: a pixel is of the last box that has it on its edge. */
+function edges(boxes: [number, number, number, number][], side: number): number[] {
+  return Array.from({ length: side * side }, (_, i) => {
+    const [column, line] = [i % side, Math.floor(i / side)];
+    return boxes.reduce((found, [x, y, width, height], box) => {
+      const isWithin = column >= x && column <= x + width && line >= y && line <= y + height;
+      const isEdge = column === x || column === x + width || line === y || line === y + height;
+      return isWithin && isEdge ? box + 1 : found;
+    }, 0);
+  });
+}
 
-  expect(asked(crowd).filter((call) => call.startsWith("fillRect")).length).toBe(0);
-  expect(asked(crowd).filter((call) => call.startsWith("strokeRect")).length).toBe(1001);
-  expect(asked(crowd.slice(1)).filter((call) => call.startsWith("fillRect")).length).toBe(1000);
+const NAMES = ["", "#010000", "#020000", "#030000", "#040000", "#050000"];
+
+test("a crowd has the edges of its boxes and nothing else, cut where the area ends", () => {
+  const boxes: [number, number, number, number][] = [[2, 3, 10, 5], [-4, 5, 9, 30], [0, 0, 29, 29], [20, 20, 40, 4], [8, 4, 0, 0]];
+  const looks = boxes.map((box, i) => ({ color: NAMES[i + 1] ?? "", isDashed: false, isFaint: false, boxes: Float64Array.from(box), others: [] }));
+  const pixels = new Uint32Array(30 * 30);
+
+  setBoxes(pixels, { width: 30, height: 30 }, looks, { scale: 1, x: 0, y: 0 }, 1);
+
+  expect([...new Uint8Array(pixels.buffer)].filter((_, i) => i % 4 === 0)).toEqual(edges(boxes, 30));
+});
+
+test("what a model says is dashed in a crowd too", () => {
+  const pixels = new Uint32Array(40 * 4);
+  const look = { color: "#010000", isDashed: true, isFaint: false, boxes: Float64Array.of(0, 1, 39, 0), others: [] };
+
+  setBoxes(pixels, { width: 40, height: 4 }, [look], { scale: 1, x: 0, y: 0 }, 1);
+
+  expect([...pixels.subarray(40, 60)].map((word) => (word === 0 ? " " : "-")).join("")).toBe("------    ------    ");
+});
+
+test("what is sorted by look is kept while shapes and colours are the same", () => {
+  const shapes = collectShapes(row, tensors, picture, style());
+  const { palette } = style();
+  const looks = looksOf(shapes, palette);
+
+  expect(looksOf(shapes, palette)).toBe(looks);
+  expect(looksOf(shapes, { color: () => COLORS[3] })).toHaveLength(2); // true, and what a model says
+  expect(looks.reduce((sum, look) => sum + look.boxes.length / 4 + look.others.length, 0)).toBe(shapes.length);
 });

@@ -1,5 +1,5 @@
 /** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. */
-import { autocompletion, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
@@ -133,6 +133,7 @@ function extend(options: Options) {
     history(),
     drawSelection(),
     bracketMatching(),
+    closeBrackets(), // a quote that begins also ends, so that one that does not is a mistake
     tqlLanguage,
     syntaxHighlighting(highlighting),
     autocompletion({ override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
@@ -140,7 +141,7 @@ function extend(options: Options) {
       const isByHand = update.transactions.some((one) => one.isUserEvent("input") || one.isUserEvent("delete"));
       if (update.docChanged && isByHand) options.onedit(update.state.doc.toString());
     }),
-    keymap.of([...completionKeymap, { key: "Escape", run: leave }, ...historyKeymap, ...defaultKeymap]),
+    keymap.of([...closeBracketsKeymap, ...completionKeymap, { key: "Escape", run: leave }, ...historyKeymap, ...defaultKeymap]),
     placeholder(options.example),
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": "TQL query", spellcheck: "false" }),

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { TensorInfo } from "../api";
 import { classFilter, exampleQuery, quoteName, rangeFilter } from "./compose";
 import { clampMark } from "./editor";
+import { findOpenQuote, openQuoteProblem } from "./quotes";
 import { nextToken } from "./tql";
 
 function tokens(text: string): [string, string | null][] {
@@ -59,6 +60,21 @@ test("keywords are known in any case, and stay keywords before a bracket", () =>
 test("an unfinished text or name does not hang the editor", () => {
   expect(tokens("x = 'cat").at(-1)).toEqual(["'cat", "string"]);
   expect(tokens('"a').at(-1)).toEqual(['"a', "variableName"]);
+});
+
+test("a quote that does not end is found, whatever lies in texts and comments before it", () => {
+  expect(["x = 'cat'", "x = 'it''s' -- don't", `"a""b" = 1 /* ' */`, ""].map(findOpenQuote)).toEqual([null, null, null, null]);
+  expect(["x = 'cat", "x = 'it''s", `"a = 1`, "x = '' AND y = '"].map(findOpenQuote)).toEqual([4, 4, 0, 15]);
+});
+
+test("an unclosed quote is told as the server tells it", () => {
+  const problem = openQuoteProblem("WHERE label = 'do");
+
+  expect(problem).toMatchObject({ start: 14, stop: 15, line: 1, column: 15, code: "query-syntax" });
+  expect(problem?.detail).toBe(
+    `[query-syntax] at line 1, column 15: unexpected "'"\n    WHERE label = 'do\n                  ^ this text has no closing '`,
+  );
+  expect(openQuoteProblem("SELECT *\nWHERE x = 'a")).toMatchObject({ start: 19, line: 2, column: 11 });
 });
 
 test("a class filter quotes what needs quotes", () => {

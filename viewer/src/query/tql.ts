@@ -4,11 +4,19 @@
  * Only words are known here, from keywords.json, which a test holds equal to the grammar's; what a
  * query means, and whether it is one, the server's own parser says.
  */
-import type { CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
+import {
+  insertCompletionText,
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+  type CompletionSource,
+} from "@codemirror/autocomplete";
+import type { EditorView } from "@codemirror/view";
 import { StreamLanguage, type StringStream } from "@codemirror/language";
 import type { Offer, TensorInfo } from "../api";
 import words from "./keywords.json";
 import { quoteName, quoteText } from "./compose";
+import { findOpenQuote } from "./quotes";
 
 const PATIENCE_MS = 1500;
 const DETAIL = 60;
@@ -43,7 +51,7 @@ function wordKind(word: string, stream: StringStream): string {
 export const tqlLanguage = StreamLanguage.define({
   name: "tql",
   token: nextToken,
-  languageData: { commentTokens: { line: "--" } },
+  languageData: { commentTokens: { line: "--" }, closeBrackets: { brackets: ["(", "[", "'", '"'] } },
 });
 
 /**
@@ -53,24 +61,31 @@ export const tqlLanguage = StreamLanguage.define({
  */
 export function completeByServer(ask: (text: string, cursor: number, signal: AbortSignal) => Promise<Offer[]>, local: CompletionSource) {
   return async (context: CompletionContext): Promise<CompletionResult | null> => {
-    const word = context.matchBefore(/[\w"']+/);
-    if (word === null && !context.explicit) return null;
+    const text = context.state.doc.toString();
+    const from = findOpenQuote(text.slice(0, context.pos)) ?? context.matchBefore(/\w+/)?.from;
+    if (from === undefined && !context.explicit) return null;
     const abort = new AbortController();
     context.addEventListener("abort", () => abort.abort());
     const signal = AbortSignal.any([abort.signal, AbortSignal.timeout(PATIENCE_MS)]);
     try {
-      const offers = await ask(context.state.doc.toString(), context.pos, signal);
-      const from = word?.from ?? context.pos;
-      return { from, options: offers.map(asOption), validFor: /^["']?\w*$/ };
+      const offers = await ask(text, context.pos, signal);
+      return { from: from ?? context.pos, options: offers.map(asOption), validFor: /^(?:\w*|'[^']*|"[^"]*)$/ };
     } catch {
       return abort.signal.aborted ? null : local(context); // names of this page are better than none
     }
   };
 }
 
-function asOption({ text, kind, detail }: Offer) {
+function asOption({ text, kind, detail }: Offer): Completion {
   const types = { tensor: "variable", class: "text", function: "function", keyword: "keyword" };
-  return { label: text, type: types[kind], detail: detail.length > DETAIL ? `${detail.slice(0, DETAIL)}…` : detail };
+  return { label: text, apply: applyOffer, type: types[kind], detail: detail.length > DETAIL ? `${detail.slice(0, DETAIL)}…` : detail };
+}
+
+/** Writes an offer; the quote that the editor closed by itself is the offer's own. */
+function applyOffer(view: EditorView, offer: Completion, from: number, to: number): void {
+  const next = view.state.sliceDoc(to, to + 1);
+  const isClosed = (next === "'" || next === '"') && offer.label.endsWith(next);
+  view.dispatch(insertCompletionText(view.state, offer.label, from, isClosed ? to + 1 : to));
 }
 
 /** Tensor names, keywords, and after `=` or inside quotes the class names. */
@@ -79,13 +94,13 @@ export function completeTql(tensors: () => TensorInfo[]) {
     const quoted = context.matchBefore(/'[^']*/);
     if (quoted !== null) {
       const names = new Set(tensors().flatMap((tensor) => tensor.names ?? []));
-      const options = [...names].map((name) => ({ label: quoteText(name), type: "text" }));
+      const options = [...names].map((name) => ({ label: quoteText(name), apply: applyOffer, type: "text" }));
       return { from: quoted.from, options, validFor: /^'[^']*'?$/ };
     }
     const word = context.matchBefore(/"?[A-Za-z_]\w*/);
     if (word === null && !context.explicit) return null;
     const options = [
-      ...tensors().map((tensor) => ({ label: quoteName(tensor.name), detail: tensor.type, type: "variable", boost: 2 })),
+      ...tensors().map((tensor) => ({ label: quoteName(tensor.name), apply: applyOffer, detail: tensor.type, type: "variable", boost: 2 })),
       ...words.keywords.map((label) => ({ label, type: "keyword" })),
     ];
     return { from: word?.from ?? context.pos, options, validFor: /^"?\w*$/ };

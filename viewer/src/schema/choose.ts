@@ -43,7 +43,7 @@ export function cellShape(picture: TensorInfo): number {
 export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: ReadonlySet<string>): number {
   const shown = tensors.filter((tensor) => columns.includes(tensor.name) && !hidden.has(tensor.name));
   const lines = shown.reduce((sum, tensor) => sum + (tensor.kind === "text" || tensor.kind === "json" ? 4 : 1.2), 0);
-  return Math.min(240, Math.max(72, Math.round(40 + 18.5 * lines)));
+  return Math.min(320, Math.max(72, Math.round(40 + 18.5 * lines)));
 }
 
 /** What stands under a picture: the count of boxes, else a class name, else a number or text. */

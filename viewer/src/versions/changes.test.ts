@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Diff } from "../api";
 import type { Shape } from "../lenses";
-import { compareShapes, countChanges, listChanges, sayFates } from "./changes";
+import { compareShapes, countChanges, listChanges, sayCounts, sayFates } from "./changes";
 
 const diff: Diff = {
   a: "main@1",
@@ -68,6 +68,21 @@ test("a box that stayed is not taken for one that moved onto it", () => {
   const fates = compareShapes([box(0, "cat"), box(2, "cat")], [box(2, "cat")]);
 
   expect(fates.before.map(({ fate }) => fate)).toEqual(["gone", "same"]);
+});
+
+test("what became of the shapes is counted in words", () => {
+  const fates = compareShapes([box(0, "cat"), box(100, "cat"), box(300, "cat")], [box(0, "cat"), box(103, "cat"), box(400, "cat")]);
+
+  expect(sayCounts(fates.before, fates.after)).toBe("1 moved · 1 new · 1 gone");
+  expect(sayCounts([], [])).toBe("");
+});
+
+test("what did not change is faint beside what did, and whole where nothing did", () => {
+  const { after } = compareShapes([box(0, "cat")], [box(0, "cat"), box(50, "dog")]);
+  const { after: alike } = compareShapes([box(0, "cat")], [box(0, "cat")]);
+
+  expect(sayFates(after, false).map((shape) => shape.isFaint ?? false)).toEqual([true, false]);
+  expect(sayFates(alike, false).map((shape) => shape.isFaint ?? false)).toEqual([false]);
 });
 
 test("what did not change can be left out, and the rest says its word", () => {

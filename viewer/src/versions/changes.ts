@@ -81,9 +81,18 @@ function matchExactFirst(before: Shape[], after: Shape[]) {
   return [...exact.matched, ...rest.matched];
 }
 
-/** The shapes as they are drawn: what changed says so, and what did not may be left out. */
+/** The shapes as they are drawn: what changed says so, beside it the rest is faint, or left out. */
 export function sayFates(fated: readonly FatedShape[], onlyChanged: boolean): Shape[] {
-  return fated
-    .filter(({ fate }) => !onlyChanged || fate !== "same")
-    .map(({ shape, word }) => (word === "" ? shape : { ...shape, isNoted: true, label: [shape.label, word].filter((one) => one !== "").join(" · ") }));
+  const hasChange = fated.some(({ fate }) => fate !== "same");
+  return fated.flatMap(({ shape, fate, word }) => {
+    if (fate !== "same") return [{ ...shape, isNoted: true, label: [shape.label, word].filter((one) => one !== "").join(" · ") }];
+    return onlyChanged ? [] : [hasChange ? { ...shape, isFaint: true } : shape];
+  });
+}
+
+/** How many shapes of a row became what: "1 moved · 2 new". */
+export function sayCounts(before: readonly FatedShape[], after: readonly FatedShape[]): string {
+  const fates = [...after, ...before.filter(({ fate }) => fate === "gone")].map(({ fate }) => fate);
+  const told = (["moved", "renamed", "new", "gone"] as const).map((fate) => [fates.filter((one) => one === fate).length, fate] as const);
+  return told.flatMap(([count, fate]) => (count === 0 ? [] : [`${count} ${fate}`])).join(" · ");
 }

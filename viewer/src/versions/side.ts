@@ -4,7 +4,7 @@ import { decodePicture } from "../grid/read";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../overlays/collect";
 import { drawShapes } from "../overlays/draw";
 import type { Fit } from "../overlays/fit";
-import { drawMask } from "../overlays/masks";
+import { drawMask, releaseBitmap } from "../overlays/masks";
 import type { Extent, Shape } from "../lenses";
 import { choosePicture } from "../schema/choose";
 
@@ -44,6 +44,12 @@ export async function readSide(
   });
   const [image] = await Promise.all([picture === null ? null : fetched(picture, {}), ...reading]);
   return { info, row, picture, image, masks };
+}
+
+/** Gives up its pictures: they are large, and a collection may be far. */
+export function closeSide(side: Side | null | undefined): void {
+  side?.image?.close();
+  for (const mask of side?.masks.values() ?? []) releaseBitmap(mask);
 }
 
 export function shapesOf(side: Side, style: OverlayStyle): Shape[] {
