@@ -2,7 +2,7 @@
 import { chromium, type Browser, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 
-const FLAGS = [
+export const FLAGS = [
   "--no-sandbox", // tests run as root in containers
   "--disable-gpu",
   "--disable-quic",
@@ -15,13 +15,13 @@ const FLAGS = [
 /** A machine may be ten times slower than a desk: only what never comes is a failure. */
 export const PATIENCE_MS = 60_000;
 
+export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const link = new URL(process.env["VIEWER_LINK"] ?? "http://127.0.0.1:8300/");
 let browser: Browser;
 let faults: string[] = [];
 
 beforeAll(async () => {
-  const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-  browser = await chromium.launch({ executablePath, args: FLAGS });
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
 });
 
 afterAll(() => browser.close());
@@ -56,10 +56,15 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
     const { protocol, host } = new URL(request.url());
     if (protocol !== "blob:" && host !== link.host) faults.push(`request: ${request.url()}`);
   });
-  const url = new URL(path, link);
-  if (withToken) url.hash = link.hash;
-  await page.goto(url.href);
+  await page.goto(withToken ? addressOf(path) : new URL(path, link).href);
   return page;
+}
+
+/** A path of the viewer, with the token of the printed link. */
+export function addressOf(path: string): string {
+  const url = new URL(path, link);
+  url.hash = link.hash;
+  return url.href;
 }
 
 /** The number of rows that the footer tells. */

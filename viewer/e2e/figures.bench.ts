@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { CDPSession, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { count, open } from "./browser";
+import { addressOf, CHROMIUM, count, FLAGS, open } from "./browser";
+import { PlainBrowser } from "./devtools";
 import { traced } from "./trace";
 
 const SCROLL_S = Number(process.env["SCROLL_S"] ?? "20");
@@ -37,16 +38,23 @@ async function opened(path: string): Promise<{ page: Page; session: CDPSession }
   return { page, session: await page.context().newCDPSession(page) };
 }
 
-async function scroll(page: Page, session: CDPSession, seconds: number): Promise<void> {
-  const box = await page.getByTestId("grid").boundingBox();
-  const [x, y] = [(box?.x ?? 0) + 100, (box?.y ?? 0) + 100];
+/** What DevTools' protocol is asked, by Playwright's session or a plain one. */
+interface Asked {
+  send(method: string, params?: Record<string, unknown>): Promise<unknown>;
+}
+
+const GRID = 'document.querySelector("[data-testid=grid]")';
+const BACK_NEAR_THE_END = `{
+  const grid = ${GRID};
+  if (grid.scrollTop + ${2.5 * PIXELS_A_SECOND} > grid.scrollHeight - grid.clientHeight) grid.scrollTo(0, 0);
+}`;
+
+async function scroll(session: Asked, seconds: number): Promise<void> {
   for (let turn = 0; turn < seconds / 2; turn += 1) {
-    const top = await page.getByTestId("grid").evaluate((grid) => [grid.scrollTop, grid.scrollHeight - grid.clientHeight]);
-    const isNearEnd = (top[0] ?? 0) + 2.5 * PIXELS_A_SECOND > (top[1] ?? 0);
-    if (isNearEnd) await page.getByTestId("grid").evaluate((grid) => grid.scrollTo(0, 0));
+    await session.send("Runtime.evaluate", { expression: BACK_NEAR_THE_END });
     await session.send("Input.synthesizeScrollGesture", {
-      x,
-      y,
+      x: 500,
+      y: 400,
       yDistance: -2 * PIXELS_A_SECOND,
       speed: PIXELS_A_SECOND,
       preventFling: true,
@@ -62,17 +70,13 @@ interface Memory {
 }
 
 /** Megabytes after a collection: of JavaScript's heap, of the page's process with its pictures, of all of the browser. */
-async function memory(page: Page, session: CDPSession): Promise<Memory> {
-  await session.send("HeapProfiler.collectGarbage");
-  const { metrics } = await session.send("Performance.getMetrics");
-  const heap = (metrics.find(({ name }) => name === "JSHeapUsedSize")?.value ?? 0) / 1e6;
-  const system = await page.context().browser()?.newBrowserCDPSession();
-  const { processInfo = [] } = (await system?.send("SystemInfo.getProcessInfo")) ?? {};
-  const sizes = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => residentMegabytes(id));
-  const all = processInfo.map(({ id }) => residentMegabytes(id));
-  await system?.detach();
-  const sum = all.reduce((total, size) => total + size, 0);
-  return { heap, process: Math.max(0, ...sizes), browser: sum }; // the largest renderer is the page that scrolled
+async function memory(browser: PlainBrowser): Promise<Memory> {
+  await browser.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await browser.send("Runtime.getHeapUsage");
+  const all = browser.processes().map(({ pid, type }) => ({ type, size: residentMegabytes(pid) }));
+  const pages = all.filter(({ type }) => type === "renderer").map(({ size }) => size);
+  const sum = all.reduce((total, { size }) => total + size, 0);
+  return { heap: Number(usedSize) / 1e6, process: Math.max(0, ...pages), browser: sum }; // the largest page is the one that scrolled
 }
 
 /** What a process holds, memory that several share divided among them. */
@@ -99,20 +103,23 @@ test("openings", async () => {
 test("scrolling", async () => {
   const { page, session } = await opened("scenes");
   await page.evaluate(FIRST_PAINTS);
-  await session.send("Performance.enable");
-  figures["scrolling"] = await traced(session, "scrolling", () => scroll(page, session, TRACED_S));
+  figures["scrolling"] = await traced(session, "scrolling", () => scroll(session as Asked, TRACED_S));
 });
 
 test("memory", async () => {
-  const { page, session } = await opened("scenes");
-  await page.evaluate(FIRST_PAINTS);
-  await session.send("Performance.enable");
-  const sizes = [await memory(page, session)];
-  for (let part = 0; part < PARTS; part += 1) {
-    await scroll(page, session, SCROLL_S / PARTS);
-    sizes.push(await memory(page, session));
+  const browser = await PlainBrowser.open(CHROMIUM, FLAGS, addressOf("scenes"), { width: 1280, height: 800 });
+  try {
+    await browser.evaluate(`new Promise((resolve) => (document.readyState === "complete" ? resolve() : addEventListener("load", resolve)))`);
+    await browser.evaluate(FIRST_PAINTS);
+    const sizes = [await memory(browser)];
+    for (let part = 0; part < PARTS; part += 1) {
+      await scroll(browser, SCROLL_S / PARTS);
+      sizes.push(await memory(browser));
+    }
+    figures["memory"] = sizes;
+  } finally {
+    await browser.close();
   }
-  figures["memory"] = sizes;
 });
 
 test("boxes", async () => {

@@ -45,13 +45,14 @@ export async function traced(session: CDPSession, name: string, act: () => Promi
   const kept = process.env["TRACES"];
   const categories = kept === undefined ? CATEGORIES : `${CATEGORIES},${PROFILE}`;
   const events: TraceEvent[] = [];
-  session.on("Tracing.dataCollected", ({ value }) => events.push(...(value as unknown as TraceEvent[])));
+  const collect = ({ value }: { value: object[] }) => void events.push(...(value as TraceEvent[]));
+  session.on("Tracing.dataCollected", collect);
   await session.send("Tracing.start", { categories, transferMode: "ReportEvents" });
   await act();
   const done = new Promise<void>((resolve) => session.once("Tracing.tracingComplete", () => resolve()));
   await session.send("Tracing.end");
   await done;
-  session.removeAllListeners("Tracing.dataCollected");
+  session.off("Tracing.dataCollected", collect);
   if (kept !== undefined) writeFileSync(`${kept}/${name}.json`, JSON.stringify({ traceEvents: events }));
   return summarize(events);
 }
