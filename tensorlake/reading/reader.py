@@ -264,8 +264,8 @@ class Reader:
         missing = [at for at, part in enumerate(parts) if part is None]
         if missing:
             fetched = runtime.run(self._fetch(spec, located, wanted, missing))
-            for at, part in zip(missing, fetched, strict=True):
-                parts[at] = part
+            for at, take_rows in zip(missing, fetched, strict=True):
+                parts[at] = take_rows()  # in this thread: the loop's has other answers to take
         column = concat([part for part in parts if part is not None])
         if order is None:
             return column
@@ -298,7 +298,7 @@ class Reader:
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
-    ) -> list[Column]:
+    ) -> list[Callable[[], Column]]:
         is_sparse = [
             located.chunks[at].nbytes > WHOLE_CHUNK_NBYTES_MAX
             and 2 * len(wanted[at]) <= int(located.rows[at])
@@ -307,7 +307,7 @@ class Reader:
         sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
         recorded = await self.index(spec.name).units(located.starts[sparse]) if sparse else []
         units = dict(zip(sparse, recorded, strict=True))
-        factories: list[Callable[[], Coroutine[Any, Any, Column]]] = [
+        factories: list[Callable[[], Coroutine[Any, Any, Callable[[], Column]]]] = [
             partial(self._fetch_units, spec, located.chunks[at], wanted[at], units[at])
             if at in units
             else partial(self._fetch_whole, spec, located.chunks[at], wanted[at])
@@ -315,19 +315,21 @@ class Reader:
         ]
         return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
 
-    async def _fetch_whole(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column:
+    async def _fetch_whole(
+        self, spec: TensorSpec, key: ChunkKey, rows: Int64Array
+    ) -> Callable[[], Column]:
         whole = self._cache.column(key)
         if whole is None:
             read = partial(self._read_whole, spec, key)
             whole = await self._wholes_under_way.read(key, read)
-        return _adapted(spec, key, take(whole, rows))
+        return partial(_rows_of, spec, key, whole, rows)
 
     async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
         return self._kept(spec, key, await self.fetch_chunk(key))
 
     async def _fetch_units(
         self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
-    ) -> Column:
+    ) -> Callable[[], Column]:
         """Read only the parts of a chunk that hold some rows, unless the whole costs less."""
         layout = spec.encodings[key.read_as]
         units = recorded or await self._units_of_header(spec, key)
@@ -339,10 +341,14 @@ class Reader:
             return await self._fetch_whole(spec, key, rows)
         pairs = [(int(start), int(stop)) for start, stop in ranges]
         buffers = await self.snapshot.packs.read_ranges(key.pack, pairs)
-        part = _rows_of_units(
-            buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
-        )
-        return _adapted(spec, key, part)
+
+        def verified() -> Column:
+            part = _rows_of_units(
+                buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
+            )
+            return _adapted(spec, key, part)
+
+        return verified
 
     async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
         """The parts of a chunk that can be read alone, where the index does not record them."""
@@ -389,6 +395,10 @@ class Reader:
         )
         self._cache.keep_header(key, header)
         return header
+
+
+def _rows_of(spec: TensorSpec, key: ChunkKey, whole: Column, rows: Int64Array) -> Column:
+    return _adapted(spec, key, take(whole, rows))
 
 
 def _run_of(physical: Int64Array) -> tuple[int, int] | None:
