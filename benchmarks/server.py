@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ __all__ = ["BENCHMARKS"]
 CONNECTIONS = 4
 RATE_PER_S = 200
 ROW_WIDTH = 256
+RANGE_NBYTES = 4 << 20  # about what the loader asks for at once
 ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
 AIOHTTP = """
 import sys
@@ -50,6 +52,19 @@ app = web.Application()
 app.router.add_get("/object", serve)
 web.run_app(app, host="127.0.0.1", port=int(sys.argv[2]), print=None)
 """
+
+AIOHTTP_LAKE = """
+import sys
+from pathlib import Path
+from aiohttp import web
+lake = Path(sys.argv[1])
+async def serve(request):
+    path = lake / request.match_info["name"] / request.match_info["path"]
+    return web.FileResponse(path) if path.is_file() else web.Response(status=404)
+app = web.Application()
+app.router.add_get("/v1/datasets/{name}/objects/{path:.*}", serve)
+web.run_app(app, host="127.0.0.1", port=int(sys.argv[2]), print=None)
+"""  # the least that a server of objects does: no tokens, no limits, files by sendfile
 
 
 def lake(workspace: Workspace) -> Path:
@@ -244,6 +259,45 @@ def loader_over_http(workspace: Workspace) -> Measurement:
         return epoch_of(lambda: tl.open(f"http://{netloc}/{folder.name}", read_only=True))
 
 
+def loader_over_aiohttp(workspace: Workspace) -> Measurement:
+    """Measure the same loader against a server that only hands out files."""
+    import httpx  # noqa: F401 - what a contender imports is in no figure
+
+    import tensorlake as tl
+
+    warm_up()
+    folder = image_dataset(workspace)
+    command = [sys.executable, "-c", AIOHTTP_LAKE, str(folder.parent), "8398"]
+    with subprocess.Popen(command) as server:
+        try:
+            await_port("127.0.0.1:8398")
+            url = f"http://127.0.0.1:8398/{folder.name}"
+            return epoch_of(lambda: tl.open(url, read_only=True))
+        finally:
+            server.kill()
+
+
+def bytes_over_http(workspace: Workspace) -> Measurement:
+    """Measure the loader's client alone: the bytes of an epoch, drained and dropped."""
+    from tensorlake.storage import LakeStore, gather_bounded, run
+
+    folder = image_dataset(workspace)
+    packs = sorted((folder / "packs").rglob("*.tlp"))
+    ranges = [
+        (pack.relative_to(folder).as_posix(), start, min(start + RANGE_NBYTES, nbytes))
+        for pack in packs
+        for nbytes in (pack.stat().st_size,)
+        for start in range(0, nbytes, RANGE_NBYTES)
+    ]
+    with served(folder.parent) as (netloc, _):
+        store = LakeStore(f"http://{netloc}/{folder.name}")
+        run(store.get("tensorlake.json"))
+        reads = [partial(store.get_range, *one) for one in ranges]
+        with stopwatch() as watch:
+            run(gather_bounded(reads, limit=CONNECTIONS))
+    return Measurement(watch.seconds, workspace.num_images, watch.cpu_seconds)
+
+
 def prepare(workspace: Workspace) -> None:
     """Make the data before anything is measured."""
     lake(workspace)
@@ -298,7 +352,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "server-loader",
         "An epoch of JPEG pictures through a server, and from local files",
         "images",
-        (Contender("http", loader_over_http), Contender("files", loader_on_files)),
+        (
+            Contender("http", loader_over_http),
+            Contender("files", loader_on_files),
+            Contender("http, from aiohttp", loader_over_aiohttp),
+            Contender("bytes over http, not decoded", bytes_over_http),
+        ),
         goals=(Goal("http", "files", 0.8),),
         prepare=prepare,
     ),
