@@ -6,7 +6,6 @@ anything but constants into ORs. Errors are raised here, before any data is read
 allow it.
 """
 
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, cast
@@ -50,12 +49,11 @@ from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.rows import ROW_COLUMNS
 from tensorlake_query.functions.windows import WINDOWS, WindowCall, bind_window
 from tensorlake_query.ordering import SortKey
+from tensorlake_query.parameters import parameter_value, scalar_type
 from tensorlake_query.relations import Names
 from tensorlake_query.source import ColumnType
-from tensorlake_query.times import interval_of_text, moment_of_text, moment_of_value
-from tensorlake_query.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, describe, number
-
-BYTES = ColumnType("bytes", None, ())
+from tensorlake_query.times import interval_of_text, moment_of_text
+from tensorlake_query.types import BOOL, describe, number
 
 
 class BoundStatement(Protocol):
@@ -101,7 +99,7 @@ class Binder:
             return found
         match expr:
             case ast.Literal(value):
-                return Constant(value, _scalar_type(value), expr)
+                return Constant(value, scalar_type(value), expr)
             case ast.Array():
                 return self._array(expr)
             case ast.Column():
@@ -330,20 +328,32 @@ class Binder:
         Raises:
             QueryTypeError: it gives something else.
         """
-        bound = self.bind(key.expr)
-        if bound.type.shape or bound.type.kind in {"json", "bytes"}:
-            hint = ""
-            if bound.type.kind == "json":
-                hint = f"write CAST({show(bound)} AS FLOAT), or AS TEXT"
-            if bound.type.shape:
-                hint = f"write ARRAY_MAX({show(bound)}), or one element"
+        return SortKey(self.bind_key(key.expr, "ORDER BY"), key.descending, key.nulls_first)
+
+    def bind_key(self, expr: ast.Expr, clause: str) -> Bound:
+        """Bind what a clause orders or groups by: one comparable value a row.
+
+        Raises:
+            QueryTypeError: it gives something else, or one value for all rows.
+        """
+        bound = self.bind(expr)
+        if isinstance(expr, ast.Literal):
             raise self.type_error(
-                f"ORDER BY needs one comparable value a row, "
-                f"and {show(bound)} is {describe(bound.type)}",
+                f"{clause} {show(bound)} is one value for all rows",
                 bound,
-                hint,
+                "name a column or an alias: outputs are not counted",
             )
-        return SortKey(bound, key.descending, key.nulls_first)
+        if bound.type.shape or bound.type.kind in {"json", "bytes"}:
+            shown = show(bound)
+            hints = {"json": f"write CAST({shown} AS FLOAT), or AS TEXT"}
+            is_array = f"write ARRAY_MAX({shown}), or one element" if bound.type.shape else ""
+            message = f"{clause} needs one comparable value a row"
+            raise self.type_error(
+                f"{message}, and {shown} is {describe(bound.type)}",
+                bound,
+                is_array or hints.get(bound.type.kind, ""),
+            )
+        return bound
 
     def _single(self, bound: Bound) -> Bound:
         if bound.type.shape or bound.type.kind == "bytes":
@@ -388,7 +398,7 @@ class Binder:
                 if isinstance(value, list | tuple | np.ndarray | set | frozenset):
                     for each in cast("Sequence[object]", value):
                         items.append(item)
-                        bound.append(self._value(each, item))
+                        bound.append(parameter_value(each, item, self.text))
                     continue
             items.append(item)
             bound.append(self.bind(item))
@@ -425,39 +435,7 @@ class Binder:
         return Constant(value, number(value.dtype, value.shape), expr)
 
     def _parameter(self, expr: ast.Parameter) -> Bound:
-        return self._value(self._env.parameter(expr), expr)
-
-    def _value(self, value: object, expr: ast.Parameter) -> Constant:
-        """Return a Python or numpy value as a constant."""
-        if isinstance(value, dt.date | dt.timedelta | np.datetime64 | np.timedelta64):
-            return moment_of_value(value, self.text, expr)
-        if isinstance(value, np.generic):
-            scalar = cast("object", value.item())
-            if isinstance(scalar, bool | int | float):
-                return Constant(scalar, number(value.dtype), expr, weak=False)
-            value = scalar
-        if value is None or isinstance(value, bool | float | str):
-            return Constant(value, _scalar_type(value), expr)
-        if isinstance(value, int) and -(2**63) <= value < 2**64:
-            return Constant(value, _scalar_type(value), expr)
-        if isinstance(value, bytes):
-            return Constant(value, BYTES, expr)
-        if isinstance(value, dict):
-            return Constant(cast("object", value), replace(JSON, nullable=False), expr)
-        weak = not isinstance(value, np.ndarray)
-        if isinstance(value, list | tuple | np.ndarray):
-            try:
-                array = np.asarray(value)
-            except ValueError:
-                array = np.array(None)
-            if array.dtype.kind in "biuf":
-                return Constant(array, number(array.dtype, array.shape), expr, weak=weak)
-        raise QueryTypeError(
-            f"the parameter ${expr.name} is {type(value).__name__}, which has no place in a query",
-            text=self.text,
-            span=expr.span,
-            hint="give a number, a truth value, text, bytes, a dict, or an array of numbers",
-        )
+        return parameter_value(self._env.parameter(expr), expr, self.text)
 
     def _array_condition(self, expr: ast.Expr, clause: str) -> QueryTypeError:
         """Explain that a condition gives an array, at the comparison that makes it one."""
@@ -486,13 +464,3 @@ def _element(column_type: ColumnType) -> str:
     """Return the index of an element that most rows have, as an example."""
     *outer, last = column_type.shape
     return ", ".join(["0"] * len(outer) + [str(min(2, (last or 1) - 1))])
-
-
-def _scalar_type(value: object) -> ColumnType:
-    if value is None:
-        return NULL_TYPE
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        return INT if value < 2**63 else number("uint64")
-    return FLOAT if isinstance(value, float) else TEXT

@@ -2,7 +2,7 @@
 
 The parser says which kinds of token its grammar takes at the cursor; the schema and the function
 table say which names of those kinds exist. After a comparison with a class-label tensor these are
-its class names.
+its class names, after FROM the tables, and inside a text nothing else than class names.
 """
 
 import re
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tensorlake_query.diagnosis import CLAUSES
 from tensorlake_query.functions import FUNCTIONS
 from tensorlake_query.functions.aggregates import AGGREGATES
+from tensorlake_query.functions.dates import EPOCH, PARTS
 from tensorlake_query.lalr import accepted_after
 from tensorlake_query.parser import MAX_TEXT
 from tensorlake_query.printer import print_name
 from tensorlake_query.source import ColumnType
-from tensorlake_query.types import describe
+from tensorlake_query.types import CAST_TYPES, describe
 
 _WORD = re.compile(r"[\w\"']*\Z")
 _QUOTED = re.compile(r"\"[^\"]*\"|'(?:[^']|'')*(?P<end>'|\Z)")
@@ -25,11 +27,16 @@ _LABEL = re.compile(
     r'|\bCONTAINS\s*\(\s*"?(\w+)"?\s*,)\s*\Z',
     re.IGNORECASE,
 )
+_TABLE = re.compile(r"\b(?:FROM|JOIN)\s*\Z", re.IGNORECASE)
+_NAMED = re.compile(r"(\w+)\s+AS\s*\(", re.IGNORECASE)
+_CAST = re.compile(r"\bCAST\s*\([^()]*\sAS\s+\Z", re.IGNORECASE)
+_EXTRACT = re.compile(r"\bEXTRACT\s*\(\s*\Z", re.IGNORECASE)
 _KEYWORD = re.compile(r"_?[A-Z]{2,}\Z")
-_PAIRED = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}
+_PAIRED = {clause.split()[0]: clause for clause in CLAUSES}
+SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT")
 _NOT_WORDS = frozenset(
     {"NUMBER", "TEXT", "NAME", "QUOTED", "PARAMETER", "COMPARE", "CONCAT", "ARROW", "PLUS", "MINUS",
-     "STAR", "SLASH", "MODULO", "POWER", "COMMA", "COLON", "LPAR", "RPAR", "LSQB", "RSQB"}
+     "DOT", "STAR", "SLASH", "MODULO", "POWER", "COMMA", "COLON", "LPAR", "RPAR", "LSQB", "RSQB"}
 )  # fmt: skip
 
 
@@ -38,7 +45,7 @@ class Completion:
     """One offer: the text that replaces the word at the cursor, and what it is."""
 
     text: str
-    kind: Literal["tensor", "class", "function", "keyword"]
+    kind: Literal["tensor", "class", "function", "keyword"]  # a table is a keyword
     detail: str
 
 
@@ -48,12 +55,17 @@ def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[
     start = _word_start(before)
     before, word = before[:start], before[start:]
     folded = word.strip("\"'").casefold()
-    return tuple(
-        offer
-        for offer in _offers(before, schema)
-        if offer.text.strip("\"'").casefold().startswith(folded)
-        and (offer.kind == "class" or not word.startswith("'"))
-    )
+    offers = _classes(before, schema) if word.startswith("'") else _offers(before, schema)
+    return tuple(offer for offer in offers if offer.text.strip("\"'").casefold().startswith(folded))
+
+
+def _classes(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
+    found = _LABEL.search(before)
+    label = (found.group(1) or found.group(2)) if found else ""
+    names = schema[label].names if label in schema else None
+    for name in filter(None, names or ()):  # a class that was dropped has none
+        escaped = name.replace("'", "''")
+        yield Completion(f"'{escaped}'", "class", f"class of {label}")
 
 
 def _word_start(before: str) -> int:
@@ -66,13 +78,20 @@ def _word_start(before: str) -> int:
 
 
 def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
-    label = _LABEL.search(before)
-    tensor = (label.group(1) or label.group(2)) if label else ""
-    names = schema[tensor].names if tensor in schema else None
-    for name in filter(None, names or ()):  # a class that was dropped has none
-        escaped = name.replace("'", "''")
-        yield Completion(f"'{escaped}'", "class", f"class of {tensor}")
+    yield from _classes(before, schema)
+    if _CAST.search(before):
+        for name in CAST_TYPES:
+            yield Completion(name.upper(), "keyword", "type")
+        return
+    if _EXTRACT.search(before):
+        for part in (*PARTS, EPOCH):
+            yield Completion(part, "keyword", "part of a time")
+        return
     kinds = accepted_after(before, "query")
+    if _TABLE.search(before):
+        for name in ("this", *_NAMED.findall(before)):
+            yield Completion(name, "keyword", "table")
+        return
     if "NAME" in kinds:
         for name, column_type in schema.items():
             yield Completion(print_name(name), "tensor", describe(column_type))
@@ -82,7 +101,19 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
             )
         for name in sorted(AGGREGATES):
             yield Completion(f"{name}(", "function", "across rows, or across each group")
-    for kind in sorted(kinds):
-        keyword = kind.removeprefix("_")
-        if _KEYWORD.match(kind) and keyword not in _NOT_WORDS:
-            yield Completion(_PAIRED.get(keyword, keyword), "keyword", "keyword")
+    keywords = {
+        _PAIRED.get(kind.removeprefix("_"), kind.removeprefix("_"))
+        for kind in kinds
+        if _KEYWORD.match(kind) and kind.removeprefix("_") not in _NOT_WORDS
+    }
+    for keyword in sorted(keywords, key=_rank):
+        yield Completion(keyword, "keyword", "keyword")
+
+
+def _rank(keyword: str) -> tuple[int, str]:
+    """Order keywords: words of expressions, clauses as they follow each other, set operations."""
+    if keyword in SET_OPERATIONS:
+        return len(CLAUSES) + 1, keyword
+    heads = [clause.split()[0] for clause in CLAUSES]
+    head = keyword.split(maxsplit=1)[0]
+    return (heads.index(head) + 1 if head in heads else 0), keyword

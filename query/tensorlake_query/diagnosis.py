@@ -28,9 +28,22 @@ MOVED = (
         "write EXPAND BY without AS: the rows are the result's own",
     ),
     ("REPLACE", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight REPLACE … LIMIT n"),
+    (
+        "VALUES",
+        r"\bINSERT\s+INTO\b",
+        "write INSERT INTO this SELECT …, or ds.append(…)",
+    ),
+    ("ROWS", r"\bOVER\s*\([^)]*\Z", "leave the frame out: with ORDER BY an aggregate runs so far"),
+    ("RANGE", r"\bOVER\s*\([^)]*\Z", "leave the frame out: with ORDER BY an aggregate runs so far"),
+    ("ESCAPE", r"\bI?LIKE\b[^\n]*\Z", "write a backslash before a % or _ that is meant literally"),
     ("SEED", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight SEED … LIMIT n"),
 )
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
+CLAUSES = (
+    "SELECT", "FROM", "WHERE", "EXPAND BY", "GROUP BY", "HAVING", "UNGROUP BY", "ORDER BY",
+    "ARRANGE BY", "SAMPLE BY", "LIMIT", "OFFSET",
+)  # fmt: skip
+_COMPARISON = re.compile(r"(<=|>=|<>|!=|==|=|<|>)")
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
@@ -73,8 +86,10 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
             return fail(f"unexpected {word!r}", hint)
     if word.upper() in CHANGES and not text[:at].strip():
         return fail(f"{word.upper()} changes rows", "a query only reads: ds.execute(…)")
-    if text[at - 1 : at + 1] == "/*":
-        return fail("unexpected '/*'", "this comment has no closing */", Span(at - 1, at + 1))
+    for start in (at - 1, at):
+        if text[max(start, 0) : start + 2] == "/*":
+            where = Span(start, start + 2)
+            return fail("unexpected '/*'", "this comment has no closing */", where)
     if not rest:
         return fail("the query ends too early", f"expected {_expected(error)}")
     if rest.startswith("[") and previous.upper() == "IN":
@@ -91,6 +106,17 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
             f"write ${name.group(1) if name else 'name'}; ':' belongs to slices",
             Span(at, at + (name.end() if name else 1)),
         )
+    if "$END" in error.expected:
+        if _COMPARISON.match(rest):
+            operator = _COMPARISON.match(rest)
+            shown = operator.group() if operator else rest[0]
+            hint = "comparisons do not chain: write a < b AND b < c"
+            return fail(f"unexpected {shown!r}", hint, Span(at, at + len(shown)))
+        if rest[0] == ".":
+            return fail("unexpected '.'", "a member of a JSON value is written meta['name']")
+        if any(word.upper() == clause.split()[0] for clause in CLAUSES):
+            order = ", ".join(CLAUSES)
+            return fail(f"unexpected {word!r}", f"clauses stand once, in this order: {order}")
     for foreign, hint in _FOREIGN:
         if rest.startswith(foreign):
             return fail(f"unexpected {foreign!r}", hint, Span(at, at + len(foreign)))
@@ -120,9 +146,13 @@ def _expected(error: ParseStopError) -> str:
         return "a value, a tensor or '('"
     if "$END" in names:
         return "an operator, the next clause, or the end"
-    symbols = {"RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('", "DOT": "'.'"}
+    symbols = {
+        "RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('", "DOT": "'.'",
+        "NUMBER": "a number", "PARAMETER": "a $parameter", "TEXT": "a text", "NAME": "a name",
+        "QUOTED": "a name",
+    }  # fmt: skip
     shown = sorted(
-        symbols.get(name, name.strip("_")) for name in names if not name.startswith("__")
+        {symbols.get(name, name.strip("_")) for name in names if not name.startswith("__")}
     )
     few = [name for name in shown if name.startswith("'")] or shown
     return " or ".join(few[:4]) or "something else"

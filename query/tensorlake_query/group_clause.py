@@ -9,13 +9,12 @@ from collections.abc import Mapping
 
 from tensorlake_query import ast
 from tensorlake_query.binder import Binder
-from tensorlake_query.bound import Bound, ColumnRef, show
+from tensorlake_query.bound import Bound, ColumnRef
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.functions.aggregates import AggregateCall, bind_aggregate, is_aggregate
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.printer import print_expr
 from tensorlake_query.stacks import stacked_type
-from tensorlake_query.types import describe
 
 Aliases = Mapping[str, ast.Expr]
 
@@ -50,16 +49,7 @@ class Grouping:
         if not query.group_by and not has_aggregates:
             return None
         binder.with_aliases(aliases, visible=True)
-        keys = tuple(binder.bind(expr) for expr in query.group_by)
-        for key in keys:
-            if key.type.shape or key.type.kind in {"json", "bytes"}:
-                hint = f"write CAST({show(key)} AS TEXT)" if key.type.kind == "json" else ""
-                raise binder.type_error(
-                    f"GROUP BY needs one comparable value a row, "
-                    f"and {show(key)} is {describe(key.type)}",
-                    key,
-                    hint,
-                )
+        keys = tuple(binder.bind_key(expr, "GROUP BY") for expr in query.group_by)
         expanded = tuple(_unaliased(e, aliases) for e in query.group_by)
         stacks = bool(query.group_by) and not selects
         grouping = Grouping(binder, keys, expanded, stacks=stacks)

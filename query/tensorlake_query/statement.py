@@ -207,15 +207,7 @@ class _Clauses:
         return tuple(output.expr for output in outputs)
 
     def _arranged(self) -> tuple[Bound, ...]:
-        keys = tuple(self._binder.bind(expr) for expr in self._query.arrange_by)
-        for key in keys:
-            if key.type.shape or key.type.kind in {"json", "bytes"}:
-                raise self._binder.type_error(
-                    f"ARRANGE BY needs one comparable value a row, "
-                    f"and {show(key)} is {describe(key.type)}",
-                    key,
-                )
-        return keys
+        return tuple(self._binder.bind_key(expr, "ARRANGE BY") for expr in self._query.arrange_by)
 
     def _cut(self, plan: Plan, weight: Bound | None) -> Plan:
         query, binder = self._query, self._binder

@@ -131,7 +131,8 @@ def _comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:
     op: str = expr.syntax.op
     if isinstance(left, Constant):
         left, right, op = right, left, _FLIPPED[op]
-    if isinstance(left, ColumnRef) and isinstance(right, Constant) and not right.type.shape:
+    is_known = isinstance(right, Constant) and right.value is not None and not right.type.shape
+    if isinstance(left, ColumnRef) and isinstance(right, Constant) and is_known:
         return left, op, right.value
     return None
 

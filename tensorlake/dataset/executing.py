@@ -34,6 +34,8 @@ def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
     """Stage a change; return how many rows it changes."""
     with engine_errors(dataset):
         change = tql.parse_change(text)
+        if isinstance(change, tql.ast.Update):
+            _check_assignments(dataset, change, text)
     if change.table != "this":
         raise InvalidInputError(
             f"a statement changes 'this', not {change.table!r}\nopen the other dataset, and"
@@ -52,18 +54,31 @@ def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
                 return _insert(dataset, change, params)
 
 
-def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any]) -> int:
+def _check_assignments(dataset: Dataset, change: tql.ast.Update, text: str) -> None:
+    seen: set[str] = set()
     for assignment in change.assignments:
+        problem, hint = "", ""
         if assignment.name not in dataset.schema:
-            known = ", ".join(dataset.schema)
-            raise InvalidInputError(
-                f"UPDATE sets {assignment.name!r}, which is no tensor\ntensors: {known}"
-            )
+            problem = f"UPDATE sets {assignment.name!r}, which is no tensor"
+            hint = f"tensors: {', '.join(dataset.schema)}"
+        elif assignment.name in seen:
+            problem, hint = f"UPDATE sets {assignment.name!r} twice", "give it one value"
+        if problem:
+            raise tql.QueryNameError(problem, text=text, span=assignment.span, hint=hint)
+        seen.add(assignment.name)
+
+
+def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any]) -> int:
     outputs = tuple(
         tql.ast.Output(assignment.value, f"value {number}")
         for number, assignment in enumerate(change.assignments)
     )
     view = run_tree(dataset, tql.ast.Query(outputs, where=change.where), params)
+    if not view.has_rows:
+        raise InvalidInputError(
+            "UPDATE sets one value for each row, and an aggregate gives one for all\nwrite a query"
+            " of its own: SET x = (SELECT MAX(y))"
+        )
     if not len(view):
         return 0
     rows = dataset.frozen()[view.rows]
@@ -133,7 +148,8 @@ def insert_rows(
             dataset.extend(batch)
     is_one = isinstance(query, tql.ast.Query)  # of several put together all may have been read
     copied = {name for name in selected if name not in view.computed}
-    _note_columns(dataset, copied | _columns_of([query]) if is_one else {*dataset.schema})
+    if _reads_this(query):
+        _note_columns(dataset, copied | _columns_of([query]) if is_one else {*dataset.schema})
     return len(view)
 
 
@@ -148,6 +164,18 @@ def _check_limits(limits: QueryLimits, seconds: float, nbytes: int) -> None:
             f"the rows to insert have more than {limits.max_nbytes:,} bytes"
             "\ninsert fewer at a time: LIMIT … OFFSET …"
         )
+
+
+def _reads_this(query: tql.ast.Statement) -> bool:
+    """Tell whether rows of the dataset as it is now are among what a query reads."""
+    for node in tql.ast.walk(query):
+        if isinstance(node, tql.ast.Query) and node.source is None:
+            return True
+        if isinstance(node, tql.ast.Table) and node.version is None:
+            source = node.source
+            if isinstance(source, tql.ast.Column) and source.name == "this":
+                return True
+    return False
 
 
 def _output_names(query: tql.ast.Statement, view: View) -> list[str]:

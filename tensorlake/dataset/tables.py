@@ -76,7 +76,7 @@ def _at(dataset: Any, kind: str, value: str) -> Any:
     try:
         moment = dt.datetime.fromisoformat(value)
     except ValueError as error:
-        raise InvalidInputError(
+        raise LookupError(
             f"AS OF {value!r} is no time\nwrite AS OF '2026-01-01' or '2026-01-01T12:00+00:00'"
         ) from error
     if moment.tzinfo is None:

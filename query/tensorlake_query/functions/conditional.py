@@ -179,7 +179,7 @@ def bind_cast(site: Site, type_name: str) -> Bound:
             f"cannot cast {show(operand)}, {describe(operand.type)}, to {type_name.upper()}"
         )
     dtype = np.dtype(target)
-    loses = dtype.kind in "iu" and np.dtype(numbers.type.dtype).kind == "f"
+    loses = dtype.kind in "iu" and not np.can_cast(np.dtype(numbers.type.dtype), dtype)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = vectors[0]
@@ -194,8 +194,12 @@ def bind_cast(site: Site, type_name: str) -> Bound:
 def _to_integers(vector: Vector, dtype: np.dtype[np.generic]) -> Vector:
     """Drop fractions; a row with an element that the integers cannot hold is NULL."""
     limits = np.iinfo(dtype.name)
-    whole = np.trunc(vector.values.astype(np.float64))
-    fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1)
+    if vector.values.dtype.kind == "f":
+        whole = np.trunc(vector.values.astype(np.float64))
+        fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1)
+    else:
+        whole = vector.values
+        fits = (whole >= limits.min) & (whole <= limits.max)
     values = np.where(fits, whole, 0).astype(dtype)
     if fits.all():
         return replace(vector, values=values)

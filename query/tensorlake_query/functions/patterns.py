@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Bound, Constant, show
+from tensorlake_query.conversions import is_null
 from tensorlake_query.functions.operators import TEXT_COST, required_text
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.source import UniformBatch
@@ -33,7 +34,7 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
     if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
         raise site.fail(
             f"the pattern of {form} must be a text, "
-            f"and {show(pattern)} is {describe(pattern.type)}",
+            f"and {show(pattern)} is {'none' if is_null(pattern) else describe(pattern.type)}",
             at=pattern,
             hint=f"write {form} 'a%', or pass it as a parameter: {form} $pattern",
         )
@@ -72,8 +73,10 @@ def _regexp(site: Site, pattern: str, at: Bound) -> Matcher:
     try:
         compiled = re2.compile(pattern, options)
     except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0] if error.args else error
+        shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
         raise site.fail(
-            f"this is no pattern of RE2: {error}",
+            f"this is no pattern of RE2: {shown}",
             at=at,
             hint="it has no back-references and no look-around",
         ) from None

@@ -142,15 +142,20 @@ def _cosine(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generi
     def ratio(dots: AnyArray, left_squares: AnyArray, right_squares: AnyArray) -> AnyArray:
         return dots / (np.sqrt(left_squares) * np.sqrt(right_squares))
 
-    squares = (
+    def is_zero(left_squares: AnyArray, right_squares: AnyArray) -> AnyArray:
+        return (left_squares == 0) | (right_squares == 0)
+
+    squares = [
         _dot(each, each, (*shape[:-1], None) if isinstance(each, RaggedBatch) else shape, dtype)
         for each in (left, right)
-    )
+    ]
     result = elementwise(ratio, (_dot(left, right, shape, dtype), *squares), shape[:-1])
     if shape[:-1] or not isinstance(result, UniformBatch):
         return result
-    defined = ~np.isnan(result.values)
-    return UniformBatch(result.values, defined if result.valid is None else result.valid & defined)
+    if not np.isnan(result.values).any():
+        return result
+    zero = elementwise(is_zero, squares, ()).values
+    return UniformBatch(result.values, ~zero if result.valid is None else result.valid & ~zero)
 
 
 def _bind_hamming(site: Site) -> Bound:

@@ -115,7 +115,7 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
 def _bind_split(site: Site) -> Bound:
     operand, separator = (required_text(site, arg) for arg in site.args)
     if not isinstance(separator, Constant) or not separator.value or separator.type.shape:
-        raise site.fail("SPLIT needs a separator known beforehand", at=separator)
+        raise site.fail("SPLIT needs a separator, one known beforehand", at=separator)
     mark = str(separator.value)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:

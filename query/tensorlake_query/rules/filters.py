@@ -15,6 +15,7 @@ MEDIA_COST = 1e6  # decoding a picture, against one arithmetic operation on one 
 READ_COST = 1.0  # a byte read, in the same unit
 OBJECT_NBYTES = 128
 RAGGED_SIZE = 16
+MAX_FILTERS = 64  # of one AND: each is a generator that runs inside the next
 
 
 def split_filters(plan: Plan) -> Plan:
@@ -44,8 +45,11 @@ def order_filters(plan: Plan) -> Plan:
 def _split(step: Plan) -> Plan:
     if not isinstance(step, Filter):
         return step
+    conditions = list(_conjuncts(step.predicate))
+    if len(conditions) > MAX_FILTERS:
+        return step
     result = step.input
-    for condition in _conjuncts(step.predicate):
+    for condition in conditions:
         result = Filter(result, condition)
     return result
 

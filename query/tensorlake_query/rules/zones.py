@@ -1,35 +1,23 @@
 """Chunk pruning: tell the scan which conditions zone maps can answer."""
 
+from itertools import takewhile
+
 from msgspec import structs
 
-from tensorlake_query.plan import Filter, Plan, Scan, rewritten
+from tensorlake_query.bound import Bound
+from tensorlake_query.plan import Filter, Plan, Scan, chain, rewritten
 from tensorlake_query.zones import is_prunable
 
 
 def prune_zones(plan: Plan) -> Plan:
     """Copy the prunable conditions above a scan into it; the filters stay, for rows it lets by."""
-    return rewritten(plan, _pushed)
-
-
-def _pushed(step: Plan) -> Plan:
-    if isinstance(step, Filter) and is_prunable(step.predicate):
-        scan = _scan_under(step.input)
-        if scan is not None:
-            return Filter(_with_condition(step.input, step), step.predicate)
-    return step
-
-
-def _scan_under(plan: Plan) -> Scan | None:
-    """Return the scan below a run of filters."""
-    while isinstance(plan, Filter):
-        plan = plan.input
-    return plan if isinstance(plan, Scan) else None
-
-
-def _with_condition(plan: Plan, step: Filter) -> Plan:
-    if isinstance(plan, Filter):
-        return Filter(_with_condition(plan.input, step), plan.predicate)
-    assert isinstance(plan, Scan), "only filters stand between"
-    if any(each is step.predicate for each in plan.prunable):
+    scan, *above = reversed(list(chain(plan)))
+    if not isinstance(scan, Scan):
         return plan
-    return structs.replace(plan, prunable=(*plan.prunable, step.predicate))
+    prunable: list[Bound] = list(scan.prunable)
+    for step in takewhile(lambda step: isinstance(step, Filter), above):
+        assert isinstance(step, Filter), "takewhile looked"
+        if is_prunable(step.predicate) and all(each is not step.predicate for each in prunable):
+            prunable.append(step.predicate)
+    pruned = structs.replace(scan, prunable=tuple(prunable))
+    return rewritten(plan, lambda step: pruned if step is scan else step)

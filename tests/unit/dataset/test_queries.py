@@ -128,7 +128,7 @@ def test_other_versions_stand_in_from(ds):
     assert changed["more"].tolist() == [100]
     with pytest.raises(tl.QueryNameError, match="has no tag 'second'"):
         ds.query("FROM this TAG 'second'")
-    with pytest.raises(tl.InvalidInputError, match="is no time"):
+    with pytest.raises(tl.QueryNameError, match="is no time"):
         ds.query("FROM this AS OF 'yesterday'")
 
 
@@ -284,11 +284,48 @@ def test_a_change_conflicts_with_a_change_of_what_it_read(ds, change):
         ds.commit("texts")
 
 
+@pytest.mark.parametrize(
+    ("query", "conflicts"),
+    [
+        ("SELECT * WHERE x > 5", True),
+        ("SELECT 1 AS x, label, image, sizes, taken, text WHERE x = 0", True),
+        ("SELECT 1 AS x, label, image, sizes, taken, text", False),
+        ("SELECT * FROM this VERSION 'main@1' WHERE x > 5", False),
+    ],
+)
+def test_an_insert_conflicts_with_a_change_of_what_its_query_read(ds, query, conflicts):
+    other = tl.open(ds.url)
+    ds.execute(f"INSERT INTO this {query}")
+    other["x"][0] = 7
+    other.commit("somebody else changed x")
+
+    if conflicts:
+        with pytest.raises(tl.ConflictError):
+            ds.commit("rows")
+    else:
+        ds.commit("rows")
+
+
+def test_labels_that_a_query_computes_are_shown_like_stored_ones(ds):
+    groups = ds.query("SELECT label, FIRST(label) AS first, COUNT(*) AS n GROUP BY label")
+
+    assert groups["label"][:].as_names() == ["cat", "dog"]
+    assert [label.name for label in groups["first"][:]] == ["cat", "dog"]
+    assert (groups["label"][:] == "cat").tolist() == [True, False]
+    assert [row["label"].name for row in groups] == ["cat", "dog"]
+
+
 def test_wrong_statements_are_refused(ds):
     with pytest.raises(tl.InvalidInputError, match="changes 'this'"):
         ds.execute("DELETE FROM that")
-    with pytest.raises(tl.InvalidInputError, match="no tensor"):
+    with pytest.raises(tl.QueryNameError, match="no tensor"):
         ds.execute("UPDATE this SET y = 1")
+    with pytest.raises(tl.QueryNameError, match="'x' twice"):
+        ds.execute("UPDATE this SET x = 1, label = 'dog', x = 2")
+    with pytest.raises(tl.InvalidInputError, match="an aggregate gives one for all"):
+        ds.execute("UPDATE this SET x = MAX(x)")
+    with pytest.raises(tl.QueryNameError, match="is no time"):
+        ds.query("FROM this AS OF 'yesterday'")
     with pytest.raises(tl.QuerySyntaxError):
         ds.execute("SELECT *")
     with pytest.raises(tl.InvalidInputError, match="names 1 columns"):

@@ -34,6 +34,12 @@ def offers(text):
         ("SELECT CO|", ["COUNT(", "COALESCE(", "CONTAINS(", "COSINE_SIMILARITY("]),
         ("SELECT CASE WHEN ok THEN 1 |", ["ELSE", "END"]),
         ("ORDER BY score |", ["ASC", "DESC", "NULLS"]),
+        ("WHERE score > 1 SAM|", ["SAMPLE BY"]),
+        ("WHERE CONTAINS(labels, |", ["'cat'", "'dog'", "score"]),
+        ("SELECT * FROM |", ["this"]),
+        ("WITH good AS (WHERE score > 1) SELECT * FROM this JOIN |", ["this", "good"]),
+        ("SELECT CAST(score AS |", ["INT", "TEXT", "FLOAT32"]),
+        ("WHERE EXTRACT(|", ["YEAR", "DOW", "EPOCH"]),
     ],
 )
 def test_what_could_come_next_is_offered(text, among):
@@ -42,7 +48,15 @@ def test_what_could_come_next_is_offered(text, among):
 
 @pytest.mark.parametrize(
     ("text", "absent"),
-    [("WHERE score |", "score"), ("WHERE |", "FROM"), ("WHERE (score |", "LIMIT"), ("|", "score")],
+    [
+        ("WHERE score |", "score"),
+        ("WHERE |", "FROM"),
+        ("WHERE (score |", "LIMIT"),
+        ("|", "score"),
+        ("SELECT * FROM |", "score"),
+        ("WHERE label = '|", "score"),
+        ("WHERE caption LIKE '|", "score"),
+    ],
 )
 def test_what_cannot_come_next_is_not_offered(text, absent):
     assert absent not in offers(text)
@@ -62,7 +76,15 @@ def test_a_class_of_two_words_is_offered_after_its_first():
 
 
 def test_every_offered_word_is_taken_by_the_grammar():
-    symbols = {"NUMBER", "TEXT", "NAME", "COMPARE", "PLUS", "COMMA", "LPAR", "$END", "__ANON_0"}
+    symbols = {"NUMBER", "TEXT", "NAME", "COMPARE", "PLUS", "COMMA", "LPAR", "DOT", "$END"}
 
     for text in ("|", "WHERE |", "WHERE score |", "SELECT score |", "WHERE label IN (1 |"):
         assert not symbols & set(offers(text)), text
+
+
+def test_clauses_are_offered_in_the_order_in_which_they_stand():
+    words = offers("WHERE score > 1 |")
+
+    found = [words.index(word) for word in ("AND", "GROUP BY", "ORDER BY", "LIMIT", "UNION")]
+    assert found == sorted(found)
+    assert offers("WHERE label = '|") == ["'cat'", "'dog'", "'bird'"]

@@ -118,7 +118,7 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("WHERE score >", QuerySyntaxError, "", "a value"),
         ("WHERE order = 1", QuerySyntaxError, "order", '"order"'),
         ("LIMIT -1", QuerySyntaxError, "-", "expected"),
-        ("LIMIT score", QuerySyntaxError, "score", "NUMBER"),
+        ("LIMIT score", QuerySyntaxError, "score", "a number"),
         ("score > 1", QuerySyntaxError, "score", "begins with a clause: WHERE"),
         ("WHERE 'night' IN caption", QuerySyntaxError, "caption", "CONTAINS(caption, …)"),
         ("WHERE meta.camera = 2", QueryNameError, "meta.camera", "meta['camera']"),
