@@ -21,6 +21,7 @@ from tensorlake.dataset.merging import MergeConflict, MergeReport
 from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.query_warnings import (
+    EmptySideWarning,
     QueryWarning,
     RunsHereWarning,
     SkippedRowsWarning,
@@ -39,6 +40,7 @@ __all__ = [
     "Commit",
     "Dataset",
     "Diff",
+    "EmptySideWarning",
     "Group",
     "Log",
     "MergeConflict",

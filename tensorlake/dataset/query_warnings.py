@@ -1,6 +1,12 @@
-"""What a query, or a filter, warns of."""
+"""What a query, a filter or a split warns of."""
 
-__all__ = ["QueryWarning", "RunsHereWarning", "SkippedRowsWarning", "SlowFilterWarning"]
+__all__ = [
+    "EmptySideWarning",
+    "QueryWarning",
+    "RunsHereWarning",
+    "SkippedRowsWarning",
+    "SlowFilterWarning",
+]
 
 
 class QueryWarning(UserWarning):
@@ -17,3 +23,7 @@ class SlowFilterWarning(UserWarning):
 
 class SkippedRowsWarning(UserWarning):
     """A function given to ``map(on_error="skip")`` raised for some rows, which were left out."""
+
+
+class EmptySideWarning(UserWarning):
+    """A side of a split got no row: too few rows, or groups, for its share."""

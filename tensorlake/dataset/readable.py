@@ -330,8 +330,12 @@ class Readable(Exported):
 
     def take(self, count: int) -> View:
         """Select the first rows."""
-        if count < 0:
-            raise InvalidInputError(f"take({count}): give a number of rows, 0 or more")
+        if not isinstance(count, int | np.integer) or count < 0:
+            raise InvalidInputError(
+                f"take({count!r}): give a number of rows, 0 or more;\n"
+                "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]",
+                actual=count,
+            )
         return self._with_rows(np.arange(min(count, len(self)), dtype=np.int64))
 
     def sample(self, count: int, *, seed: int = 0) -> View:

@@ -13,6 +13,7 @@ by their hash and cut: shares hold to one row (or group), and sides may move whe
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.identity import ids_of
+from tensorlake.dataset.query_warnings import EmptySideWarning
+from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import EncodedColumn, RaggedColumn
 
@@ -71,7 +74,23 @@ def split(
         sides = _cut(hashes, np.bincount(units, minlength=len(hashes)), bounds)[units]
     else:
         sides = _side_of(_fraction(hashes), bounds)[units]
-    return {name: view[np.flatnonzero(sides == at)] for at, name in enumerate(shares)}
+    parts = {name: view[np.flatnonzero(sides == at)] for at, name in enumerate(shares)}
+    empty = [name for name, part in parts.items() if len(part) == 0]
+    if empty and len(view) > 0:
+        _warn_of_empty(
+            empty, len(view), None if group is None else (group, len(hashes)), exact=exact
+        )
+    return parts
+
+
+def _warn_of_empty(
+    empty: list[str], num_rows: int, groups: tuple[str, int] | None, *, exact: bool
+) -> None:
+    rows = plural(num_rows, "row")
+    among = rows if groups is None else f"{plural(groups[1], 'group')} of {groups[0]!r} in {rows}"
+    cure = "its share of them rounds to none" if exact else "with exact=True shares hold to one"
+    names = ", ".join(repr(name) for name in empty)
+    warnings.warn(f"{names} got none of {among};\n{cure}", EmptySideWarning, stacklevel=4)
 
 
 def _bounds(shares: Mapping[str, float]) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
 
+pytestmark = pytest.mark.filterwarnings("ignore::tensorlake.EmptySideWarning")  # few rows
 NUMBER = itertools.count()
 SHARES = st.lists(st.integers(1, 9), min_size=1, max_size=4).map(
     lambda parts: {f"s{at}": part / sum(parts) for at, part in enumerate(parts)}
@@ -119,6 +121,25 @@ def test_shares_hold_to_chance_and_seeds_differ():
     assert abs(count - 2000) < 5 * np.sqrt(10_000 * 0.2 * 0.8)
     both = sum(one[x] == two[x] == "val" for x in one)
     assert abs(both - 400) < 100  # independent: 0.2 × 0.2 of them
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"group": "who"}, r"'val' got none of 2 groups of 'who' in 50 rows;\nwith exact=True"),
+        ({"exact": True, "group": "who"}, r"(?s)'val' got none of 2 groups.*rounds to none"),
+    ],
+)
+def test_side_without_rows_is_told_and_one_of_no_rows_is_not(options, words):
+    shares = {"train": 0.9, "val": 0.1}
+    ds = dataset(50, groups=2)
+    with pytest.warns(tl.EmptySideWarning, match=words) as caught:
+        parts = ds.split(shares, **options)
+    assert (len(parts["train"]), len(parts["val"])) == (50, 0)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds.take(0).split(shares, **options)
 
 
 def test_repeated_row_is_on_one_side():

@@ -194,6 +194,12 @@ def test_a_seed_that_was_drawn_is_in_the_text(ds):
     assert again.rows.tolist() == view.rows.tolist()
 
 
+@pytest.mark.parametrize("count", [-1, 2.0, slice(0, 2), "2"])
+def test_take_takes_a_number_of_rows(ds, count):
+    with pytest.raises(tl.InvalidInputError, match=re.escape(f"take({count!r})")):
+        ds.take(count)
+
+
 def test_methods_build_the_same_queries(ds):
     view = ds.where("x > 2").select("x", half="x / 2").order_by("half DESC").take(2)
 
