@@ -2,17 +2,21 @@
 
 The server is a process of its own, as users start it; the load comes from this one: `http.client`
 over kept connections, one a thread, the same for every contender (no load tool is required to be
-installed). aiohttp serves the same bytes by `web.Response`, without sendfile.
+installed). aiohttp serves the same bytes by `web.Response`, without sendfile; nginx, where it is
+installed, by sendfile.
 """
 
 from __future__ import annotations
 
+import getpass
 import http.client
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +69,25 @@ app = web.Application()
 app.router.add_get("/v1/datasets/{name}/objects/{path:.*}", serve)
 web.run_app(app, host="127.0.0.1", port=int(sys.argv[2]), print=None)
 """  # the least that a server of objects does: no tokens, no limits, files by sendfile
+
+NGINX = """
+user {user};
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr crit;
+events {{}}
+http {{
+    access_log off;
+    sendfile on;
+    client_body_temp_path {folder};
+    proxy_temp_path {folder};
+    fastcgi_temp_path {folder};
+    uwsgi_temp_path {folder};
+    scgi_temp_path {folder};
+    server {{ listen 127.0.0.1:8397; location = /object {{ alias {object}; }} }}
+}}
+"""
 
 
 def lake(workspace: Workspace) -> Path:
@@ -148,6 +171,24 @@ def objects_by_aiohttp(workspace: Workspace) -> Measurement:
             return rate_of("127.0.0.1:8399", "/object", {}, 24)
         finally:
             server.kill()
+
+
+def objects_by_nginx(workspace: Workspace) -> Measurement:
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        return Measurement(0, 0, note="is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        configuration = Path(folder) / "nginx.conf"
+        configuration.write_text(
+            NGINX.format(user=getpass.getuser(), folder=folder, object=pack(lake(workspace))),
+            encoding="utf-8",
+        )
+        with subprocess.Popen([program, "-p", folder, "-c", str(configuration)]) as server:
+            try:
+                await_port("127.0.0.1:8397")
+                return rate_of("127.0.0.1:8397", "/object", {}, 24)
+            finally:
+                server.terminate()  # the kernel would leave its worker, were it killed
 
 
 def await_port(netloc: str) -> None:
@@ -261,10 +302,9 @@ def loader_over_http(workspace: Workspace) -> Measurement:
 
 def loader_over_aiohttp(workspace: Workspace) -> Measurement:
     """Measure the same loader against a server that only hands out files."""
-    import httpx  # noqa: F401 - what a contender imports is in no figure
-
     import tensorlake as tl
 
+    importlib.import_module("aiohttp")  # what a contender imports is in no figure
     warm_up()
     folder = image_dataset(workspace)
     command = [sys.executable, "-c", AIOHTTP_LAKE, str(folder.parent), "8398"]
@@ -312,6 +352,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         (
             Contender("tensorlake", objects_by_tensorlake),
             Contender("aiohttp", objects_by_aiohttp),
+            Contender("nginx", objects_by_nginx),
         ),
         goals=(Goal("tensorlake", "aiohttp", 0.8),),
         prepare=prepare,
