@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import io
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
@@ -120,7 +121,7 @@ class HttpClient:
             url: Whole, and quoted.
             headers: Besides those of every request.
             most_nbytes: That were asked for; a longer body is refused.
-            **request: ``params``, ``json`` or ``data``, as aiohttp takes them.
+            **request: ``params``, ``json``, or ``data`` (bytes), as aiohttp takes them.
 
         Raises:
             AttemptError: No answer came, or not all of one, or one that asks to try again.
@@ -162,6 +163,8 @@ class HttpClient:
             total=None, sock_connect=self._connect_timeout_s, sock_read=timeout_s
         )
         where = URL(url, encoded=True)  # links are signed as they are written
+        if "data" in request:
+            request["data"] = io.BytesIO(request["data"])  # sent in parts; bytes go out as one
         try:
             return await self._session.request(
                 method, where, allow_redirects=False, timeout=timeout, **request

@@ -294,7 +294,11 @@ class LakeStore:
         )
 
     async def _read(
-        self, method: str, address: str, headers: Mapping[str, str] | None = None, nbytes: int = 0
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str] | None = None,
+        nbytes: int | None = None,
     ) -> Answer:
         """Read an object, or what is known of it."""
         attempt = partial(self._attempt_read, method, address, headers or {}, nbytes)
@@ -333,7 +337,7 @@ class LakeStore:
         return await client_of_loop().ask(method, url, headers=headers, **request)
 
     async def _attempt_read(
-        self, method: str, address: str, headers: Mapping[str, str], nbytes: int
+        self, method: str, address: str, headers: Mapping[str, str], nbytes: int | None
     ) -> Answer:
         from tensorlake.storage.http_client import client_of_loop
 

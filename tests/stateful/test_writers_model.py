@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
@@ -178,27 +178,39 @@ class WritersModel(RuleBasedStateMachine):
     def meeting(self, writer: Writer, stop: int) -> Meeting:
         """Where a writer's net meets what was published after its base, before ``stop``."""
         net, head = writer.net, self.versions[stop - 1]
+        base = self.versions[writer.base].rows
         theirs = self.published[writer.base + 1 : stop]
-        updated = {cell for other in theirs for cell in other.updates}
         named = {column for other in theirs for column in other.names.keys() - other.added.keys()}
-        mine = {cell: value for cell, value in net.updates.items() if cell[1] not in net.deleted}
+        mine = self.changes(writer)
         back = net.returned.difference(*(other.deleted for other in theirs))
         return Meeting(
             cells=frozenset(
                 (column, key)
-                for (column, key), value in net.updates.items()
-                if (column, key) in updated
-                and key in head.shown
-                and head.rows[key][column] != value
+                for (column, key), value in mine.items()
+                if key in head.shown and head.rows[key][column] not in (value, base[key][column])
             ),
-            vanished=frozenset(key for _, key in mine if key not in head.shown and key not in back),
+            vanished=frozenset(
+                key
+                for _, key in mine
+                if key not in head.shown and key not in back and key not in net.deleted
+            ),
             touched=frozenset(
                 key
                 for key in net.deleted
-                if key in head.shown and any(k == key for _, k in updated)
+                if key in head.shown
+                and any(head.rows[key][column] != value for column, value in base[key].items())
             ),
             renamed=frozenset((net.names.keys() - net.added.keys()) & named),
         )
+
+    def changes(self, writer: Writer) -> dict[Cell, int]:
+        """The updates of a net that are changes: a value that was there before is none."""
+        base = self.versions[writer.base].rows
+        return {
+            (column, key): value
+            for (column, key), value in writer.net.updates.items()
+            if base[key][column] != value
+        }
 
     def view(self, writer: Writer) -> Content:
         return self.versions[writer.base].applied(writer.net)
@@ -294,7 +306,7 @@ class WritersModel(RuleBasedStateMachine):
         if transaction is None:
             return
         txid, base = transaction.txid, writer.base
-        self.by_txid[txid] = copy.deepcopy(writer.net)
+        self.by_txid[txid] = replace(copy.deepcopy(writer.net), updates=self.changes(writer))
         before = len(self.versions)
         try:
             commit = writer.dataset.commit("step")
@@ -352,9 +364,10 @@ class WritersModel(RuleBasedStateMachine):
     def settle(self, writer: Writer, meeting: Meeting, policy: str, number: int) -> None:
         """What stays of a net after a refresh; a row that both deleted stays deleted here too.
 
-        Not so a cell that both gave one value: it is the base's now, and nothing is staged.
+        Not so a cell that both gave one value, or that only they gave another one: it is the base's
+        now, and nothing is staged.
         """
-        net, head = writer.net, self.versions[number]
+        net, head, changes = writer.net, self.versions[number], self.changes(writer)
         theirs = self.published[writer.base + 1 : number + 1]
         theirs_updated = {cell for other in theirs for cell in other.updates}
         if policy == "ours":
@@ -378,7 +391,7 @@ class WritersModel(RuleBasedStateMachine):
             if key in net.deleted
             or (column, key) not in theirs_updated
             or key not in head.shown
-            or head.rows[key][column] != value
+            or ((column, key) in changes and head.rows[key][column] != value)
         }
         kept = head.shown | net.returned | net.deleted
         gone = {key for _, key in net.updates if key not in kept}
