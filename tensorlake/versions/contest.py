@@ -370,8 +370,9 @@ def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
     is_touched = np.zeros(len(rows), dtype=np.bool_)
     for changes in meeting.theirs:
         for tensor_id, updated in changes.update.items():
-            if meeting.state.schema.by_id(tensor_id) is None:
-                continue  # dropped since: nothing of it is left
+            schemas = (meeting.base.schema, meeting.state.schema)
+            if any(schema.by_id(tensor_id) is None for schema in schemas):
+                continue  # dropped since, or new: values of a new tensor are no change of its rows
             is_asked = ~is_touched
             if updated != "many":
                 is_asked &= np.isin(rows, rows_in(np.array(updated, np.int64).reshape(-1, 2)))

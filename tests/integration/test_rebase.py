@@ -358,6 +358,20 @@ def idle_and_deleted(mine: Dataset, theirs: Dataset, *, who_deletes: str) -> Non
     theirs.commit()
 
 
+def test_values_of_a_tensor_that_was_not_there_do_not_keep_a_row_from_being_deleted(pair):
+    mine, theirs = pair
+    mine.delete([1, 2])
+    theirs.add_tensor("score", "float32", fill=0.0)
+    theirs.commit()
+    theirs["score"][1] = 0.5
+    theirs.commit()
+
+    mine.commit()
+
+    assert len(mine) == ROWS - 2
+    assert mine["score"][:].tolist() == [0.0] * (ROWS - 2)
+
+
 @pytest.mark.parametrize("who_deletes", ["mine", "theirs"])
 def test_a_value_written_as_it_was_does_not_keep_its_row_from_being_deleted(pair, who_deletes):
     mine, theirs = pair
