@@ -265,6 +265,7 @@ def contest_of(meeting: Meeting) -> Contest:
         updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
         hidden = rows[~meeting.is_shown(meeting.targets(rows))]
+        hidden = np.setdiff1d(hidden, _brought_back(meeting), assume_unique=True)
         vanished = _changed(meeting, hidden)
         idle = np.setdiff1d(hidden, vanished, assume_unique=True)
         touched = _touched(meeting, deleted)
@@ -362,6 +363,16 @@ def _changed(meeting: Meeting, rows: Int64Array) -> Int64Array:
         )
         is_changed[written] = meeting.changed_here(tensor_id, rows[written])
     return rows[is_changed]
+
+
+def _brought_back(meeting: Meeting) -> Int64Array:
+    """Rows that the base hides and the staged changes show, unless the others hid them anew."""
+    rows = rows_in(meeting.staged.returned)
+    for changes in meeting.theirs:
+        if changes.delete != "many":
+            hidden = rows_in(np.array(changes.delete, np.int64).reshape(-1, 2))
+            rows = np.setdiff1d(rows, hidden, assume_unique=True)
+    return rows
 
 
 def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:

@@ -358,6 +358,24 @@ def idle_and_deleted(mine: Dataset, theirs: Dataset, *, who_deletes: str) -> Non
     theirs.commit()
 
 
+@pytest.mark.parametrize("policy", ["error", "theirs", "ours"])
+def test_a_row_that_was_brought_back_keeps_its_values_when_another_row_goes(pair, policy):
+    mine, theirs = pair
+    mine["x"][1] = -1
+    theirs.delete([1])
+    theirs.commit()
+    mine.refresh(keep_staged=True, on_conflict="ours")
+    other = 10 if policy == "error" else 9  # with "error", a row that mine does not write
+    mine["x"][mine["x"][:].tolist().index(9)] = -9
+    theirs.delete([theirs["x"][:].tolist().index(other)])
+    theirs.commit()
+
+    mine.refresh(keep_staged=True, on_conflict=policy)
+
+    shown = set(mine["x"][:].tolist()) & {-1, 1, -9, 9, 10}
+    assert shown == {"error": {-1, -9}, "theirs": {-1, 10}, "ours": {-1, -9, 10}}[policy]
+
+
 def test_values_of_a_tensor_that_was_not_there_do_not_keep_a_row_from_being_deleted(pair):
     mine, theirs = pair
     mine.delete([1, 2])
