@@ -249,7 +249,8 @@ with tl.open(sys.argv[1]) as ds:
         threads = [t for t in threading.enumerate() if t.name.startswith("tensorlake-loader")]
         for thread in threads:  # all were told to end; one that waits for more would wait for ever
             thread.join(60)
-        print("stopped", [t.name for t in threads if t.is_alive()], flush=True)
+        # on a line of its own: the other may have been interrupted before its end
+        print("\\nstopped", [t.name for t in threads if t.is_alive()], flush=True)
         raise
 """
 

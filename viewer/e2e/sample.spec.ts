@@ -73,8 +73,8 @@ test("buttons lead from row to row, and the look stays", async () => {
   await page.getByRole("button", { name: "Previous row" }).click();
 
   await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("0");
-  expect(await page.getByRole("button", { name: "Previous row" }).isDisabled()).toBe(true);
-  expect(await page.getByTestId("closeup").count()).toBe(1);
+  await expect.poll(() => page.getByRole("button", { name: "Previous row" }).isDisabled()).toBe(true);
+  await expect.poll(() => page.getByTestId("closeup").count()).toBe(1);
 });
 
 test("the query of a row answers that row", async () => {
