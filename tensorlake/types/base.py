@@ -29,6 +29,7 @@ from tensorlake.types.column import (
     as_ragged,
     null_count,
 )
+from tensorlake.types.nulls import with_nulls, with_value
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, null_refused
@@ -215,7 +216,7 @@ class SampleType(ABC):
             raise null_refused(place, int(np.argmin(valid)))
         kept = [one for one in given if one is not None]
         column = self.convert_values(kept, place.without(np.flatnonzero(valid)))
-        return _with_nulls(column, valid, self.shape)
+        return with_nulls(column, valid, self.shape)
 
     @abstractmethod
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
@@ -404,7 +405,18 @@ class SampleType(ABC):
         if self.shape and np.ndim(null) == 0 and not isinstance(column, EncodedColumn):
             null = np.full([length or 0 for length in self.shape], null)
         filled = self.convert([null], tensor=tensor, call="read(null=)")
-        return _with_value(column, filled)
+        return with_value(column, filled)
+
+
+def initialise(sample_type: SampleType, **parameters: Any) -> None:
+    """Give a frozen type, whose ``__init__`` is its own, its parameters; check its default.
+
+    Raises:
+        SchemaError: The default cannot be one.
+    """
+    for name, value in parameters.items():
+        object.__setattr__(sample_type, name, value)
+    check_default(sample_type)
 
 
 def check_default(sample_type: SampleType) -> None:
@@ -444,52 +456,3 @@ def _parameter_json(value: Any) -> Any:
     if isinstance(value, np.dtype):
         return value.name
     return list(value) if isinstance(value, tuple) else value
-
-
-def _with_nulls(column: Column, valid: np.ndarray, shape: tuple[int | None, ...]) -> Column:
-    """Spread the samples over the rows that are valid."""
-    match column:
-        case UniformColumn():
-            values = np.zeros((len(valid), *column.values.shape[1:]), dtype=column.values.dtype)
-            values[valid] = column.values
-            return UniformColumn(values, valid)
-        case RaggedColumn():
-            return RaggedColumn(column.values, _spread_shapes(column.shapes, valid, shape), valid)
-        case EncodedColumn():
-            shapes = column.shapes
-            if shapes is not None:
-                shapes = _spread_shapes(shapes, valid, shape)
-            remaining = iter(column.samples)
-            samples = [next(remaining) if is_valid else b"" for is_valid in valid.tolist()]
-            return EncodedColumn(samples, shapes, valid)
-
-
-def _spread_shapes(
-    shapes: np.ndarray, valid: np.ndarray, shape: tuple[int | None, ...]
-) -> np.ndarray:
-    spread = np.empty((len(valid), len(shape)), dtype=np.int64)
-    spread[:] = tuple(length or 0 for length in shape)
-    spread[valid] = shapes
-    return spread
-
-
-def _with_value(column: Column, filled: Column) -> Column:
-    """Put the one sample of `filled` where `column` is NULL."""
-    valid = column.valid
-    assert valid is not None
-    if isinstance(column, UniformColumn) and isinstance(filled, UniformColumn):
-        values = column.values.copy()
-        values[~valid] = filled.values[0]
-        return UniformColumn(values)
-    if isinstance(column, RaggedColumn) and isinstance(filled, RaggedColumn):
-        shapes = np.where(valid[:, None], column.shapes, filled.shapes)
-        lengths = np.multiply.reduce(shapes, axis=1, dtype=np.int64)
-        own = np.repeat(valid, lengths)
-        values = np.empty(int(lengths.sum()), dtype=column.values.dtype)
-        values[own] = column.values
-        values[~own] = np.tile(filled.values, len(valid) - int(np.count_nonzero(valid)))
-        return RaggedColumn(values, shapes)
-    assert isinstance(column, EncodedColumn)
-    assert isinstance(filled, EncodedColumn)
-    pairs = zip(column.samples, valid.tolist(), strict=True)
-    return EncodedColumn([sample if own else filled.samples[0] for sample, own in pairs])

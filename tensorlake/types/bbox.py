@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import joined_column, ragged_column
-
-if TYPE_CHECKING:
-    from tensorlake.types.column import Column
-    from tensorlake.types.ragged import Ragged
-    from tensorlake.types.rejection import Place
+from tensorlake.types.base import SampleType, check_default
+from tensorlake.types.float_items import FloatItems
 
 __all__ = ["BBox", "BoxFormat"]
 
@@ -23,7 +16,7 @@ _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 @dataclass(frozen=True, slots=True)
-class BBox(SampleType):
+class BBox(FloatItems, SampleType):
     """Boxes in pixels, float32 of shape (number of boxes, 4).
 
     Attributes:
@@ -46,33 +39,10 @@ class BBox(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Each row has as many boxes as it has."""
-        return "ragged"
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Always float32."""
-        return np.dtype("<f4")
-
-    @property
     def shape(self) -> tuple[int | None, ...]:
         """Any number of boxes, four numbers each."""
         return (None, 4)
 
-    @property
-    def query_kind(self) -> QueryKind:
-        """An array of numbers."""
-        return "number"
-
     def describe(self) -> str:
         """Name the format and the image: ``BBox(xyxy, of=image)``."""
         return f"BBox({self.format}, of={self.of})" if self.of else f"BBox({self.format})"
-
-    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists or arrays of boxes; [] is no box."""
-        return ragged_column(samples, self.dtype, self.shape, place)
-
-    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take them as they lie."""
-        return joined_column(samples, self.dtype, self.shape, place)

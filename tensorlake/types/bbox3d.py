@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import joined_column, ragged_column
-
-if TYPE_CHECKING:
-    from tensorlake.types.column import Column
-    from tensorlake.types.ragged import Ragged
-    from tensorlake.types.rejection import Place
+from tensorlake.types.base import SampleType, check_default
+from tensorlake.types.float_items import FloatItems
 
 __all__ = ["BBox3D", "BoxFormat3D"]
 
@@ -27,7 +20,7 @@ _SHAPES: dict[str, tuple[int | None, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class BBox3D(SampleType):
+class BBox3D(FloatItems, SampleType):
     """Boxes in metres, float32.
 
     >>> BBox3D().shape, BBox3D("corners").shape
@@ -55,33 +48,10 @@ class BBox3D(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Each row has as many boxes as it has."""
-        return "ragged"
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Always float32."""
-        return np.dtype("<f4")
-
-    @property
     def shape(self) -> tuple[int | None, ...]:
         """Any number of boxes, and what a box is."""
         return _SHAPES[self.format]
 
-    @property
-    def query_kind(self) -> QueryKind:
-        """An array of numbers."""
-        return "number"
-
     def describe(self) -> str:
         """Name the format: ``BBox3D(xyzlwhr, of=points)``."""
         return f"BBox3D({self.format}{f', of={self.of}' if self.of else ''})"
-
-    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists or arrays of boxes; [] is no box."""
-        return ragged_column(samples, self.dtype, self.shape, place)
-
-    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take them as they lie."""
-        return joined_column(samples, self.dtype, self.shape, place)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.file import given_bytes
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
@@ -17,7 +18,7 @@ __all__ = ["Bytes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bytes(SampleType):
+class Bytes(Encoded, SampleType):
     r"""Opaque bytes, given as bytes, a Path, a `tl.File` or an open binary file.
 
     >>> Bytes().convert([b"\x00\x01"], tensor="blob").samples
@@ -28,21 +29,6 @@ class Bytes(SampleType):
 
     def __post_init__(self) -> None:
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """Bytes as given."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: bytes are not elements of an array."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One string of bytes a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.types.column import RaggedColumn, offsets_of
+from tensorlake.types.column import RaggedColumn, sizes_of
 from tensorlake.types.dtypes import (
     NARROW_FLOATS,
     float_limits,
@@ -36,6 +36,7 @@ __all__ = [
     "iterated",
     "joined_column",
     "ragged_column",
+    "row_locator",
     "sample_array",
     "to_array",
     "uniform_values",
@@ -186,14 +187,14 @@ def joined_column(samples: Ragged, dtype: np.dtype, shape: Shape, place: Place) 
     shapes = samples.shapes
     if shapes.shape[1:] != fixed.shape or bool(((shapes != fixed) & (fixed >= 0)).any()):
         return _join_one_by_one(list(samples), dtype, shape, place)  # names the row, or is empty
-    offsets = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64))
-    values = samples.values.reshape(-1)
-    return RaggedColumn(cast_array(values, dtype, place, _row_of(offsets)), shapes)
+    values, locate = samples.values.reshape(-1), row_locator(sizes_of(shapes))
+    return RaggedColumn(cast_array(values, dtype, place, locate), shapes)
 
 
-def _row_of(offsets: np.ndarray) -> Callable[[int], int]:
-    """Return what tells the sample that holds an element."""
-    return lambda element: int(np.searchsorted(offsets, element, side="right")) - 1
+def row_locator(lengths: np.ndarray) -> Callable[[int], int]:
+    """Return what tells the row that holds an element, where rows lie one after another."""
+    stops = np.cumsum(lengths)
+    return lambda element: int(np.searchsorted(stops, element, side="right"))
 
 
 def _accepted_kinds(dtype: np.dtype) -> str:
@@ -317,10 +318,10 @@ def _join_one_by_one(
     shapes = np.array([array.shape for array in arrays], dtype=np.int64)
     shapes = shapes.reshape(len(arrays), len(shape))
     if len({array.dtype for array in arrays}) == 1:
-        offsets = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64))
         joined = np.concatenate([array.reshape(-1) for array in arrays])
         if widened_floats(joined[:0]).dtype.kind in _accepted_kinds(dtype):
-            return RaggedColumn(cast_array(joined, dtype, place, _row_of(offsets)), shapes)
+            locate = row_locator(sizes_of(shapes))
+            return RaggedColumn(cast_array(joined, dtype, place, locate), shapes)
     parts = [
         cast_array(array, dtype, place, lambda _, at=position: at).reshape(-1)
         for position, array in enumerate(arrays)

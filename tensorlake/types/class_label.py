@@ -22,7 +22,7 @@ from tensorlake.types.base import (
     SampleType,
     check_default,
 )
-from tensorlake.types.casting import cast_array, ragged_column, sample_array
+from tensorlake.types.casting import cast_array, ragged_column, row_locator, sample_array
 from tensorlake.types.column import Column, RaggedColumn, UniformColumn
 from tensorlake.types.labels import Label, LabelArray, unknown_class
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
@@ -130,18 +130,18 @@ class ClassLabel(SampleType):
             return UniformColumn(self._codes(samples, place, lambda position: position))
         if isinstance(samples, np.ndarray):
             column = ragged_column(samples, _CODES, self.shape, place)
-            self._check_codes(column.values, place, _locator(column.lengths))
+            self._check_codes(column.values, place, row_locator(column.lengths))
             return column
         rows = [self._items(sample, place, row) for row, sample in enumerate(samples)]
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        values = self._codes(list(chain.from_iterable(rows)), place, _locator(lengths))
+        values = self._codes(list(chain.from_iterable(rows)), place, row_locator(lengths))
         return RaggedColumn(values, lengths.reshape(-1, 1))
 
     def convert_ragged(self, samples: Ragged, place: Place) -> Column:
         """Take codes, and labels of another tensor, as they lie, where a row has several."""
         if not self.is_many or samples.shapes.shape[1] != 1:
             return self.convert_values(list(samples), place)
-        codes = self._codes(samples.values, place, _locator(samples.lengths))
+        codes = self._codes(samples.values, place, row_locator(samples.lengths))
         return RaggedColumn(codes, samples.shapes)
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
@@ -236,8 +236,3 @@ class ClassLabel(SampleType):
         row = place.row(position)
         where = f"  (row {row} of {place.call}; nothing was staged)"
         return unknown_class(name, self.names, tensor=place.tensor, where=where, row=row)
-
-
-def _locator(lengths: np.ndarray) -> Callable[[int], int]:
-    ends = np.cumsum(lengths)
-    return lambda item: int(np.searchsorted(ends, item, side="right"))

@@ -33,6 +33,7 @@ __all__ = [
     "concat",
     "null_count",
     "offsets_of",
+    "sizes_of",
     "slice_rows",
     "take",
 ]
@@ -69,7 +70,7 @@ class RaggedColumn:
     @property
     def lengths(self) -> np.ndarray:
         """Number of elements of each sample."""
-        return np.multiply.reduce(self.shapes, axis=1, dtype=np.int64)
+        return sizes_of(self.shapes)
 
     @property
     def offsets(self) -> np.ndarray:
@@ -78,7 +79,7 @@ class RaggedColumn:
 
     def sample(self, position: int) -> np.ndarray:
         """Return one sample as an array; costs a pass over the shapes, so not for loops."""
-        start = int(np.multiply.reduce(self.shapes[:position], axis=1, dtype=np.int64).sum())
+        start = int(sizes_of(self.shapes[:position]).sum())
         shape = tuple(self.shapes[position].tolist())
         return self.values[start : start + math.prod(shape)].reshape(shape)
 
@@ -192,6 +193,11 @@ def as_ragged(column: UniformColumn | RaggedColumn) -> RaggedColumn:
 def null_count(column: Column) -> int:
     """Count the samples that are NULL."""
     return 0 if column.valid is None else len(column) - int(np.count_nonzero(column.valid))
+
+
+def sizes_of(shapes: np.ndarray) -> np.ndarray:
+    """Turn shapes, one a row, into numbers of elements."""
+    return np.multiply.reduce(shapes, axis=1, dtype=np.int64)
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:

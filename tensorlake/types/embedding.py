@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.casting import uniform_values
 from tensorlake.types.column import Column, UniformColumn
 from tensorlake.types.dtypes import holds_floats, parse_dtype
@@ -70,15 +70,14 @@ class Embedding(SampleType):
                 "\nuse a float dtype, or tl.Array for vectors of integers",
                 actual=elements.name,
             )
-        for name, value in (
-            ("dim", int(dim)),
-            ("metric", metric),
-            ("dtype", elements),
-            ("nullable", nullable),
-            ("default", default),
-        ):
-            object.__setattr__(self, name, value)
-        check_default(self)
+        initialise(
+            self,
+            dim=int(dim),
+            metric=metric,
+            dtype=elements,
+            nullable=nullable,
+            default=default,
+        )
 
     @property
     def layout(self) -> Layout:

@@ -27,7 +27,14 @@ import numpy as np
 from tensorlake.errors import CorruptSampleError, SchemaError
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.casting import cast_array, to_array
-from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
+from tensorlake.types.column import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    offsets_of,
+    sizes_of,
+)
 from tensorlake.types.file import File, given_bytes
 from tensorlake.types.image_codecs import (
     CODECS,
@@ -202,7 +209,7 @@ class Image(SampleType):
         if shapes is None:
             shapes = self._parse_shapes(column, tensor, numbers)
         self._check_shapes(column, shapes, tensor, numbers)
-        ends = offsets_of(np.multiply.reduce(shapes, axis=1, dtype=np.int64)).tolist()
+        ends = offsets_of(sizes_of(shapes)).tolist()
         values = np.empty(ends[-1], dtype=self.dtype)
         for position, sample in enumerate(column.samples):
             if column.valid is not None and not column.valid[position]:

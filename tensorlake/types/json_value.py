@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.file import File, given_bytes
 from tensorlake.types.rejection import dtype_mismatch, unreadable
 
@@ -28,7 +29,7 @@ _encoder = json.JSONEncoder(
 
 
 @dataclass(frozen=True, slots=True)
-class Json(SampleType):
+class Json(Encoded, SampleType):
     """One JSON value a row. A str is a JSON string; only a `tl.File` reads a file.
 
     >>> Json().convert([{"b": 1, "a": [True]}], tensor="meta").samples
@@ -39,21 +40,6 @@ class Json(SampleType):
 
     def __post_init__(self) -> None:
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """UTF-8 bytes."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: values are not elements of an array."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One value a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
-from tensorlake.types.casting import joined_column, ragged_column
-
-if TYPE_CHECKING:
-    from tensorlake.types.column import Column
-    from tensorlake.types.ragged import Ragged
-    from tensorlake.types.rejection import Place
+from tensorlake.types.base import SampleType, check_default
+from tensorlake.types.float_items import FloatItems
 
 __all__ = ["Keypoints"]
 
@@ -23,7 +16,7 @@ _JOINED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Keypoints(SampleType):
+class Keypoints(FloatItems, SampleType):
     """Points in pixels, float32 (objects, points, 3): x, y, and how visible.
 
     The third number is COCO's: 0 not labelled, 1 hidden, 2 seen; or a model's confidence.
@@ -62,37 +55,14 @@ class Keypoints(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Each row has as many objects as it has."""
-        return "ragged"
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Always float32."""
-        return np.dtype("<f4")
-
-    @property
     def shape(self) -> tuple[int | None, ...]:
         """Any number of objects, their points, three numbers each."""
         return (None, len(self.names) or None, 3)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """An array of numbers."""
-        return "number"
 
     def describe(self) -> str:
         """Count the points: ``Keypoints(17, of=image)``."""
         count = str(len(self.names)) if self.names else ""
         return f"Keypoints({count}{f', of={self.of}' if self.of else ''})"
-
-    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists or arrays of objects' points; [] is no object."""
-        return ragged_column(samples, self.dtype, self.shape, place)
-
-    def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take them as they lie."""
-        return joined_column(samples, self.dtype, self.shape, place)
 
 
 def _pair(joined: Any) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.casting import joined_column, ragged_column, uniform_values
 from tensorlake.types.column import Column, UniformColumn
 from tensorlake.types.dtypes import parse_dtype
@@ -48,11 +48,8 @@ class Array(SampleType):
         nullable: bool = False,
         default: Any = NO_DEFAULT,
     ) -> None:
-        object.__setattr__(self, "dtype", parse_dtype(dtype))
-        object.__setattr__(self, "shape", _parse_shape(shape))
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "default", default)
-        check_default(self)
+        elements, lengths = parse_dtype(dtype), _parse_shape(shape)
+        initialise(self, dtype=elements, shape=lengths, nullable=nullable, default=default)
 
     @property
     def layout(self) -> Layout:

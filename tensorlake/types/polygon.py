@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.casting import iterated, ragged_column, to_array
 from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.ndarray import Array
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
@@ -24,7 +25,7 @@ _POINTS = Array("float32", (None, 2))
 
 
 @dataclass(frozen=True, slots=True)
-class Polygon(SampleType):
+class Polygon(Encoded, SampleType):
     """Outlines in pixels: a list of float32 arrays (points, 2) a row.
 
     Takes lists of outlines: arrays (points, 2), or COCO's flat x, y, x, y, …; [] is none.
@@ -43,21 +44,6 @@ class Polygon(SampleType):
 
     def __post_init__(self) -> None:
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """A row's outlines, joined as `joined_items.py` says."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: a row is a list."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One list a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import (
+    NO_DEFAULT,
+    Layout,
+    QueryKind,
+    SampleType,
+    check_default,
+    initialise,
+)
 from tensorlake.types.casting import uniform_values
 from tensorlake.types.column import Column, UniformColumn
 from tensorlake.types.dtypes import parse_dtype
@@ -35,10 +42,7 @@ class Scalar(SampleType):
     def __init__(
         self, dtype: DTypeLike, *, nullable: bool = False, default: Any = NO_DEFAULT
     ) -> None:
-        object.__setattr__(self, "dtype", parse_dtype(dtype))
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "default", default)
-        check_default(self)
+        initialise(self, dtype=parse_dtype(dtype), nullable=nullable, default=default)
 
     @property
     def layout(self) -> Layout:

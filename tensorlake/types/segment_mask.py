@@ -15,7 +15,7 @@ from tensorlake.types.base import (
     Layout,
     QueryKind,
     SampleType,
-    check_default,
+    initialise,
 )
 from tensorlake.types.casting import ragged_column
 from tensorlake.types.dtypes import parse_dtype
@@ -85,16 +85,15 @@ class SegmentMask(SampleType):
         if ignore is not None and not 0 <= ignore <= np.iinfo(codes).max:
             message = f"ignore={ignore!r} is no code of {codes.name}\ngive one, such as 255"
             raise SchemaError(message, actual=ignore)
-        for name, value in (
-            ("names", tuple(names)),
-            ("of", of),
-            ("ignore", ignore),
-            ("dtype", codes),
-            ("nullable", nullable),
-            ("default", default),
-        ):
-            object.__setattr__(self, name, value)
-        check_default(self)
+        initialise(
+            self,
+            names=tuple(names),
+            of=of,
+            ignore=ignore,
+            dtype=codes,
+            nullable=nullable,
+            default=default,
+        )
 
     @property
     def layout(self) -> Layout:

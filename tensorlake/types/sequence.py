@@ -18,9 +18,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.casting import iterated
 from tensorlake.types.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.joined_items import count_items, join_items, split_items
 from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
@@ -30,7 +31,7 @@ __all__ = ["Sequence"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(SampleType):
+class Sequence(Encoded, SampleType):
     """Any number of samples of the type `of`, such as the pictures of a clip.
 
     >>> Sequence("float32").describe()
@@ -70,21 +71,6 @@ class Sequence(SampleType):
     def item(self) -> SampleType:
         """The items' type."""
         return cast("SampleType", self.of)
-
-    @property
-    def layout(self) -> Layout:
-        """A row's items, joined."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: a row is a list."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One list a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class Tags(SampleType):
+class Tags(Encoded, SampleType):
     """Words in the order given, each once; ``WHERE CONTAINS(tags, 'night')`` finds them.
 
     Unlike a `ClassLabel`'s names, words need not be known before.
@@ -34,21 +35,6 @@ class Tags(SampleType):
 
     def __post_init__(self) -> None:
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """UTF-8 bytes."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: words are not elements of an array."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One list a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.file import File, given_bytes
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, unreadable
 
@@ -17,7 +18,7 @@ __all__ = ["Text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Text(SampleType):
+class Text(Encoded, SampleType):
     r"""One string a row; ``"str"`` in a schema is short for it. Only a `tl.File` reads a file.
 
     >>> Text().convert(["grün"], tensor="caption").samples
@@ -28,21 +29,6 @@ class Text(SampleType):
 
     def __post_init__(self) -> None:
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """UTF-8 bytes."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: strings are not elements of an array."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One string a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

@@ -9,8 +9,9 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn
+from tensorlake.types.encoded import Encoded
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _NBYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Uuid(SampleType):
+class Uuid(Encoded, SampleType):
     """An identifier as RFC 9562 writes it; read as `uuid.UUID`.
 
     >>> Uuid().convert(["6BA7B810-9DAD-11D1-80B4-00C04FD430C8"], tensor="id").samples
@@ -35,21 +36,6 @@ class Uuid(SampleType):
         if isinstance(self.default, uuid.UUID):
             object.__setattr__(self, "default", str(self.default))
         check_default(self)
-
-    @property
-    def layout(self) -> Layout:
-        """Characters."""
-        return "encoded"
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """None: identifiers are not elements of an array."""
-        return None
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One a row: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:
