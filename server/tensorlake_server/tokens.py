@@ -26,6 +26,7 @@ from pathlib import Path
 import msgspec
 
 from tensorlake.errors import AccessError, InvalidInputError, NotFoundError
+from tensorlake.quantities import duration_of
 from tensorlake_server.scopes import Scope
 
 __all__ = ["StoredToken", "Tokens", "create_token", "parse_lifetime", "read_tokens", "revoke_token"]
@@ -34,12 +35,6 @@ ID_NBYTES = 4
 SECRET_NBYTES = 32
 FILE_MODE = 0o600
 TOKEN = re.compile(r"tl_([0-9a-f]{8})_[A-Za-z0-9_-]{43}")
-LIFETIME = re.compile(r"(\d{1,5})\s*(min|h|d)")
-LIFETIME_UNITS = {
-    "min": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
 
 
 class StoredToken(msgspec.Struct, frozen=True):
@@ -191,12 +186,12 @@ def parse_lifetime(text: str) -> timedelta | None:
     """
     if text == "never":
         return None
-    found = LIFETIME.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    lifetime = duration_of(text, what="lifetime")
+    if not lifetime:
         raise InvalidInputError(
             f"{text!r} is no lifetime\ngive one like 90d, 12h or 30min, or never", actual=text
         )
-    return int(found[1]) * LIFETIME_UNITS[found[2]]
+    return lifetime
 
 
 @contextmanager

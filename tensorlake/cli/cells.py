@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.cli.output import as_document, size
+from tensorlake.cli.output import as_document
 from tensorlake.dataset import Dataset, View
+from tensorlake.quantities import human_nbytes
 from tensorlake.types import EncodedColumn
 
 __all__ = ["Media", "as_cell", "column_names", "read_rows", "row_document", "shape_text", "told"]
@@ -30,7 +31,7 @@ class Media:
     nbytes: int
 
     def __str__(self) -> str:
-        return f"{self.codec} {shape_text(self.shape)} {size(self.nbytes)}"
+        return f"{self.codec} {shape_text(self.shape)} {human_nbytes(self.nbytes)}"
 
 
 def column_names(view: Dataset | View) -> list[str]:
@@ -89,7 +90,7 @@ def as_cell(value: Any) -> str:
             return f"{value.dtype} {shape_text(value.shape)}"
         return _cut(_elements(value.tolist()))
     if isinstance(value, bytes | bytearray | memoryview):
-        return size(len(value))
+        return human_nbytes(len(value))
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     if isinstance(value, list):

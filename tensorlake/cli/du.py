@@ -11,8 +11,9 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json, print_table, size
+from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes
 
 __all__ = ["du"]
 
@@ -60,7 +61,7 @@ def du(
         print_json({"url": url, "version": version, "parts": [asdict(part) for part in parts]})
         return
     print(f"{url}   {version}")
-    print_table([(size(part.nbytes), part.kind, part.name) for part in parts], right=(0,))
+    print_table([(human_nbytes(part.nbytes), part.kind, part.name) for part in parts], right=(0,))
 
 
 def _nbytes_at(ds: tl.Dataset, version: str) -> int:

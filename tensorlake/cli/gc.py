@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 from tensorlake.cli.confirm import DryRun, confirm
 from tensorlake.cli.options import AsJson, Url, Yes
-from tensorlake.cli.output import print_json, size
+from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes
 
 __all__ = ["gc"]
 
@@ -22,7 +23,7 @@ def gc(
     with terms.open(url, read_only=False) as ds:
         if not (dry_run or yes):
             told = ds.gc(dry_run=True)
-            what = f"{told.deleted_packs:,} packs ({size(told.deleted_nbytes)})"
+            what = f"{told.deleted_packs:,} packs ({human_nbytes(told.deleted_nbytes)})"
             confirm(f"Delete {what} of {url} that no version needs?", yes=told.deleted_packs == 0)
         report = ds.gc(dry_run=dry_run)
     if as_json:

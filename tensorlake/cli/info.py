@@ -6,8 +6,9 @@ import typer
 
 from tensorlake.cli.log import commit_document, commit_line
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json, print_table, size
+from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes
 
 __all__ = ["info"]
 
@@ -63,14 +64,20 @@ def info(
         url,
         summary.version,
         f"{summary.num_rows:,} rows",
-        size(summary.stored_nbytes),
+        human_nbytes(summary.stored_nbytes),
         f"{len(summary.tensors)} tensors",
         FORMAT,
     )
     print("   ".join(facts))
     print_table(
         [
-            (tensor.name, tensor.type, tensor.shape, size(tensor.stored_nbytes), tensor.values)
+            (
+                tensor.name,
+                tensor.type,
+                tensor.shape,
+                human_nbytes(tensor.stored_nbytes),
+                tensor.values,
+            )
             for tensor in summary.tensors
         ],
         right=(3,),

@@ -8,9 +8,10 @@ import typer
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.graph import draw_graph
 from tensorlake.cli.options import AsJson, At, Url, parse_date
-from tensorlake.cli.output import ago, print_json, print_table
+from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import Commit
+from tensorlake.quantities import human_time
 
 __all__ = ["commit_document", "commit_line", "log"]
 
@@ -72,7 +73,7 @@ def commit_line(commit: Commit) -> tuple[str, ...]:
     """Say a commit in the columns of one line."""
     return (
         commit.version,
-        ago(commit.time),
+        human_time(commit.time),
         commit.author or "",
         commit.message or "",
         commit.summary(),

@@ -11,8 +11,9 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.cells import shape_text
 from tensorlake.cli.options import AsJson, AsJsonLines
-from tensorlake.cli.output import ago, print_json, print_table, size
+from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes, human_time
 
 __all__ = ["ls"]
 
@@ -82,7 +83,8 @@ def ls(
             print_json(asdict(one), indent=None)
         return
     rows = [
-        (one.name, f"{one.rows:,}", size(one.nbytes), one.version, ago(one.time)) for one in found
+        (one.name, f"{one.rows:,}", human_nbytes(one.nbytes), one.version, human_time(one.time))
+        for one in found
     ]
     rows += [(f"{name}/", f"{count} below: -R", "", "", "") for name, count in folders.items()]
     print_table(rows, header=("dataset", "rows", "size", "version", "last commit"), right=(1, 2))

@@ -10,53 +10,13 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TextIO
 from unicodedata import east_asian_width
 
 import numpy as np
 
-__all__ = ["ago", "as_document", "print_json", "print_table", "size"]
-
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-STEPS = (
-    (timedelta(days=365), "year"),
-    (timedelta(days=30), "month"),
-    (timedelta(days=7), "week"),
-    (timedelta(days=1), "day"),
-    (timedelta(hours=1), "hour"),
-    (timedelta(minutes=1), "minute"),
-)
-
-
-def size(nbytes: int) -> str:
-    """Say a number of bytes in three digits.
-
-    >>> size(999), size(43_210), size(2_710_000_000)
-    ('999 B', '43.2 kB', '2.71 GB')
-    """
-    amount = float(nbytes)
-    unit = 0
-    while amount >= 999.5 and unit < len(UNITS) - 1:  # noqa: PLR2004 1000 when shown in three digits
-        amount /= 1000
-        unit += 1
-    if unit == 0:
-        return f"{nbytes} B"
-    return f"{amount:#.3g}".rstrip(".") + f" {UNITS[unit]}"
-
-
-def ago(moment: datetime, now: datetime | None = None) -> str:
-    """Say how long ago a moment was.
-
-    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
-    '2 days ago'
-    """
-    passed = (now or datetime.now(UTC)) - moment
-    for step, name in STEPS:
-        if passed >= step:
-            count = passed // step
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
-    return "just now"
+__all__ = ["as_document", "print_json", "print_table"]
 
 
 def print_table(

@@ -9,8 +9,8 @@ import tensorlake as tl
 from tensorlake.cli.confirm import DryRun
 from tensorlake.cli.exits import FAILED, wrong_usage
 from tensorlake.cli.options import Url, Yes
-from tensorlake.cli.output import size
 from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes
 
 __all__ = ["rm"]
 
@@ -29,7 +29,7 @@ def rm(
     """Remove a dataset with all its versions, branches and tags, for good."""
     wanted = url.rstrip("/").rpartition("/")[2]
     with terms.open(url) as ds:  # what is no dataset is not removed
-        what = f"{url}: {len(ds):,} rows, {len(ds.branches)} branches, {size(ds.nbytes)}"
+        what = f"{url}: {len(ds):,} rows, {len(ds.branches)} branches, {human_nbytes(ds.nbytes)}"
     if dry_run:
         print(f"would remove {what}, and its older versions")
         return

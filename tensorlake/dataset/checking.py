@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tensorlake.dataset.session import Session
-from tensorlake.dataset.words import human_nbytes, plural
 from tensorlake.errors import (
     CorruptionError,
     CorruptSampleError,
@@ -21,6 +20,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.format import DESCRIPTOR, MAIN, Entry, TensorSpec, entry_path
+from tensorlake.quantities import human_nbytes, plural
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import Store, open_store, runtime
 from tensorlake.versions import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from tensorlake.dataset.durations import duration_of
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ReadOnlyError
+from tensorlake.quantities import duration_of
 from tensorlake.storage import runtime
 from tensorlake.versions import (
     CollectionReport,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensorlake.dataset.ingest.progress import Progress
-from tensorlake.dataset.words import human_nbytes, plural
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import human_nbytes, plural
 from tensorlake.storage import open_store, runtime
 from tensorlake.versions import copy_dataset
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.words import human_nbytes, human_time, plural
 from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
+from tensorlake.quantities import human_nbytes, human_time, plural
 from tensorlake.reading import Snapshot
 from tensorlake.types import ClassLabel
 from tensorlake.versions import dropped_before, small_chunks, stored_chunks, time_of
@@ -155,7 +155,7 @@ class Summary:
     """What ``optimize`` would help with, if it would."""
 
     def __repr__(self) -> str:
-        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
+        when = human_time(self.time)
         refs = [f"{plural(len(self.branches), 'branch')} ({', '.join(self.branches)})"]
         if self.tags:
             refs.append(f"{plural(len(self.tags), 'tag')} ({', '.join(self.tags)})")

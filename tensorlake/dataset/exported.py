@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from tensorlake.quantities import parse_nbytes
+
 if TYPE_CHECKING:
     from tensorlake.dataset.view import View
 
@@ -270,9 +272,8 @@ class Exported(ABC):
             UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
         """
         from tensorlake.dataset.export import to_webdataset
-        from tensorlake.dataset.ingest.run import parse_size
 
-        nbytes = parse_size(shard_size)
+        nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
         to_webdataset(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
 
     def to_mds(
@@ -296,9 +297,8 @@ class Exported(ABC):
             UnsupportedFeatureError: MDS has no form for a tensor; ``columns=`` leaves it out.
         """
         from tensorlake.dataset.export import to_mds
-        from tensorlake.dataset.ingest.run import parse_size
 
-        nbytes = parse_size(shard_size)
+        nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
         to_mds(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
 
     def to_coco(

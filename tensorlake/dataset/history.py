@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.words import human_time, plural
 from tensorlake.format import ChangedRows, Changes, Entry, EntryLine
+from tensorlake.quantities import human_time, plural
 from tensorlake.versions import time_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Commit:
         )
 
     def __repr__(self) -> str:
-        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
+        when = human_time(self.time)
         told = [f"Commit {self.version} {self.message!r}", f"{self.author or 'nobody'}, {when}"]
         return " · ".join([*told, self.summary()])
 
@@ -93,7 +93,7 @@ class Commit:
         return ", ".join(parts) or "no change"
 
     def __str__(self) -> str:
-        when = human_time(self.time, now=dt.datetime.now(dt.UTC))
+        when = human_time(self.time)
         return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}"
 
 

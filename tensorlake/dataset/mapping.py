@@ -23,13 +23,13 @@ from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.mapping_calls import Call, Piece, results
 from tensorlake.dataset.query_warnings import SkippedRowsWarning
 from tensorlake.dataset.struct_values import expand_names, flattened
-from tensorlake.dataset.words import plural
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
     SchemaError,
     ShapeMismatchError,
 )
+from tensorlake.quantities import plural
 from tensorlake.types import SampleType, as_type, expand_structs
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 import tensorlake_query as tql
 from tensorlake.dataset.open import create
 from tensorlake.dataset.readable import BATCH_ROWS
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.quantities import plural
 from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text
 
 if TYPE_CHECKING:

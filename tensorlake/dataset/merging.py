@@ -17,9 +17,9 @@ import numpy.typing as npt
 from tensorlake.dataset.cells import samples_differ
 from tensorlake.dataset.history import SCHEMA_WORDS, Commit
 from tensorlake.dataset.session import Session
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
+from tensorlake.quantities import plural
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +24,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR, Descriptor, Schema
+from tensorlake.quantities import duration_of
 from tensorlake.reading import Selection
 from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, runtime
 from tensorlake.versions import BranchLog, Resolved, create_dataset, read_descriptor, resolve
@@ -32,8 +32,7 @@ from tensorlake.versions import BranchLog, Resolved, create_dataset, read_descri
 __all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen", "reopen_view"]
 
 Durability = Literal["fsync", "none"]
-GRACE = re.compile(r"(\d+)\s*(min|h|d)")
-GRACE_UNITS_S = {"min": 60, "h": 3600, "d": 86_400}
+LEAST_GRACE_S = 60
 
 
 def create(
@@ -228,9 +227,8 @@ def _check_same(dataset: Dataset, declared: Schema) -> None:
 
 
 def _grace_s(grace: str) -> int:
-    found = GRACE.fullmatch(grace)
-    seconds = int(found[1]) * GRACE_UNITS_S[found[2]] if found else 0
-    if seconds < GRACE_UNITS_S["min"]:
+    seconds = int(duration_of(grace, what="grace").total_seconds())
+    if seconds < LEAST_GRACE_S:
         raise InvalidInputError(f"grace={grace!r}: give a time of at least '1min', such as '24h'")
     return seconds
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.view import View
-from tensorlake.dataset.words import human_nbytes, plural
 from tensorlake.errors import (
     ConflictError,
     InvalidInputError,
@@ -19,6 +18,7 @@ from tensorlake.errors import (
     UncommittedChangesError,
 )
 from tensorlake.format import TensorSpec
+from tensorlake.quantities import human_nbytes, plural
 from tensorlake.reading import Reader, Selection
 from tensorlake.storage import runtime
 from tensorlake.types import Column

@@ -29,8 +29,8 @@ from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.user_functions import known_functions
 from tensorlake.dataset.view import View
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
 from tensorlake.reading import Selection
 from tensorlake.storage import Tally, counted
 

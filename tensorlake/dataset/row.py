@@ -9,7 +9,8 @@ import numpy as np
 
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.struct_values import members_of, nested
-from tensorlake.dataset.words import describe_sample, describe_value, human_nbytes
+from tensorlake.dataset.words import describe_sample, describe_value
+from tensorlake.quantities import human_nbytes
 from tensorlake.reading import Snapshot
 from tensorlake.types import EncodedColumn
 

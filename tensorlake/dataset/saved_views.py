@@ -27,7 +27,6 @@ from tensorlake.dataset.steps import (
     steps_to_json,
 )
 from tensorlake.dataset.view import View
-from tensorlake.dataset.words import plural
 from tensorlake.errors import (
     InvalidInputError,
     InvalidStateError,
@@ -36,6 +35,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import Root, RowSegments, select_rows
+from tensorlake.quantities import plural
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (

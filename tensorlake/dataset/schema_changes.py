@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from tensorlake.dataset.schema_checks import count_rows_of_classes, find_null
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.struct_values import expand_names, flattened, members_of
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.format import TensorSpec, canonical_bytes
+from tensorlake.quantities import plural
 from tensorlake.reading import Reader
 from tensorlake.types import (
     NO_DEFAULT,

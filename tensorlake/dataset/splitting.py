@@ -24,8 +24,8 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.identity import ids_of
 from tensorlake.dataset.query_warnings import EmptySideWarning
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.quantities import plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 if TYPE_CHECKING:

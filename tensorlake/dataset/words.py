@@ -1,4 +1,4 @@
-"""How values, sizes and times read in ``repr``, ``summary`` and messages."""
+"""How values read in ``repr``, ``summary`` and messages."""
 
 from __future__ import annotations
 
@@ -11,51 +11,12 @@ import numpy as np
 
 from tensorlake.types import Embedding, SampleType
 
-__all__ = ["describe_sample", "describe_value", "human_nbytes", "human_time", "plural"]
+__all__ = ["describe_sample", "describe_value"]
 
-KILO = 1000
 SHOWN_CHARACTERS = 60
 SHOWN_ELEMENTS = 8
 FIRST_ELEMENTS = 3
 WHOLE_DIGITS_BELOW = 1e7  # 148393, an area in pixels, and not 1.484e+05
-DAY_S = 86_400
-
-
-def human_nbytes(nbytes: int) -> str:
-    """Write a size with three digits and a decimal unit.
-
-    >>> human_nbytes(812), human_nbytes(2_710_000)
-    ('812 B', '2.71 MB')
-    """
-    size, units = float(nbytes), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 999.5:  # noqa: PLR2004 - what would print as 1000
-        size, unit = size / KILO, next(units, "PB")
-    return f"{nbytes} B" if unit == "B" else f"{size:.3g} {unit}"
-
-
-def human_time(when: dt.datetime, *, now: dt.datetime) -> str:
-    """Write how long ago something was.
-
-    >>> noon = dt.datetime(2026, 1, 2, 12)
-    >>> human_time(noon - dt.timedelta(hours=2), now=noon)
-    '2 hours ago'
-    """
-    seconds = (now - when).total_seconds()
-    for unit, length in (("day", DAY_S), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            return f"{plural(int(seconds // length), unit)} ago"
-    return "just now"
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun.
-
-    >>> plural(1, "row"), plural(12480, "row")
-    ('1 row', '12,480 rows')
-    """
-    ending = "es" if noun.endswith("ch") else "s"
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
 
 
 def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.loader.memory import parse_nbytes
+from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import Shuffle
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
@@ -82,12 +82,12 @@ class LoaderArguments:
     @property
     def prefetch_nbytes(self) -> int:
         """How much may wait between fetch and user."""
-        return parse_nbytes(self.prefetch, name="prefetch")
+        return memory_nbytes(self.prefetch, name="prefetch")
 
     @property
     def cache_nbytes(self) -> int:
         """How much the memory tier may hold."""
-        return parse_nbytes(self.cache, name="cache")
+        return memory_nbytes(self.cache, name="cache")
 
 
 def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArguments:

@@ -18,12 +18,11 @@ __all__ = [
     "Stage",
     "ceilings",
     "find_bottleneck",
-    "shown_bytes",
     "shown_share",
 ]
 
+MEGA = 10**6
 IDLE_CEILING = 2.0  # times the rate seen: above it no stage was what the stream waited for
-KILO = 1000
 LEAST_S = 1e-9
 REREAD_SHARE = 0.2  # of the bytes read: from here on it is the cache that is too small
 
@@ -109,7 +108,7 @@ def _advice(name: str, stats: LoaderStats) -> str:
     match name:
         case "cache":
             needed = stats.cache_capacity + stats.cache_short_nbytes
-            return f"cache='{shown_bytes(needed)}' would hold all of it after the first epoch."
+            return f"cache='{-(-needed // MEGA)}MB' would hold all of it after the first epoch."
         case "fetch":
             return "A nearer store, fewer columns (columns=), or smaller samples would help."
         case "unpack":
@@ -125,19 +124,6 @@ def _advice(name: str, stats: LoaderStats) -> str:
             return "Work on whole batches (batch_transform=), or steps of tl.decode, would help."
         case _:
             return "The loader waits for it; nothing here would help."
-
-
-def shown_bytes(count: float) -> str:
-    """Write bytes for people.
-
-    >>> shown_bytes(143_900_000)
-    '143.9MB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < KILO:
-            return f"{count:,.0f}{unit}" if unit in ("B", "kB") else f"{count:,.1f}{unit}"
-        count /= KILO
-    return f"{count:,.1f}TB"
 
 
 def shown_share(value: float) -> str:

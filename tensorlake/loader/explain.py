@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorlake.quantities import human_nbytes
+
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
     from tensorlake.loader.columns import ColumnPlan
@@ -74,11 +76,11 @@ def describe_plan(
             f"batches   {batches} of {sharding.global_batch_size:,} rows; rank {sharding.rank} of"
             f" {sharding.world_size}"
         ),
-        f"fetch     about {stored / 1e6:,.1f} MB an epoch, {row_nbytes:,} bytes a row;"
+        f"fetch     about {human_nbytes(stored)} an epoch, {human_nbytes(row_nbytes)} a row;"
         + (f" by row: {', '.join(sparse)}" if sparse else " by whole chunks"),
         (
-            f"cache     {arguments.cache_nbytes / 1e6:,.0f} MB of memory;"
-            f" prefetch {arguments.prefetch_nbytes / 1e6:,.0f} MB"
+            f"cache     {human_nbytes(arguments.cache_nbytes)} of memory;"
+            f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
         ),
         f"decode    {arguments.worker_count} threads",
     ]

@@ -3,8 +3,8 @@
 ``str()`` of the stats is one table with a sentence that names the stage holding the stream back.
 
     stage      rate        ceiling       busy  waits for
-    fetch      1.9 GB/s    2,530 rows/s  61%   41 requests, 143.9 MB
-    cache      -           -             -     hits 98%, 143.9 MB of 4.0 GB
+    fetch      1.9 GB/s    2,530 rows/s  61%   41 requests, 144 MB
+    cache      -           -             -     hits 98%, 144 MB of 4 GB
     decode     1,548 img/s 1,630 rows/s  95%   2 threads
     consumer   1,512 rows/s …
     Decoding holds the stream back: it can make 1,630 rows/s and is 95% busy. …
@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from tensorlake.loader.bottleneck import Stage, ceilings, find_bottleneck, shown_bytes, shown_share
+from tensorlake.loader.bottleneck import Stage, ceilings, find_bottleneck, shown_share
+from tensorlake.quantities import human_nbytes
 
 __all__ = ["LoaderStats"]
 
@@ -94,14 +95,14 @@ class LoaderStats:
 
     def _reads(self) -> str:
         asked = f"{self.requests:,} requests, at most {self.in_flight} under way"
-        amount = f"{shown_bytes(self.fetched_nbytes)}, {self.row_reads:,} rows alone"
+        amount = f"{human_nbytes(self.fetched_nbytes)}, {self.row_reads:,} rows alone"
         return f"{asked}; {amount}; {self.mapped_chunks:,} chunks mapped"
 
     def _rows(self) -> list[tuple[str, ...]]:
         stages = {stage.name: stage for stage in self.stages}
         asked = self.cache_hits + self.cache_misses
         hits = shown_share(self.cache_hits / asked if asked else 0.0)
-        fetched = f"{shown_bytes(self.fetched_nbytes / max(self.fetch_s, 1e-9))}/s"
+        fetched = f"{human_nbytes(self.fetched_nbytes / max(self.fetch_s, 1e-9))}/s"
         seconds = max(self.wall_s, 1e-9)
         details = {
             "fetch": (fetched if self.fetched_nbytes else "-", self._reads()),
@@ -118,9 +119,9 @@ class LoaderStats:
             ),
         }
         rows = [_row(name, *texts, stages.get(name)) for name, texts in details.items()]
-        held = f"{shown_bytes(self.cache_nbytes)} of {shown_bytes(self.cache_capacity)}"
+        held = f"{human_nbytes(self.cache_nbytes)} of {human_nbytes(self.cache_capacity)}"
         rows.insert(1, ("cache", "-", "-", "-", f"hits {hits}, {held}"))
-        rows.append(("memory", "-", "-", "-", f"batches {shown_bytes(self.batch_nbytes)}"))
+        rows.append(("memory", "-", "-", "-", f"batches {human_nbytes(self.batch_nbytes)}"))
         return rows
 
 

@@ -21,8 +21,8 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
 from tensorlake.types import (
     Array,
     BBox,

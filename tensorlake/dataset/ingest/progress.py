@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Self, TextIO
 
-from tensorlake.dataset.words import human_nbytes, plural
+from tensorlake.quantities import human_nbytes, plural
 
 __all__ = ["Progress"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.open import create
-from tensorlake.dataset.words import plural
+from tensorlake.quantities import plural
 from tensorlake.types import Bytes, Json, Text
 
 __all__ = ["Quarantine"]

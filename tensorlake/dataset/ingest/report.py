@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensorlake.dataset.words import human_nbytes, plural
+from tensorlake.quantities import human_nbytes, plural
 
 __all__ = ["IngestReport", "SkippedItem"]
 

@@ -6,7 +6,6 @@ again.
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -24,11 +23,11 @@ from tensorlake.dataset.ingest.reading import LoadedItems, Reading
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.source import Item, Source
 from tensorlake.dataset.open import create, exists, open_dataset
-from tensorlake.dataset.words import plural
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
+from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.types import Ragged
 
-__all__ = ["Mode", "OnError", "parse_size", "run_ingest"]
+__all__ = ["Mode", "OnError", "run_ingest"]
 
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip", "quarantine"]
@@ -43,18 +42,6 @@ OPTIONS = frozenset({"mode", "on_error", "commit_every", "workers", "progress", 
 
 DEFAULT_WORKERS = 4
 """Pieces read ahead of their use, one a thread."""
-
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|KiB|MiB|GiB)?")
-SIZE_UNITS = {
-    None: 1,
-    "B": 1,
-    "kB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
 
 
 def run_ingest(
@@ -100,7 +87,7 @@ def run_ingest(
     threads = DEFAULT_WORKERS if workers is None else workers
     if threads < 1:
         raise InvalidInputError(f"workers={workers}: give a number of threads, 1 or more")
-    size = parse_size(commit_every)
+    size = parse_nbytes(commit_every, name="commit_every", least=1)
     if dry_run:
         return _look_at(source, on_error=on_error)
     report = IngestReport()
@@ -161,18 +148,6 @@ def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
     report.rows = len(dataset)
     dataset.ingest_report = report
     return dataset
-
-
-def parse_size(text: str) -> int:
-    """Read a size such as "8GiB" as bytes.
-
-    >>> parse_size("64MiB")
-    67108864
-    """
-    found = SIZE.fullmatch(str(text).strip())
-    if found is None or float(found[1]) <= 0:
-        raise InvalidInputError(f"{text!r} is no size; give one such as '8GiB' or '500MB'")
-    return int(float(found[1]) * SIZE_UNITS[found[2]])
 
 
 def _storage_options(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,8 +20,8 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
 from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
 from tensorlake.types import Bool, Scalar, Text, as_type
 
 __all__ = ["csv", "jsonl"]

@@ -24,8 +24,8 @@ from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
-from tensorlake.dataset.words import plural
 from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.quantities import plural
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
 
 __all__ = ["yolo"]

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from tensorlake.dataset.describe import TENSORS_SHOWN, dataset_head, tensor_cells, view_repr
 from tensorlake.dataset.notebook.page import FAINT, Page, escaped, picture, safely, table
 from tensorlake.dataset.notebook.thumbnails import corners, thumbnail
-from tensorlake.dataset.words import describe_sample, describe_value, human_nbytes
+from tensorlake.dataset.words import describe_sample, describe_value
 from tensorlake.errors import TensorlakeError
+from tensorlake.quantities import human_nbytes
 from tensorlake.types import BBox, EncodedColumn, Image, RaggedColumn, SampleType
 
 if TYPE_CHECKING:

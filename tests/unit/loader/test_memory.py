@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.memory import available_nbytes, parse_nbytes
+from tensorlake.loader.memory import available_nbytes, memory_nbytes
 
 
 @pytest.mark.parametrize(
@@ -22,17 +22,17 @@ from tensorlake.loader.memory import available_nbytes, parse_nbytes
     ],
 )
 def test_sizes_are_read_as_written(text, nbytes):
-    assert parse_nbytes(text, name="cache") == nbytes
+    assert memory_nbytes(text, name="cache") == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1MiB", -1, True, 1.5, "5 XB"])
 def test_what_is_no_size_is_refused_by_name(text):
     with pytest.raises(InvalidInputError, match="prefetch"):
-        parse_nbytes(text, name="prefetch")
+        memory_nbytes(text, name="prefetch")
 
 
 def test_auto_is_a_share_of_what_is_available():
-    assert 0 < parse_nbytes("auto", name="cache") < available_nbytes()
+    assert 0 < memory_nbytes("auto", name="cache") < available_nbytes()
 
 
 def machine(tmp_path, *, available_kb, limit=None, used=0):

@@ -1,0 +1,130 @@
+"""Counts, sizes and times, as people read and write them.
+
+    human_nbytes(2_710_000)   2.71 MB        parse_nbytes("256MiB", name="prefetch")
+    human_time(when, now=…)   2 hours ago    duration_of("90d", what="older_than")
+    plural(12_480, "row")     12,480 rows
+
+What is shown has decimal units and three digits; exact numbers of bytes are written out. What is
+given may have either kind of unit.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Final
+
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["duration_of", "human_nbytes", "human_time", "parse_nbytes", "plural"]
+
+KILO: Final = 1000
+_SHOWN_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
+_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
+    f"{letter}i": 1 << 10 * power for power, letter in enumerate("kmgt", start=1)
+}
+_DURATION = re.compile(r"(\d{1,5})\s*(s|min|h|d|w)")
+_SPANS: Final = {
+    "s": dt.timedelta(seconds=1),
+    "min": dt.timedelta(minutes=1),
+    "h": dt.timedelta(hours=1),
+    "d": dt.timedelta(days=1),
+    "w": dt.timedelta(weeks=1),
+}
+_STEPS: Final = (
+    (dt.timedelta(days=365), "year"),
+    (dt.timedelta(days=30), "month"),
+    (dt.timedelta(weeks=1), "week"),
+    (dt.timedelta(days=1), "day"),
+    (dt.timedelta(hours=1), "hour"),
+    (dt.timedelta(minutes=1), "minute"),
+)
+
+
+def human_nbytes(nbytes: float) -> str:
+    """Write a size with three digits and a decimal unit.
+
+    >>> human_nbytes(812), human_nbytes(43_210), human_nbytes(2_710_000_000)
+    ('812 B', '43.2 kB', '2.71 GB')
+    """
+    if nbytes < KILO:
+        return f"{int(nbytes)} B"
+    amount, units = nbytes / KILO, iter(_SHOWN_UNITS)
+    unit = next(units)
+    while amount >= 999.5:  # noqa: PLR2004 - what would print as 1000
+        amount, unit = amount / KILO, next(units, unit)
+    return f"{amount:.3g} {unit}"
+
+
+def human_time(when: dt.datetime, *, now: dt.datetime | None = None) -> str:
+    """Write how long ago something was.
+
+    >>> noon = dt.datetime(2026, 1, 2, 12)
+    >>> human_time(noon - dt.timedelta(hours=2), now=noon)
+    '2 hours ago'
+    """
+    passed = (now or dt.datetime.now(dt.UTC)) - when
+    for step, unit in _STEPS:
+        if passed >= step:
+            return f"{plural(passed // step, unit)} ago"
+    return "just now"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "row"), plural(12480, "row")
+    ('1 row', '12,480 rows')
+    """
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
+
+
+def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
+    """Read a size.
+
+    Args:
+        value: Of bytes; or a text with a unit, decimal or binary: "256MiB", "4 GB".
+        name: Which argument it is, for the error.
+        least: What it must be.
+
+    Raises:
+        InvalidInputError: It is something else.
+
+    >>> parse_nbytes("256MiB", name="prefetch") == 256 << 20
+    True
+    """
+    nbytes = value if isinstance(value, int) and not isinstance(value, bool) else -1
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None:
+        nbytes = int(float(found[1]) * _FACTORS[found[2].lower()])
+    if nbytes < least:
+        raise InvalidInputError(
+            f"{name}={value!r} is no size\n"
+            f"give a number of bytes, {least} or more, or a text such as '256MiB' or '4 GB'",
+            actual=value,
+        )
+    return nbytes
+
+
+def duration_of(text: str, *, what: str) -> dt.timedelta:
+    """Read a span of time.
+
+    Args:
+        text: A whole number and one of s, min, h, d, w.
+        what: Which argument it is, for the error.
+
+    Raises:
+        InvalidInputError: It is something else.
+
+    >>> duration_of("90d", what="older_than").days
+    90
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise InvalidInputError(
+            f"{what}={text!r} is not a span of time\n"
+            "give a whole number and a unit of s, min, h, d, w: '30min', '24h', '90d'"
+        )
+    return int(found[1]) * _SPANS[found[2]]
