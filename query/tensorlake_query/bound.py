@@ -40,7 +40,10 @@ class ColumnRef(Struct, frozen=True, eq=False):
 
 
 class CodesRef(Struct, frozen=True, eq=False):
-    """A label column where only its codes matter, not their dtype."""
+    """A label column where only its codes matter, not their dtype.
+
+    `syntax` is the column, or the whole condition that is looked up by its codes.
+    """
 
     name: str
     type: ColumnType

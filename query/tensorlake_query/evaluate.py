@@ -240,7 +240,7 @@ def _answer(expr: QueryRef | CorpusRef, scope: Scope) -> Vector:
     if (
         isinstance(expr, CorpusRef) or expr.use == "members"
     ):  # one object that the kernel of IN knows how to ask
-        return UniformBatch(object_array([answer]).repeat(len(scope)))
+        return UniformBatch(np.broadcast_to(object_array([answer]), len(scope)))
     return constant(answer, expr.type, len(scope))
 
 

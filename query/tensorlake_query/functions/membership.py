@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from tensorlake_query.bound import Apply, Bound, Constant, QueryRef, show
-from tensorlake_query.conversions import as_text, is_null
+from tensorlake_query.conversions import as_number, as_text, is_null
 from tensorlake_query.functions.operators import TEXT_COST, same_kind
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.source import AnyArray, BoolArray, ColumnType, UniformBatch
@@ -18,7 +18,7 @@ FEW_NUMBERS = 8  # comparing with each is faster than searching: 10⁷ bytes 4 m
 
 
 class Members(Struct, frozen=True):
-    """The distinct values of a query's one column; labels are their names."""
+    """The distinct values of a query's one column: of labels their codes, and their names too."""
 
     values: AnyArray
     texts: frozenset[object]
@@ -28,14 +28,13 @@ class Members(Struct, frozen=True):
     def of(vector: Vector, column_type: ColumnType) -> "Members":
         """Collect the values of a column."""
         valid = valid_of(vector)
-        values = vector.values[valid]
+        values = texts = vector.values[valid]
         if column_type.names is not None:
             names = object_array([*column_type.names, ""])
-            codes = values.astype(np.int64)
-            inside = (codes >= 0) & (codes < len(column_type.names))
-            values = names[np.where(inside, codes, len(column_type.names))]
-        texts = frozenset(values.tolist()) if values.dtype == object else frozenset[object]()
-        return Members(values, texts, not valid.all())
+            inside = (values >= 0) & (values < len(column_type.names))
+            texts = names[np.where(inside, values, len(column_type.names))]
+        known = frozenset(texts.tolist()) if texts.dtype == object else frozenset[object]()
+        return Members(values, known, not valid.all())
 
 
 def bind_in_query(site: Site, members: QueryRef, *, negated: bool) -> Bound:
@@ -51,13 +50,13 @@ def bind_in_query(site: Site, members: QueryRef, *, negated: bool) -> Bound:
             at=operand,
             hint="index one element",
         )
-    is_text = wanted.kind == "text" or wanted.names is not None
-    if is_text:
+    is_plain_number = is_numeric(operand.type) and operand.type.names is None
+    if wanted.kind == "text" or (wanted.names is not None and not is_plain_number):
         known = as_text(operand)
+    elif is_numeric(wanted):
+        known = as_number(operand)  # between a label and numbers its code counts
     else:
         known = operand if operand.type.kind == wanted.kind == "bytes" else None
-        if is_numeric(operand.type) and is_numeric(wanted) and operand.type.names is None:
-            known = operand
     if known is None:
         raise site.fail(
             f"{show(operand)} is {describe(operand.type)}, and the query gives {describe(wanted)}"

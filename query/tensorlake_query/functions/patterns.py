@@ -57,7 +57,7 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
         return UniformBatch(~found if negated else found)
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
-    return site.apply(kernel, column_type, args=(operand, pattern), cost=2 * TEXT_COST)
+    return site.apply(kernel, column_type, args=(operand, pattern), cost=2 * TEXT_COST, role="like")
 
 
 def _regexp(site: Site, pattern: str, at: Bound) -> Matcher:

@@ -1,75 +1,97 @@
-"""Class codes compared as they are kept: a byte each for 256 classes, in place of eight."""
+"""Conditions of one label column: asked once of every class code, and looked up for the rows.
 
-from collections.abc import Sequence
+A label column is kept as a byte a row where it has up to 256 classes. Whatever a condition asks of
+it (`=`, `IN`, `LIKE`, any AND, OR and NOT of these), there are so many answers, and one for NULL:
+it costs about what one comparison costs. Neighbouring filters of one column become one filter.
+"""
 
-import numpy as np
+from collections.abc import Iterator
+
 from msgspec import structs
 
-from tensorlake_query import ast
-from tensorlake_query.bound import Apply, Bound, CodesRef, ColumnRef, Constant, Kernel
-from tensorlake_query.functions.operators import COMPARISONS
+from tensorlake_query.bound import (
+    Apply,
+    Bound,
+    CodesRef,
+    ColumnRef,
+    Constant,
+    QueryRef,
+    syntax_of,
+    walk_bound,
+)
+from tensorlake_query.code_tables import CodeTable
+from tensorlake_query.functions.operators import conjunction
 from tensorlake_query.plan import Filter, Plan, rewritten
-from tensorlake_query.source import UniformBatch
-from tensorlake_query.vectors import Vector
+
+# These answer for any code, also for one that no row has, and never fail.
+ROLES = frozenset(
+    {"compare", "in", "not in", "in query", "like", "and", "or", "not", "is null", "is not null"}
+)
 
 
 def compare_codes(plan: Plan) -> Plan:
-    """Let filters compare the codes of label columns without widening them."""
-    return rewritten(
-        plan,
-        lambda step: (
-            structs.replace(step, predicate=_narrowed(step.predicate))
-            if isinstance(step, Filter)
-            else step
-        ),
-    )
+    """Let filters look conditions of one label column up by its codes, as narrow as they are."""
+    return rewritten(rewritten(plan, _joined), _narrowed_filter)
+
+
+def _joined(step: Plan) -> Plan:
+    """Join a filter and the one under it where both look at the same label column alone."""
+    if not isinstance(step, Filter) or not isinstance(step.input, Filter):
+        return step
+    below, above = step.input.predicate, step.predicate
+    column, other = _only_column(below), _only_column(above)
+    if column is None or other is None or column.name != other.name:
+        return step
+    return Filter(step.input.input, conjunction([*_conditions(below), *_conditions(above)]))
+
+
+def _conditions(expr: Bound) -> Iterator[Bound]:
+    if isinstance(expr, Apply) and expr.role == "and":
+        yield from expr.args
+    else:
+        yield expr
+
+
+def _narrowed_filter(step: Plan) -> Plan:
+    if not isinstance(step, Filter):
+        return step
+    return structs.replace(step, predicate=_narrowed(step.predicate))
 
 
 def _narrowed(expr: Bound) -> Bound:
     if not isinstance(expr, Apply):
         return expr
-    if expr.role in {"in", "not in"} and all(map(_is_code, expr.args[1:])):
-        operand, *codes = expr.args
-        return structs.replace(expr, args=(_codes_of(operand), *codes))
-    if expr.role == "compare":
-        return _compared(expr)
-    return structs.replace(expr, args=tuple(map(_narrowed, expr.args)))
+    column = _only_column(expr)
+    if column is None:
+        return structs.replace(expr, args=tuple(map(_narrowed, expr.args)))
+    queries = tuple(node for node in walk_bound(expr) if isinstance(node, QueryRef))
+    codes = CodesRef(column.name, column.type, syntax_of(expr))
+    kernel = CodeTable(expr, column.type, queries)
+    return Apply(kernel, (codes, *queries), expr.type, None, strict=False)
 
 
-def _compared(expr: Apply) -> Apply:
-    args = tuple(map(_codes_of, expr.args))
-    is_column = [isinstance(arg, CodesRef) for arg in args]
-    other = args[is_column.index(False)] if is_column.count(True) == 1 else None
-    if other is None or not _is_code(other) or not isinstance(expr.syntax, ast.Compare):
-        return expr
-    assert isinstance(other, Constant), "_is_code looked"
-    kernel = _kernel(expr.syntax.op, other, column_first=is_column[0])
-    return structs.replace(expr, args=args, kernel=kernel)
+def _only_column(expr: Bound) -> ColumnRef | None:
+    """Return the label column that a condition is about, where it is about nothing else."""
+    if not isinstance(expr, Apply) or expr.type.kind != "bool" or expr.type.shape:
+        return None
+    columns: list[ColumnRef] = []
+    for node in walk_bound(expr):
+        match node:
+            case ColumnRef() if node.type.kind == "label" and not node.type.shape:
+                columns.append(node)
+            case Constant():
+                pass
+            case QueryRef() if node.use == "members":
+                pass
+            case Apply() if node.role in ROLES or _is_name(node):
+                pass
+            case _:
+                return None
+    return columns[0] if len({column.name for column in columns}) == 1 else None
 
 
-def _kernel(op: ast.CompareOp, constant: Constant, *, column_first: bool) -> Kernel:
-    # NumPy compares an array of any width with a Python number as it is
-    compare, code = COMPARISONS[op], int(np.asarray(constant.value))
-
-    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        if column_first:
-            return UniformBatch(compare(vectors[0].values, code))
-        return UniformBatch(compare(code, vectors[1].values))
-
-    return kernel
-
-
-def _codes_of(expr: Bound) -> Bound:
-    if isinstance(expr, ColumnRef) and expr.type.kind == "label" and not expr.type.shape:
-        return CodesRef(expr.name, expr.type, expr.syntax)
-    return expr
-
-
-def _is_code(expr: Bound) -> bool:
-    """Tell whether an expression is a known whole number."""
-    return (
-        isinstance(expr, Constant)
-        and expr.value is not None
-        and not expr.type.shape
-        and np.asarray(expr.value).dtype.kind in "iu"
-    )
+def _is_name(expr: Apply) -> bool:
+    """Tell whether an expression is the conversion of a label into its class name."""
+    (first, *more) = expr.args
+    is_label = isinstance(first, ColumnRef) and first.type.kind == "label"
+    return expr.syntax is None and expr.type.kind == "text" and is_label and not more
