@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorlake.errors import StorageError
 from tensorlake.storage import runtime
+from tensorlake.storage.answers import AttemptError
 
 __all__ = ["AnswerStream", "LostStreamError"]
 
@@ -28,7 +29,6 @@ class AnswerStream:
         url: What was asked, for messages.
         pieces: The body, as it comes.
         end: Gives the connection back.
-        is_transient: Whether an error means that the stream broke off.
     """
 
     def __init__(
@@ -36,14 +36,12 @@ class AnswerStream:
         url: str,
         pieces: AsyncIterator[bytes],
         end: Callable[[], Coroutine[Any, Any, None]],
-        is_transient: Callable[[BaseException], bool],
     ) -> None:
         self.closed = False
         self.nbytes = 0
         self._url = url
         self._pieces = pieces
         self._end = end
-        self._is_transient = is_transient
         self._left = memoryview(b"")
         self._has_ended = False
         self._reads = runtime.Scope()
@@ -86,10 +84,8 @@ class AnswerStream:
                 piece = runtime.run(self._advance())
         except CancelledError as error:
             raise self._lost("it was closed") from error
-        except Exception as error:
-            if not self._is_transient(error):
-                raise
-            raise self._lost(type(error).__name__) from error
+        except AttemptError as error:
+            raise self._lost(str(error)) from error
         if piece is None:
             self._has_ended = True
             return None

@@ -88,9 +88,7 @@ class LakeStore:
         self, url: str, token: str | None = None, *, policy: RetryPolicy | None = None
     ) -> None:
         try:
-            import aiohttp  # here, and not in the first request, it is said to be missing
-
-            del aiohttp
+            from tensorlake.storage.http_client import client_of_loop
         except ImportError as error:
             raise missing_extra("opening datasets behind a server", "http") from error
         parts = urlsplit(url)
@@ -99,6 +97,7 @@ class LakeStore:
             raise InvalidInputError(
                 f"{public_url(url)!r} names no host;\nuse http://<host>/<dataset>", url=url
             )
+        self._client = client_of_loop  # not the client: each loop has its own
         self._opened_with = (url, token)
         self._url = public_url(url)
         self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
@@ -311,10 +310,8 @@ class LakeStore:
             raise self._unreachable(error, "read", address) from error
 
     async def _stream(self, address: str, body: dict[str, Any], timeout_s: float) -> AnswerStream:
-        from tensorlake.storage.http_client import client_of_loop
-
         async def attempt() -> OpenAnswer:
-            return await client_of_loop().open(
+            return await self._client().open(
                 "POST",
                 f"{self._origin}{address}",
                 headers=self._headers(),
@@ -325,22 +322,18 @@ class LakeStore:
         answer = await self._until_answered(address, attempt)
         if answer.status_code not in _OK:
             raise error_of(await answer.whole(), self.url)
-        return AnswerStream(self.url, aiter(answer), answer.end, _is_transient)
+        return AnswerStream(self.url, aiter(answer), answer.end)
 
     async def _attempt(
         self, method: str, address: str, headers: Mapping[str, str] | None = None, **request: Any
     ) -> Answer:
-        from tensorlake.storage.http_client import client_of_loop
-
         headers = {**self._headers(), **(headers or {})}
         url = f"{self._origin}{address}"
-        return await client_of_loop().ask(method, url, headers=headers, **request)
+        return await self._client().ask(method, url, headers=headers, **request)
 
     async def _attempt_read(
         self, method: str, address: str, headers: Mapping[str, str], nbytes: int | None
     ) -> Answer:
-        from tensorlake.storage.http_client import client_of_loop
-
         link = self._signed.get(address) if method == "GET" else None
         if link is None:
             answer = await self._attempt(method, address, headers, most_nbytes=nbytes)
@@ -350,7 +343,7 @@ class LakeStore:
             while len(self._signed) >= KEPT_LINKS:
                 self._signed.pop(next(iter(self._signed)), None)
             self._signed[address] = link
-        answer = await client_of_loop().ask("GET", link, headers=headers, most_nbytes=nbytes)
+        answer = await self._client().ask("GET", link, headers=headers, most_nbytes=nbytes)
         if answer.status_code in (400, 401, 403):
             self._signed.pop(address, None)
             raise AttemptError("a signed link has ended", status=answer.status_code)

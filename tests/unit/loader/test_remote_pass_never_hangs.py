@@ -20,6 +20,7 @@ from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.remote import FRUITLESS_STREAMS
 from tensorlake.loader.served import WireConverter, served_loader, written_batches
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
+from tensorlake.storage.answers import AttemptError
 from tests.collector import collect_in_the_storage_loop, no_collection
 from tests.handles import wait_for_storage
 from tests.unit.loader.conftest import threads_left
@@ -79,7 +80,7 @@ class Server:
         loader.load_state_dict(state | {"position": state["position"] + self.skipped})
         data = b"".join(written_batches(loader, lambda error: {"detail": str(error)}))
         pieces = self._pieces(data, self.cut if goes_wrong else None)
-        return AnswerStream(self.url, pieces, self._end, lambda error: error is BROKEN)
+        return AnswerStream(self.url, pieces, self._end)
 
     def loader(self, **arguments):
         given = {"batch_size": BATCH, "timeout": LONG_S} | arguments
@@ -99,7 +100,7 @@ class Server:
         self.closed += 1
 
 
-BROKEN = ConnectionError("broke off")
+BROKEN = AttemptError("broke off")
 
 
 def rows_of(batches):
