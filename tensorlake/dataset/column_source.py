@@ -5,7 +5,7 @@ The one place where samples become the engine's batches. Rows here are positions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,19 +88,20 @@ class SelectionSource:
 
     def read_run(self, column: str, start: int, stop: int) -> tql.Batch:
         """Read the samples of rows ``start`` … ``stop`` - 1; media come decoded."""
-        first = None if column in self._computed else self._selection.first_physical
-        if first is None:
-            return self.read(column, np.arange(start, stop))
-        sample_type = self._selection.snapshot.spec(column).type
-        return batch_of(sample_type, self._reader.read_run(column, first + start, first + stop))
+        return self._run(self._reader.read_run, column, start, stop)
 
     def read_codes(self, column: str, start: int, stop: int) -> tql.Batch:
         """Read the classes of rows ``start`` … ``stop`` - 1, as narrow as they are kept."""
+        return self._run(self._reader.read_codes, column, start, stop)
+
+    def _run(
+        self, read: Callable[[str, int, int], Column], column: str, start: int, stop: int
+    ) -> tql.Batch:
         first = None if column in self._computed else self._selection.first_physical
         if first is None:
             return self.read(column, np.arange(start, stop))
         sample_type = self._selection.snapshot.spec(column).type
-        return batch_of(sample_type, self._reader.read_codes(column, first + start, first + stop))
+        return batch_of(sample_type, read(column, first + start, first + stop))
 
     def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
         """What reading ranges of rows takes; None where that takes listing too many rows."""

@@ -115,8 +115,8 @@ def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
             found = _is_column(value, schema[name].type)
             if found is not None:
                 return found
-        elif members_of(name, schema.names):
-            if _is_list_of_items(value, members_of(name, schema.names), schema):
+        elif members := members_of(name, schema.names):
+            if _is_list_of_items(value, members, schema):
                 if value:
                     return False
                 continue
@@ -232,9 +232,13 @@ def convert_batch(
 
 
 def _check_classes(
-    classes: TensorSpec, items: TensorSpec, columns: Mapping[str, Column], *, row_start: int,
+    classes: TensorSpec,
+    items: TensorSpec,
+    columns: Mapping[str, Column],
+    *,
+    row_start: int,
     call: str,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse rows with more or fewer classes than what they are the classes of."""
     given, held = columns[classes.id], columns[items.id]
     if isinstance(given, UniformColumn) or isinstance(held, UniformColumn):
@@ -245,14 +249,18 @@ def _check_classes(
     for column in (given, held):
         if column.valid is not None:
             differ &= column.valid  # NULL says nothing of either
-    for at in np.flatnonzero(differ)[:1].tolist():
-        counts = int(given.shapes[at, 0]), int(held.shapes[at, 0])
+    if differ.any():
+        at = int(np.argmax(differ))
+        actual, expected = int(given.shapes[at, 0]), int(held.shapes[at, 0])
         raise ShapeMismatchError(
-            f"row {row_start + at} of {call}: {classes.name!r} has {counts[0]} and"
-            f" {items.name!r} {counts[1]}, of which it is one each (per={items.name!r})\n"
+            f"row {row_start + at} of {call}: {classes.name!r} has {actual} and"
+            f" {items.name!r} {expected}, of which it is one each (per={items.name!r})\n"
             "give as many; nothing was staged",
-            tensor=classes.name, row=row_start + at, expected=counts[1], actual=counts[0],
-        )  # fmt: skip
+            tensor=classes.name,
+            row=row_start + at,
+            expected=expected,
+            actual=actual,
+        )
 
 
 def convert_columns(
