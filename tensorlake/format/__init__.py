@@ -16,6 +16,7 @@ from tensorlake.format.canonical import (
     unseal,
 )
 from tensorlake.format.changes import ChangedRows, Changes, changed_rows, unite_rows
+from tensorlake.format.checksum import checksum_of
 from tensorlake.format.chunk import (
     ChunkBlob,
     ChunkKind,
@@ -190,6 +191,7 @@ __all__ = [
     "check_tag_name",
     "check_tensor_name",
     "checksum32",
+    "checksum_of",
     "decode",
     "decode_chunk",
     "decode_json_page",

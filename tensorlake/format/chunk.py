@@ -23,9 +23,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import xxhash
 
 from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.format.checksum import checksum_of
 from tensorlake.format.chunk_header import (
     MAX_CHUNK_ROWS,
     ChunkHeader,
@@ -222,9 +222,6 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             decoded, shapes = int(lengths.sum()), column.shapes
             payload, is_stored, units = _encode_samples(column, lengths, layout)
     pieces = tuple(payload) if isinstance(payload, list) else (payload,)
-    payload_hash = xxhash.xxh3_64()
-    for piece in pieces:
-        payload_hash.update(piece)
     payload_nbytes = sum(map(len, pieces))
     header = write_header(
         ChunkHeader(
@@ -232,7 +229,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             len(column),
             payload_nbytes,
             decoded,
-            payload_hash.intdigest(),
+            checksum_of(pieces),
             column.valid,
             lengths,
             shapes,
@@ -240,14 +237,11 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             is_stored,
         )
     )
-    whole_hash = xxhash.xxh3_64(header)
-    for piece in pieces:
-        whole_hash.update(piece)
     return ChunkBlob(
         (header, *pieces),
         len(header) + payload_nbytes,
         len(header),
-        whole_hash.intdigest(),
+        checksum_of((header, *pieces)),
         len(column),
         layout.kind,
         units,
@@ -282,7 +276,7 @@ def decode_chunk(
         CorruptionError: The blob is not what was encoded.
     """
     parts = [memoryview(part) for part in (blob, *rest)]
-    if verify is not None and _checksum(parts) != verify:
+    if verify is not None and checksum_of(parts) != verify:
         nbytes = sum(map(len, parts))
         raise damaged(where, f"the checksum of its {nbytes:,} bytes is wrong")
     if len(parts[0]) < header_nbytes:
@@ -297,7 +291,7 @@ def decode_chunk(
     if (
         verify is None
         and is_compressed  # decompressors cannot be trusted with damaged bytes
-        and _checksum(payload) != header.payload_checksum
+        and checksum_of(payload) != header.payload_checksum
     ):
         raise damaged(where, "the checksum of its samples is wrong")
     try:
@@ -365,13 +359,6 @@ def _encode_samples(
     if total < UNIT_MEAN_NBYTES * len(column) or not len(column):
         return b"".join(column.samples), False, None
     return column.samples, False, Units.of_samples(column.samples, column.valid)
-
-
-def _checksum(parts: Sequence[Buffer]) -> int:
-    hasher = xxhash.xxh3_64()
-    for part in parts:
-        hasher.update(part)
-    return hasher.intdigest()
 
 
 def _joined(parts: Sequence[memoryview]) -> memoryview:

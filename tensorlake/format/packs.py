@@ -16,9 +16,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from xxhash import xxh3_64
-
 from tensorlake.errors import InvalidStateError
+from tensorlake.format.checksum import checksum_of
 from tensorlake.format.damage import damaged
 from tensorlake.format.pages import decode_json_page, encode_json_page
 from tensorlake.format.spec import PACK_ALIGNMENT, PackId
@@ -74,10 +73,7 @@ class PackWriter:
                 object=self.id.path,
             )
         if checksum is None:
-            hashed = xxh3_64()
-            for piece in pieces:
-                hashed.update(piece)
-            checksum = hashed.intdigest()
+            checksum = checksum_of(pieces)
         offset = self._align()
         nbytes = sum(memoryview(piece).nbytes for piece in pieces)
         self._pieces.extend(pieces)

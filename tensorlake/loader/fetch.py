@@ -16,6 +16,7 @@ failed by ``_fail``, whatever raised and wherever. Only ``close`` ends this: the
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import deque
@@ -26,9 +27,8 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
-from xxhash import xxh3_64
-
 from tensorlake.errors import CorruptionError, InvalidStateError
+from tensorlake.format import checksum_of
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.ends import stopped
@@ -87,7 +87,7 @@ class ChunkFetcher:
         self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._held_to: int | None = None  # requests in flight with one that is not urgent
+        self._held_to = sys.maxsize  # requests in flight with one that is not urgent
         self._is_closed = False
 
     def load(
@@ -147,9 +147,7 @@ class ChunkFetcher:
 
     def go_on(self) -> None:
         """Hold nothing back from now on."""
-        with self._lock:
-            self._held_to = None
-        self._start_requests()
+        self.hold_back(to=sys.maxsize)
 
     def close(self) -> None:
         """Cancel what is in flight; nothing is started any more, and nobody told."""
@@ -203,8 +201,7 @@ class ChunkFetcher:
         with self._lock:
             if self._is_closed or not self._waiting:
                 return None
-            is_held = self._held_to is not None and not self._waiting[0].is_urgent
-            if is_held and self._in_flight >= (self._held_to or 0):
+            if not self._waiting[0].is_urgent and self._in_flight >= self._held_to:
                 return None
             run = next_run(self._waiting)
             start, stop = run_span(run)
@@ -260,10 +257,7 @@ class ChunkFetcher:
         if not rest:  # else the chunk is alone, and all of it
             offset = load.key.offset - start
             blob = memoryview(blob)[offset : offset + load.key.nbytes]
-        checksum = xxh3_64()
-        for part in (blob, *rest):
-            checksum.update(part)
-        if checksum.intdigest() != load.key.checksum:
+        if checksum_of((blob, *rest)) != load.key.checksum:
             raise CorruptionError(
                 f"{load.key} of {load.tensor!r} is damaged: its checksum is wrong"
                 "\nrestore the object from a copy, or run ds.check() to see what is lost",

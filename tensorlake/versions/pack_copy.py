@@ -13,10 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from xxhash import xxh3_64
-
 from tensorlake.errors import CorruptionError, StorageError
-from tensorlake.format import PACKS, PackId, read_directory
+from tensorlake.format import PACKS, PackId, checksum_of, read_directory
 from tensorlake.storage import (
     Buffer,
     MissingObjectError,
@@ -168,10 +166,7 @@ def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:
     except CorruptionError:
         return  # the indexes have checksums of their own
     for blob in directory:
-        hasher = xxh3_64()
-        for part in _span(pieces, blob.offset, blob.offset + blob.nbytes):
-            hasher.update(part)
-        if hasher.intdigest() != blob.checksum:
+        if checksum_of(_span(pieces, blob.offset, blob.offset + blob.nbytes)) != blob.checksum:
             raise CorruptionError(
                 f"pack {pack.path!r} of {url!r} is damaged: the checksum of {blob.nbytes:,} bytes"
                 f" ({blob.what}) is wrong; what was copied before it stays\n"
