@@ -22,10 +22,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from tensorlake.format import ChangedRows, Changes
-from tensorlake.versions.ranges import Ranges, intersect, rows_in, union
+from tensorlake.format import Changes
+from tensorlake.versions.ranges import Ranges, intersect, known_ranges, known_union, rows_in
 
 __all__ = ["Conflict", "ConflictKind", "find_conflicts"]
 
@@ -138,18 +136,14 @@ def _checked_conflicts(checking: Changes, other: Changes) -> list[Conflict]:
 
 
 def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
-    found = [
-        Conflict("update", tensor_id, both)
-        for tensor_id in sorted(mine.update.keys() & other.update.keys())
-        if (both := _both(_known(mine.update[tensor_id]), _known(other.update[tensor_id])))
-        is not None
-    ]
-    my_updates, their_updates = _all_updates(mine), _all_updates(other)
-    for updates, deletes in (
-        (my_updates, _known(other.delete)),
-        (their_updates, _known(mine.delete)),
-    ):
-        both = _both(updates, deletes)
+    found: list[Conflict] = []
+    for tensor_id in sorted(mine.update.keys() & other.update.keys()):
+        ours, theirs = mine.update[tensor_id], other.update[tensor_id]
+        both = _both(known_ranges(ours), known_ranges(theirs))
+        if both is not None:
+            found.append(Conflict("update", tensor_id, both))
+    for updating, deleting in ((mine, other), (other, mine)):
+        both = _both(known_union(updating.update.values()), known_ranges(deleting.delete))
         if both is not None:
             found.append(Conflict("delete", None, both))
     return found
@@ -163,20 +157,8 @@ def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict
         if rows_moved or tensor_id in changed_schema:
             yield Conflict("read", tensor_id)
         elif tensor_id in other.update:
-            known = _known(other.update[tensor_id])
+            known = known_ranges(other.update[tensor_id])
             yield Conflict("read", tensor_id, () if known is None else _listed(known))
-
-
-def _all_updates(changes: Changes) -> Ranges | None:
-    known = [_known(rows) for rows in changes.update.values()]
-    if any(ranges is None for ranges in known):
-        return None
-    return union([ranges for ranges in known if ranges is not None])
-
-
-def _known(rows: ChangedRows) -> Ranges | None:
-    """The rows as ranges; None where only "many" was recorded."""
-    return None if rows == "many" else np.array(rows, dtype=np.int64).reshape(-1, 2)
 
 
 def _both(a: Ranges | None, b: Ranges | None) -> tuple[int, ...] | None:

@@ -28,7 +28,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import runtime
 from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.ranges import clip, distinct, rows_in, union
+from tensorlake.versions.ranges import clip, distinct, known_ranges, known_union, rows_in, union
 from tensorlake.versions.schema_combine import (
     CombinedSchema,
     CombineRule,
@@ -166,11 +166,10 @@ class Meeting:
 
     def is_changed_there(self, tensor_id: str) -> bool:
         """Whether they gave any row another value, or may have: "many" is taken at its word."""
-        updates = [changes.update[tensor_id] for changes in self.theirs
-                   if tensor_id in changes.update]  # fmt: skip
-        if "many" in updates:
+        updated = known_union(changes.update.get(tensor_id, ()) for changes in self.theirs)
+        if updated is None:
             return True
-        rows = rows_in(union([np.array(one, np.int64).reshape(-1, 2) for one in updates]))
+        rows = rows_in(updated)
         return any(self.differ(tensor_id, self.base, some).any() for some in _batches(rows))
 
 
@@ -369,9 +368,9 @@ def _brought_back(meeting: Meeting) -> Int64Array:
     """Rows that the base hides and the staged changes show, unless the others hid them anew."""
     rows = rows_in(meeting.staged.returned)
     for changes in meeting.theirs:
-        if changes.delete != "many":
-            hidden = rows_in(np.array(changes.delete, np.int64).reshape(-1, 2))
-            rows = np.setdiff1d(rows, hidden, assume_unique=True)
+        hidden = known_ranges(changes.delete)
+        if hidden is not None:
+            rows = np.setdiff1d(rows, rows_in(hidden), assume_unique=True)
     return rows
 
 
@@ -385,8 +384,9 @@ def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
             if any(schema.by_id(tensor_id) is None for schema in schemas):
                 continue  # dropped since, or new: values of a new tensor are no change of its rows
             is_asked = ~is_touched
-            if updated != "many":
-                is_asked &= np.isin(rows, rows_in(np.array(updated, np.int64).reshape(-1, 2)))
+            known = known_ranges(updated)
+            if known is not None:
+                is_asked &= np.isin(rows, rows_in(known))
             asked = np.flatnonzero(is_asked)
             is_touched[asked] = meeting.differ(tensor_id, meeting.base, rows[asked])
     return rows[is_touched]

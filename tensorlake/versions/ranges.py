@@ -10,7 +10,20 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Ranges", "clip", "distinct", "intersect", "no_ranges", "ranges_of", "rows_in", "union"]
+from tensorlake.format import ChangedRows
+
+__all__ = [
+    "Ranges",
+    "clip",
+    "distinct",
+    "intersect",
+    "known_ranges",
+    "known_union",
+    "no_ranges",
+    "ranges_of",
+    "rows_in",
+    "union",
+]
 
 Ranges = npt.NDArray[np.int64]
 
@@ -45,6 +58,18 @@ def distinct(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return rows
     rows = np.sort(rows)  # np.unique hashes: ten times slower on a million rows
     return rows[np.concatenate(([True], rows[1:] != rows[:-1]))]
+
+
+def known_ranges(recorded: ChangedRows) -> Ranges | None:
+    """Return rows as a log records them; None where it says only that they are many."""
+    return None if recorded == "many" else np.array(recorded, np.int64).reshape(-1, 2)
+
+
+def known_union(recorded: Iterable[ChangedRows]) -> Ranges | None:
+    """Unite sets of rows that a log records; None where of one it says only that they are many."""
+    known = [known_ranges(rows) for rows in recorded]
+    found = [ranges for ranges in known if ranges is not None]
+    return union(found) if len(found) == len(known) else None
 
 
 def rows_in(ranges: Ranges) -> npt.NDArray[np.int64]:

@@ -44,7 +44,7 @@ from tensorlake.versions.log import BranchLog
 from tensorlake.versions.optimize import Optimized, TensorOptimized, chunks_in
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import PendingChunks, sample_nbytes
-from tensorlake.versions.ranges import distinct, rows_in
+from tensorlake.versions.ranges import known_union, rows_in
 from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_entry
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
@@ -229,14 +229,11 @@ async def _combined(
 
 def _updated(theirs: Sequence[Changes], tensor_id: str, limit: int) -> Int64Array | None:
     """Physical rows of the base that others updated, sorted; None when there are too many."""
-    found: list[Int64Array] = [np.zeros(0, np.int64)]
-    for change in theirs:
-        ranges = change.update.get(tensor_id, ())
-        if ranges == "many" or sum(stop - start for start, stop in ranges) > CARRIED_ROWS_MAX:
-            return None
-        found.append(rows_in(np.array(ranges, np.int64).reshape(-1, 2)))
-    rows = distinct(np.concatenate(found))
-    return rows[rows < limit] if len(rows) <= CARRIED_ROWS_MAX else None
+    updated = known_union(changes.update.get(tensor_id, ()) for changes in theirs)
+    if updated is None or int((updated[:, 1] - updated[:, 0]).sum()) > CARRIED_ROWS_MAX:
+        return None
+    rows = rows_in(updated)
+    return rows[rows < limit]
 
 
 async def _carried(

@@ -32,7 +32,7 @@ from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog, branch_names
 from tensorlake.versions.packs import PackReader, loaded
-from tensorlake.versions.ranges import Ranges, clip, distinct, rows_in
+from tensorlake.versions.ranges import Ranges, clip, distinct, known_ranges, rows_in
 from tensorlake.versions.salvage import (
     Found,
     covering,
@@ -303,8 +303,9 @@ class _Mending:
         root: Root[Any] = newer[0]
         pages, physical = self.packs.pages, newer[2]
         for entry in newer[1]:
-            gone = rows_in(np.array(entry.changes.delete, np.int64).reshape(-1, 2))
-            at = await rows_of(root, gone, pages)
+            gone = known_ranges(entry.changes.delete)
+            assert gone is not None, "it was looked at above"
+            at = await rows_of(root, rows_in(gone), pages)
             root = await delete_rows(root, distinct(at[at >= 0]), pages, self.stage)
             stop = physical + entry.changes.append
             root = await tree.append(root, RowSegments.range(physical, stop), pages, self.stage)

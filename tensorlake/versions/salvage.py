@@ -37,7 +37,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.ranges import Ranges, intersect, no_ranges, union
+from tensorlake.versions.ranges import Ranges, intersect, known_union, no_ranges
 from tensorlake.versions.state import table_of
 
 __all__ = ["Found", "covering", "lost_rows", "rows_updated_since", "salvage_from_packs", "without"]
@@ -118,15 +118,12 @@ def without(ranges: Ranges, removed: Ranges) -> Ranges:
 
 def rows_updated_since(newer: Sequence[Entry], tensor_id: str) -> Ranges | None:
     """The rows of a tensor that some commits updated; None where that is not known."""
-    found: list[Ranges] = []
-    for entry in newer:
-        changes = entry.changes
-        ranges = changes.update.get(tensor_id, ())
+    since = [entry.changes for entry in newer]
+    for changes in since:
         touched = any(change.get("tensor") == tensor_id for change in changes.schema)
-        if changes.rewrite or touched or ranges == "many":
+        if changes.rewrite or touched:
             return None
-        found.append(np.array(ranges, np.int64).reshape(-1, 2))
-    return union(found)
+    return known_union(changes.update.get(tensor_id, ()) for changes in since)
 
 
 async def salvage_from_packs(
