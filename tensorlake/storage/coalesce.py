@@ -6,7 +6,8 @@
 
 A request costs about as much as the bytes that pass in its latency, so bytes between two ranges are
 read along while they are fewer than `gap`.  Ranges may come in any order, overlap and repeat.
-Pure: whoever reads is given as an argument.
+A client may take several requests in one call, which costs less of the processor than a call for
+each: `calls_of` divides them.  Pure: whoever reads is given as an argument.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from typing import Final
 from tensorlake.storage.runtime import gather_bounded
 from tensorlake.storage.store import Buffer
 
-DEFAULT_GAP: Final = 64 * 1024
-"""Bytes read along rather than asked for again: under 1 ms of one connection to S3 (90 MB/s)."""
+DEFAULT_GAP: Final = 16 * 1024
+"""Two blocks of raw rows: a thousand rows of 1 KiB scattered over 200 MB are 9 MB in 950 requests;
+with 64 KiB they are 17 MB in 750."""
 DEFAULT_MAX_NBYTES: Final = 8 * 1024 * 1024
 """Merging stops here: larger requests gain nothing, while several at once share the bandwidth."""
+CALL_REQUESTS: Final = 8
+"""Requests of one call: a client sends no more than ten of a call at once."""
+CALL_NBYTES: Final = 2 * 1024 * 1024
+"""What a call brings is there when all of it is, so larger requests go alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,29 @@ def scatter(
             start, stop = ranges[position]
             found[position] = view[start - request.start : stop - request.start]
     return found
+
+
+def calls_of(
+    merged: Sequence[MergedRange],
+    *,
+    max_requests: int = CALL_REQUESTS,
+    max_nbytes: int = CALL_NBYTES,
+) -> list[list[tuple[int, int]]]:
+    """Divide requests, in their order, among calls of several.
+
+    >>> [len(call) for call in calls_of(merge_ranges([(0, 4), (90, 99), (200, 900)], gap=4))]
+    [3]
+    """
+    calls: list[list[tuple[int, int]]] = []
+    room = 0
+    for request in merged:
+        nbytes = request.stop - request.start
+        if not calls or len(calls[-1]) >= max_requests or nbytes > room:
+            calls.append([])
+            room = max_nbytes
+        calls[-1].append((request.start, request.stop))
+        room -= nbytes
+    return calls
 
 
 async def read_merged(

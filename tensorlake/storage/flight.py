@@ -26,62 +26,62 @@ class Flight:
         # A future belongs to one loop, so each loop that uses the store has a gate of its own.
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate] = WeakKeyDictionary()
 
-    def admit(self, nbytes: int = 0) -> Admission:
-        """Wait until a request of `nbytes` fits, and hold its place while the block runs."""
+    def admit(self, nbytes: int = 0, *, requests: int = 1) -> Admission:
+        """Wait until requests of `nbytes` in all fit, and hold their place while the block runs."""
         loop = asyncio.get_running_loop()
         gate = self._gates.get(loop)
         if gate is None:
             gate = self._gates[loop] = _Gate(self.max_requests, self.max_nbytes)
-        return Admission(gate, min(nbytes, self.max_nbytes))
+        return Admission(gate, min(nbytes, self.max_nbytes), min(requests, self.max_requests))
 
 
 class _Gate:
     def __init__(self, max_requests: int, max_nbytes: int) -> None:
         self.free_requests = max_requests
         self.free_nbytes = max_nbytes
-        self.waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self.waiting: deque[tuple[asyncio.Future[None], int, int]] = deque()
 
-    def fits(self, nbytes: int) -> bool:
-        return self.free_requests > 0 and self.free_nbytes >= nbytes
+    def fits(self, nbytes: int, requests: int) -> bool:
+        return self.free_requests >= requests and self.free_nbytes >= nbytes
 
-    def take(self, nbytes: int) -> None:
-        self.free_requests -= 1
+    def take(self, nbytes: int, requests: int) -> None:
+        self.free_requests -= requests
         self.free_nbytes -= nbytes
 
-    def give_back(self, nbytes: int) -> None:
-        self.free_requests += 1
+    def give_back(self, nbytes: int, requests: int) -> None:
+        self.free_requests += requests
         self.free_nbytes += nbytes
         self.let_in()
 
     def let_in(self) -> None:
-        while self.waiting and (self.waiting[0][0].done() or self.fits(self.waiting[0][1])):
-            future, nbytes = self.waiting.popleft()
+        while self.waiting and (self.waiting[0][0].done() or self.fits(*self.waiting[0][1:])):
+            future, nbytes, requests = self.waiting.popleft()
             if not future.done():  # done already: its task was cancelled while it waited
-                self.take(nbytes)
+                self.take(nbytes, requests)
                 future.set_result(None)
 
 
 class Admission:
-    """A place in flight."""
+    """A place in flight, or several that are taken together."""
 
-    __slots__ = ("_gate", "_nbytes")
+    __slots__ = ("_gate", "_size")
 
-    def __init__(self, gate: _Gate, nbytes: int) -> None:
+    def __init__(self, gate: _Gate, nbytes: int, requests: int) -> None:
         self._gate = gate
-        self._nbytes = nbytes
+        self._size = nbytes, requests
 
     async def __aenter__(self) -> None:
         gate = self._gate
-        if not gate.waiting and gate.fits(self._nbytes):
-            gate.take(self._nbytes)
+        if not gate.waiting and gate.fits(*self._size):
+            gate.take(*self._size)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        gate.waiting.append((future, self._nbytes))
+        gate.waiting.append((future, *self._size))
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():  # let in and cancelled in one moment
-                gate.give_back(self._nbytes)
+                gate.give_back(*self._size)
             else:
                 gate.let_in()
             raise
@@ -92,4 +92,4 @@ class Admission:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._gate.give_back(self._nbytes)
+        self._gate.give_back(*self._size)

@@ -63,7 +63,7 @@ __all__ = ["TOKEN_VARIABLE", "LakeStore", "is_lake_url"]
 T = TypeVar("T")
 
 TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
-RANGES_AT_ONCE: Final = 16
+RANGES_AT_ONCE: Final = 64
 REDIRECT: Final = 307
 KEPT_LINKS: Final = 1000
 

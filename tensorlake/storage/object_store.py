@@ -5,8 +5,8 @@ What obstore does not do by itself, or does in a way that commits cannot rest on
   retry here; `retry.py` repeats what may be repeated, and a publisher reads back;
 - a range past the end is short data without an error: every length is checked;
 - above 5 MiB a PUT becomes a multipart upload, three round trips and no condition: one PUT here;
-- its `get_ranges` keeps about ten requests in flight: ranges are coalesced and sent here, bounded
-  in number and bytes;
+- its `get_ranges` keeps about ten requests in flight: ranges are coalesced here, and sent by as
+  many calls as it takes to have all in flight, bounded in number and bytes;
 - its runtime does not survive a fork: a child of a process that used it is told so
   instead of hanging.
 """
@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import obstore
@@ -30,7 +32,7 @@ from tensorlake.errors import (
     TensorlakeError,
     UnsupportedStoreError,
 )
-from tensorlake.storage.coalesce import read_merged
+from tensorlake.storage.coalesce import CALL_REQUESTS, calls_of, merge_ranges, scatter
 from tensorlake.storage.failures import (
     REPORTED,
     TRANSIENT,
@@ -43,6 +45,7 @@ from tensorlake.storage.failures import (
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.options import connect
 from tensorlake.storage.retry import RetryPolicy, retry
+from tensorlake.storage.runtime import gather_bounded
 from tensorlake.storage.settle import watched
 from tensorlake.storage.store import (
     Buffer,
@@ -142,11 +145,45 @@ class ObjectStore:
         return data
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        check_path(path)
         for start, stop in ranges:
             check_range(path, start, stop)
-        return await read_merged(
-            partial(self.get_range, path), ranges, limit=self._flight.max_requests
+        merged = merge_ranges(ranges)
+        calls = calls_of(merged, max_requests=min(CALL_REQUESTS, self._flight.max_requests))
+        reads = [partial(self._read_at_once, path, call) for call in calls]
+        found = await gather_bounded(reads, limit=self._flight.max_requests)
+        return scatter(merged, [*chain.from_iterable(found)], ranges)
+
+    async def _read_at_once(self, path: str, call: list[tuple[int, int]]) -> list[Buffer]:
+        """Read ranges by one call; where that fails, each by itself, which says what is wrong."""
+        if len(call) > 1 and all(start < stop for start, stop in call):
+            found = await self._try_at_once(path, call)
+            if found is not None:
+                return found
+        reads = [partial(self.get_range, path, start, stop) for start, stop in call]
+        return await gather_bounded(reads, limit=len(reads))
+
+    async def _try_at_once(self, path: str, call: list[tuple[int, int]]) -> list[Buffer] | None:
+        lengths = [stop - start for start, stop in call]
+        starts, nbytes = [start for start, _ in call], sum(lengths)
+        fetch = partial(
+            obstore.get_ranges_async,
+            self._client,
+            path,
+            starts=starts,
+            lengths=lengths,
+            coalesce=0,  # what lies near was merged before
         )
+        try:
+            found = await self._attempt(
+                fetch, nbytes=nbytes, requests=len(call), timeout_s=_timeout_s(nbytes)
+            )
+        except RequestFailedError as error:
+            if error.failure.kind in TRANSIENT:  # the store may be asked again, but not at once
+                await asyncio.sleep(self._policy.delay_s(1, random.random()))  # noqa: S311 - jitter
+            return None
+        blocks = [memoryview(one) for one in found]
+        return [*blocks] if [block.nbytes for block in blocks] == lengths else None
 
     async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         del durable  # a store's answer means stored
@@ -284,10 +321,15 @@ class ObjectStore:
         return await retry(attempt, policy=self._policy, is_transient=_is_transient)
 
     async def _attempt(
-        self, call: Callable[[], Awaitable[T]], *, timeout_s: float, nbytes: int = 0
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        timeout_s: float,
+        nbytes: int = 0,
+        requests: int = 1,
     ) -> T:
         _check_process(self.url)
-        async with self._flight.admit(nbytes):
+        async with self._flight.admit(nbytes, requests=requests):
             try:
                 async with asyncio.timeout(timeout_s):
                     return await watched(call())

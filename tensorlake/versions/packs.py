@@ -10,7 +10,6 @@ here was given up and collected, or something that a live version needs is missi
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Sequence
 from typing import Protocol
@@ -28,11 +27,6 @@ __all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
 VERSIONS_MAX = 256
 """How many versions a reader remembers that it is read for: the newest explain a missing pack."""
-
-
-SCATTERED_GAP = 16 << 10
-"""Two blocks of raw rows. A thousand rows of 1 KiB scattered over 200 MB then are 9 MB in 950
-requests; with the 64 KiB of a store's own ``get_ranges`` they are 17 MB in 750."""
 
 
 class PackOverlay(Protocol):
@@ -107,13 +101,10 @@ class PackReader:
 
     async def _scattered(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Read small ranges, all at once, with little between them."""
-        merged = merge_ranges(ranges, gap=SCATTERED_GAP)
-        nbytes = sum(request.stop - request.start for request in merged)
-        note_read(nbytes, requests=len(merged))
-        blocks = await asyncio.gather(
-            *(self.store.get_range(path, request.start, request.stop) for request in merged)
-        )
-        return scatter(merged, blocks, ranges)
+        merged = merge_ranges(ranges)
+        requests = [(request.start, request.stop) for request in merged]
+        note_read(sum(stop - start for start, stop in requests), requests=len(requests))
+        return scatter(merged, await self.store.get_ranges(path, requests), ranges)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""

@@ -4,8 +4,15 @@ import time
 
 import pytest
 
-from tensorlake.errors import StorageError
-from tensorlake.storage import ObjectStore, RetryPolicy, gather_bounded, open_store, run
+from tensorlake.errors import CorruptionError, StorageError
+from tensorlake.storage import (
+    MissingObjectError,
+    ObjectStore,
+    RetryPolicy,
+    gather_bounded,
+    open_store,
+    run,
+)
 from tensorlake.testing import Conditions, latency_server
 
 
@@ -71,6 +78,46 @@ def test_errors_come_at_their_rate_and_do_nothing(server):
     server.set_conditions(Conditions())
     assert run(store.get("never")) is None
     assert server.counters().errors == 1
+
+
+SCATTERED = [(start, start + 300) for start in range(0, 2_000_000, 100_000)]
+
+
+def test_scattered_ranges_are_a_request_each(server, store):
+    found = run(store.get_ranges("pack", SCATTERED))
+
+    assert server.counters().get == len(SCATTERED)
+    whole = run(store.get("pack"))
+    assert [bytes(one) for one in found] == [whole[start:stop] for start, stop in SCATTERED]
+
+
+def test_scattered_ranges_come_though_the_store_fails_some(server):
+    store = ObjectStore(
+        server.s3_url("bucket/lake"),
+        server.storage_options,
+        policy=RetryPolicy(attempts=50, first_delay_s=0.001),
+    )
+    whole = run(store.get("pack"))
+    server.set_conditions(Conditions(error_rate=0.3))
+
+    found = run(store.get_ranges("pack", SCATTERED))
+
+    assert [bytes(one) for one in found] == [whole[start:stop] for start, stop in SCATTERED]
+    assert server.counters().errors > 0
+
+
+def test_one_scattered_range_past_the_end_is_named(store):
+    behind = 256 * 8192
+
+    with pytest.raises(CorruptionError, match=f"{behind - 100}"):
+        run(store.get_ranges("pack", [*SCATTERED, (behind - 100, behind + 100)]))
+    with pytest.raises(CorruptionError, match=f"{behind + 100_000}"):
+        run(store.get_ranges("pack", [*SCATTERED, (behind + 100_000, behind + 100_001)]))
+
+
+def test_scattered_ranges_of_what_is_not_there_say_so(store):
+    with pytest.raises(MissingObjectError, match="absent"):
+        run(store.get_ranges("absent", SCATTERED))
 
 
 def test_bandwidth_is_bounded_for_each_connection(server, store):

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.storage import MergedRange, merge_ranges, scatter
+from tensorlake.storage.coalesce import calls_of
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(0, 200)).map(lambda r: (r[0], r[0] + r[1])),
@@ -86,3 +87,15 @@ def test_what_is_scattered_is_a_view_and_no_copy():
     found = scatter(merge_ranges(ranges, gap=64), [block], ranges)
 
     assert all(isinstance(one, memoryview) and one.obj is block for one in found)
+
+
+@given(RANGES, st.integers(1, 5), st.integers(1, 400))
+def test_every_request_is_in_one_call_in_order_and_large_ones_alone(ranges, most, max_nbytes):
+    merged = merge_ranges(ranges, gap=0)
+
+    calls = calls_of(merged, max_requests=most, max_nbytes=max_nbytes)
+
+    assert [request for call in calls for request in call] == spans(merged)
+    for call in calls:
+        assert len(call) <= most
+        assert len(call) == 1 or sum(stop - start for start, stop in call) <= max_nbytes

@@ -30,6 +30,24 @@ def test_requests_are_bounded():
     assert most_at_once(Flight(max_requests=3), [1] * 20) == (3, 3)
 
 
+def test_requests_sent_together_take_as_many_places():
+    flight = Flight(max_requests=4)
+    seen = []
+
+    async def call(requests: int) -> None:
+        async with flight.admit(requests=requests):
+            seen.append(requests)
+            await asyncio.sleep(0)
+            assert sum(seen) <= 4
+            seen.remove(requests)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(call(requests) for requests in (3, 2, 1, 2, 3)))
+
+    asyncio.run(all_of_them())
+    assert most_at_once(flight, [1] * 20) == (4, 4)  # every place was given back
+
+
 def test_bytes_are_bounded():
     assert most_at_once(Flight(max_nbytes=10), [4] * 20) == (2, 8)
 
