@@ -102,23 +102,38 @@ class Group:
 def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
     """Make room for the samples of a tensor that come in pieces.
 
-    Rows of a piece lie near each other, so that each asks of few chunks.
+    Rows of a piece lie near each other, and where their chunks are known a piece ends with a
+    chunk: each asks of few.
     """
     order = np.argsort(group.physical, kind="stable")
+    known = group.tensors.get(tensor)
+    starts = _piece_starts(None if known is None else known.chunk[order], len(order), piece_rows)
+    stops = [*starts[1:], len(order)]
     pieces = [
-        Piece(tensor, number, order[start : start + piece_rows])
-        for number, start in enumerate(range(0, len(order), piece_rows))
+        Piece(tensor, number, order[start:stop])
+        for number, (start, stop) in enumerate(zip(starts, stops, strict=True))
     ]
     chunks = TensorChunks(tensor)
+    in_piece = np.empty_like(order)
+    piece_of = np.empty_like(order)
     for piece in pieces:
         chunks.ordinal(piece.number)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    group.tensors[tensor] = GroupRows(
-        place // piece_rows, place % piece_rows, np.arange(len(pieces), dtype=np.int64)
-    )
+        in_piece[piece.rows] = np.arange(len(piece.rows))
+        piece_of[piece.rows] = piece.number
+    group.tensors[tensor] = GroupRows(piece_of, in_piece, np.arange(len(pieces), dtype=np.int64))
     group.own[tensor] = chunks
     return pieces
+
+
+def _piece_starts(chunk: Int64Array | None, count: int, piece_rows: int) -> list[int]:
+    """Return where pieces of some rows start; those of known chunks where a chunk starts."""
+    if chunk is None:
+        return list(range(0, count, piece_rows))
+    starts = [0]
+    for border in (np.flatnonzero(np.diff(chunk)) + 1).tolist():
+        if border - starts[-1] >= piece_rows:
+            starts.append(border)
+    return starts
 
 
 def add_own(group: Group, piece: Piece, column: Column) -> None:

@@ -4,10 +4,9 @@
                       the group; then waits for the word to end, and ends everything
     storage loop      the requests
     worker threads    decode chunks, gather, decode pictures, transform; first what earlier groups
-                      need. Of a remote dataset pictures are decoded as their chunks come
-    reader threads    rows read by themselves: sparse tensors of remote datasets, and the large
-                      samples of a pass's first group, which need not wait for whole chunks and
-                      are decoded piece by piece as they come
+                      need. Of a remote dataset pictures are decoded as their chunks come. Large
+                      ones of a pass's first group are read row by row, and need not wait for
+                      whole chunks; so are sparse tensors
     consumer          takes groups from the queue in plan order and waits for their batches
 
 ``prefetch_nbytes`` bounds all that waits between fetch and user; two groups are always allowed,
@@ -16,7 +15,7 @@ so that one is made while one is used.
 Every group's outcome is settled, by the first of these:
 
     Assembly               its batches, or what a stage raised        worker
-    Countdown of its needs what reading a row or a chunk raised       reader, worker, storage loop
+    Countdown of its needs what reading a row or a chunk raised       worker, storage loop
     _produce               what asking for its needs raised           the pass's own thread
     fail                   what nobody expected to raise              any other thread of the pass
     _end                   the pass was closed                        the pass's own thread
@@ -30,9 +29,10 @@ nobody up.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -40,20 +40,19 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import StorageTimeoutError
-from tensorlake.loader.chunks import column_nbytes
 from tensorlake.loader.ends import closed, ended, started, stopped
 from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import (
     Group,
     MakeBatch,
     Piece,
-    add_own,
     expect_own,
     pieces_by_chunk,
     plan_groups,
     shares_by_segment,
 )
 from tensorlake.loader.outcome import Countdown, Outcome
+from tensorlake.loader.row_reads import RowReader
 from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
 from tensorlake.storage import runtime
@@ -74,8 +73,9 @@ MIN_GROUPS = 2
 # Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
-READ_THREADS = 8
-EARLY_PIECE_ROWS = 8  # of a first group at least, decoded as soon as they are there
+EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
+CHUNK_PIECE_ROWS = 8  # of what other groups find in memory
+LOOP_TURNS = 8  # of the storage loop, from being asked for rows to its last request
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
 
@@ -119,9 +119,7 @@ class Pipeline:
         self._shares = shares
         self._is_local = setup.reader.store.is_local
         self.workers = WorkerThreads(setup.workers, name="tensorlake-loader")
-        self._readers = WorkerThreads(
-            0 if self._is_local else READ_THREADS, name="tensorlake-loader-read"
-        )
+        self._rows = RowReader(setup.reader, self.workers, setup.counters)
         self._fetcher = ChunkFetcher(
             setup.reader, setup.cache, self.workers, setup.counters, limit=setup.limit
         )
@@ -129,7 +127,7 @@ class Pipeline:
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
         self._taken: SimpleQueue[Group | None] = SimpleQueue()  # from the consumer; None: end
         self._is_closed = False
-        self._reads = runtime.Scope()  # of the pass's own thread and the readers
+        self._reads = runtime.Scope()  # of the pass's own thread
         self._lock = threading.Lock()
         self._waiting_nbytes = 0
         self._waiting_groups: set[Group] = set()
@@ -183,7 +181,6 @@ class Pipeline:
     def abandon(self) -> None:
         """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
         self._is_closed = True
-        self._readers.stop()
         self.workers.stop()
         self._reads.cancel()
         self._taken.put(None)
@@ -191,6 +188,7 @@ class Pipeline:
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
         """End all threads and requests; batches handed out stay good."""
         self.abandon()
+        self._rows.close()
         self._fetcher.close()
         self.join(timeout_s)
 
@@ -199,8 +197,7 @@ class Pipeline:
         thread = self._thread
         if thread is None or not thread.is_alive():
             return True
-        is_own = thread is threading.current_thread()
-        if is_own or self.workers.is_current() or self._readers.is_current():
+        if thread is threading.current_thread() or self.workers.is_current():
             return False  # it would wait for itself
         thread.join(2 * timeout_s)  # which itself waits so long for the other threads
         return not thread.is_alive()
@@ -208,7 +205,6 @@ class Pipeline:
     def _run(self, assembler: Assembler) -> None:
         started(self)
         try:
-            self._readers.start(self.fail)
             self.workers.start(self.fail)
             with self._reads.entered():
                 self._produce(assembler)
@@ -224,10 +220,9 @@ class Pipeline:
         ended(self)
 
     def _end(self) -> None:
+        self._rows.close()
         self._fetcher.close()
-        deadline = time.monotonic() + JOIN_TIMEOUT_S
-        self._readers.join(JOIN_TIMEOUT_S)
-        self.workers.join(max(0.0, deadline - time.monotonic()))
+        self.workers.join(JOIN_TIMEOUT_S)
         try:
             while True:
                 self._arrivals.get_nowait()
@@ -259,6 +254,8 @@ class Pipeline:
                 except BaseException as error:
                     group.batches.fail(error)
                     raise
+                if is_first:
+                    runtime.run(_turns(LOOP_TURNS))  # else the plan of the next ones delays them
                 is_first = False
 
     def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
@@ -325,9 +322,7 @@ class Pipeline:
         here, some, most = self._stages(group, len(read))
         for piece in read:
             arrived = partial(self._piece_arrived, assembly, piece, (some, most, needed))
-            self._readers.submit(
-                partial(self._read_rows, group, piece, needed, (here.arrived, arrived))
-            )
+            self._rows.read(group, piece, answered=here.arrived, here=arrived, failed=needed.failed)
         for piece in at_hand:
             self._piece_arrived(assembly, piece, (needed,))
         wanted: list[tuple[str, int, Countdown]] = []
@@ -367,8 +362,7 @@ class Pipeline:
     ) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
         """Divide what a group waits for: rows to be read, pictures of chunks, and those here."""
         alone = (*group.by_row, *self._setup.sparse)
-        pieces_each = max(1, READ_THREADS // max(1, len(alone))) if in_pieces else 1
-        piece_rows = max(EARLY_PIECE_ROWS, -(-len(group.rows) // pieces_each))
+        piece_rows = EARLY_PIECE_ROWS if in_pieces else len(group.rows)
         read = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
         if in_pieces:
             for tensor in alone:
@@ -380,38 +374,10 @@ class Pipeline:
             chunks.setdefault(tensor, []).append(number)
         for tensor, numbers in chunks.items():
             if not self._is_local and assembly.expect(tensor):
-                coming, here = pieces_by_chunk(group, tensor, numbers, EARLY_PIECE_ROWS)
+                coming, here = pieces_by_chunk(group, tensor, numbers, CHUNK_PIECE_ROWS)
                 awaited.update({(tensor, number): piece for number, piece in coming.items()})
                 at_hand.extend(here)
         return read, awaited, at_hand
-
-    def _read_rows(
-        self,
-        group: Group,
-        piece: Piece,
-        needed: Countdown,
-        then: tuple[Callable[[], None], ...],
-    ) -> None:
-        counters = self._setup.counters
-        nbytes = 0
-        counters.fetch_started()
-        try:
-            physical = group.physical[piece.rows]
-            with self._reads.entered():
-                column = self._setup.reader.read(piece.tensor, physical, decode=False)
-            add_own(group, piece, column)
-            nbytes = column_nbytes(column)
-        except CancelledError:
-            needed.failed(stopped(f"rows of {piece.tensor!r}"))
-            return
-        except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            needed.failed(error)
-            return
-        finally:
-            counters.fetch_ended(nbytes, requests=len(piece.rows))
-        counters.add(row_reads=len(piece.rows))
-        for go_on in then:
-            go_on()
 
     def _piece_arrived(self, assembly: Assembly, piece: Piece, told: tuple[Countdown, ...]) -> None:
         """Let a worker decode what came; the group goes on when all of it is decoded."""
@@ -430,3 +396,9 @@ class Pipeline:
             " stage that stands still",
             timeout_s=self._setup.timeout_s,
         )
+
+
+async def _turns(count: int) -> None:
+    """Let the storage loop do what it was asked to before, as far as it can without an answer."""
+    for _ in range(count):
+        await asyncio.sleep(0)

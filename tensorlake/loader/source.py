@@ -6,7 +6,7 @@ small in-memory dataset behind the same protocols.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -228,6 +228,9 @@ class Reader(Protocol):
         """Return the stored samples of rows that have the tensor's fill."""
         ...
 
-    def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
-        """Read rows in the order given, waiting for them."""
+    async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
+        """Read what rows need, on the storage loop; return what makes them, in the order given.
+
+        They are as stored, media not decoded. What is returned runs in another thread.
+        """
         ...

@@ -142,6 +142,21 @@ class ChunkIndex:
         Raises:
             RowNotFoundError: A row is beyond the axis.
         """
+        found = self._found_at_hand(physical)
+        return runtime.run(self.find(physical)) if found is None else found
+
+    async def find(self, physical: Int64Array) -> Located:
+        """Do what ``locate`` does, on the storage loop."""
+        found = self._found_at_hand(physical)
+        if found is not None:
+            return found
+        if self._is_flat_due(physical):
+            self._body = await self._flattened()
+            found = self._found_at_hand(physical)
+        return await self._find_in_tree(physical) if found is None else found
+
+    def _found_at_hand(self, physical: Int64Array) -> Located | None:
+        """Find rows where that takes no reading; None where it does."""
         first_of_tail = self._tail.first_row
         highest = int(physical.max()) if len(physical) else 0
         if len(physical) and highest >= self.num_rows:
@@ -149,11 +164,9 @@ class ChunkIndex:
             raise RowNotFoundError(message, row=highest)
         if first_of_tail == 0 or (len(physical) and int(physical.min()) >= first_of_tail):
             return self._tail.locate(physical)
-        if self._body is None and self._is_flat_due(physical):
-            self._body = runtime.run(self._flattened())
         body = self._body
         if body is None:
-            return self._located_in_tree(physical)
+            return None
         if highest < first_of_tail:
             return body.locate(physical)
         is_in_tail = physical >= first_of_tail
@@ -288,11 +301,11 @@ class ChunkIndex:
         scanned = tree.scan(self._root, self._pages, start, stop, parts=Parts.LOCATIONS)
         return [table async for _, table in scanned]
 
-    def _located_in_tree(self, physical: Int64Array) -> Located:
+    async def _find_in_tree(self, physical: Int64Array) -> Located:
         is_sorted = bool((physical[1:] >= physical[:-1]).all())
         rows, order = (physical, None) if is_sorted else np.unique(physical, return_inverse=True)
         parts = self._parts_of_rows()
-        found = runtime.run(tree.locate(self._root, rows, self._pages, parts=parts))
+        found = await tree.locate(self._root, rows, self._pages, parts=parts)
         extents = found.table
         entry, offset = (
             (found.entry, found.offset)

@@ -36,6 +36,7 @@ from tensorlake.reading.chunks import ChunkCache, ChunkKey
 from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
+from tensorlake.reading.joining import joined, rows_by_chunk
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, SingleFlight, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
@@ -141,6 +142,22 @@ class Reader:
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
         return column
+
+    async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
+        """Ask for what ``read`` needs of some rows, on the storage loop, and wait for it.
+
+        Returns:
+            What verifies it and makes ``read``'s column of it, of media as they are stored: work
+            for another thread, since the loop's has other answers to take.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        located = await self.index(tensor).find(physical)
+        wanted, order = rows_by_chunk(located)
+        parts = self._parts_at_hand(spec, located, wanted)
+        missing = [at for at, part in enumerate(parts) if part is None]
+        fetched = await self._fetch(spec, located, wanted, missing) if missing else []
+        return partial(joined, parts, missing, fetched, order)
 
     def read_run(self, tensor: str, start: int, stop: int) -> Column:
         """Read samples of physical rows ``start`` … ``stop`` - 1; media decoded.
@@ -253,25 +270,18 @@ class Reader:
 
     def _gather(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's wanted rows, then put them in the order asked for."""
-        is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
-        order = None if is_in_order else np.argsort(located.chunk, kind="stable")
-        counts = np.bincount(located.chunk, minlength=len(located.chunks))
-        rows = located.row_in_chunk if order is None else located.row_in_chunk[order]
-        wanted = np.split(rows, np.cumsum(counts)[:-1])
-        parts: list[Column | None] = [
+        wanted, order = rows_by_chunk(located)
+        parts = self._parts_at_hand(spec, located, wanted)
+        missing = [at for at, part in enumerate(parts) if part is None]
+        fetched = runtime.run(self._fetch(spec, located, wanted, missing)) if missing else []
+        return joined(parts, missing, fetched, order)
+
+    def _parts_at_hand(
+        self, spec: TensorSpec, located: Located, wanted: list[Int64Array]
+    ) -> list[Column | None]:
+        return [
             self._at_hand(spec, key, rows) for key, rows in zip(located.chunks, wanted, strict=True)
         ]
-        missing = [at for at, part in enumerate(parts) if part is None]
-        if missing:
-            fetched = runtime.run(self._fetch(spec, located, wanted, missing))
-            for at, take_rows in zip(missing, fetched, strict=True):
-                parts[at] = take_rows()  # in this thread: the loop's has other answers to take
-        column = concat([part for part in parts if part is not None])
-        if order is None:
-            return column
-        inverse = np.empty(len(order), dtype=np.int64)
-        inverse[order] = np.arange(len(order))
-        return take(column, inverse)
 
     def _at_hand(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column | None:
         """Rows of a chunk that needs no request; None when it does."""

@@ -371,10 +371,10 @@ def test_pictures_of_the_first_batch_are_decoded_while_others_are_on_their_way(s
         def __getattr__(self, name):
             return getattr(dataset.reader(), name)
 
-        def read(self, tensor, physical, **how):
+        async def fetch(self, tensor, physical):
             if last in physical:
-                waited.append(decoding.wait(60))
-            return dataset.reader().read(tensor, physical, **how)
+                waited.append(await asyncio.to_thread(decoding.wait, 60))
+            return await dataset.reader().fetch(tensor, physical)
 
     loader = make_loader(
         SelectedRows(dataset.selection(), LastRowsLate()),

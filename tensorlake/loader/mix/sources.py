@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.source import Int64Array, Reader, Selection, TensorSpec
+from tensorlake.storage import runtime
 from tensorlake.types import Buffer, Column, UniformColumn, concat, take
 
 __all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
@@ -281,18 +283,15 @@ class MixReader:
         """One stored sample of the rows of a chunk that is a fill."""
         return self.sources[key.source].reader.fill_column(tensor, 1)
 
-    def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
-        """Read rows of all sources, in the order given."""
+    async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
+        """Read what rows of all sources need; what is returned makes them, in the order given."""
         parts = self._parts(physical)
-        columns = [
-            self.sources[number].reader.read(tensor, physical[own] & PHYSICAL_MASK, decode=decode)
+        reads = [
+            partial(self.sources[number].reader.fetch, tensor, physical[own] & PHYSICAL_MASK)
             for number, own in parts
         ]
-        if len(columns) == 1:
-            return columns[0]
-        inverse = np.empty(len(physical), dtype=np.int64)
-        inverse[np.concatenate([own for _, own in parts])] = np.arange(len(physical))
-        return take(concat(columns), inverse)
+        made = await runtime.gather_bounded(reads, limit=len(reads))
+        return partial(_joined, made, [own for _, own in parts])
 
     def _rows_of(self, tensor: str) -> list[int]:
         return [one.reader.index(tensor).num_rows for one in self.sources]
@@ -301,6 +300,17 @@ class MixReader:
         source = physical >> SOURCE_SHIFT
         numbers = cast("list[int]", np.unique(source).tolist())
         return [(number, np.flatnonzero(source == number)) for number in numbers]
+
+
+def _joined(made: Sequence[Callable[[], Column]], owned: Sequence[NDArray[np.intp]]) -> Column:
+    """Make the rows of each source, and put them where they are asked for."""
+    columns = [make() for make in made]
+    if len(columns) == 1:
+        return columns[0]
+    order = np.concatenate(owned)
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.arange(len(order))
+    return take(concat(columns), inverse)
 
 
 def _mean(row_nbytes: Sequence[int], rows: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 
 import numpy as np
@@ -109,12 +110,12 @@ def failing_loader(dataset, method, error, *, calls=0, **arguments):
     "error", [LookupError("mine"), SystemExit(3), TimeoutError("mine")], ids=repr
 )
 @pytest.mark.parametrize("calls", [0, 2])
-@pytest.mark.parametrize("method", ["locate", "map_chunk", "decode_chunk", "read"])
+@pytest.mark.parametrize("method", ["locate", "map_chunk", "decode_chunk", "fetch"])
 @pytest.mark.parametrize("cache", [0, "1GB"])
 def test_what_a_reader_raises_reaches_the_loop(dataset, method, error, calls, cache):
-    if method == "read" and dataset.reader().store.is_local:
+    if method == "fetch" and dataset.reader().store.is_local:
         pytest.skip("a local dataset is read by chunks alone")
-    if method == "read" and cache and calls:
+    if method == "fetch" and cache and calls:
         pytest.skip("only rows of the first batch are read by themselves, all at once")
     loader = failing_loader(dataset, method, error, calls=calls, cache=cache)
 
@@ -206,7 +207,8 @@ class SilentReader(FailingReader):
     def _failing(self, method):
         def call(*args, **kwargs):
             self.is_awaited.set()
-            return runtime.run(forever())
+            silence = forever()
+            return silence if inspect.iscoroutinefunction(method) else runtime.run(silence)
 
         return call
 
@@ -239,7 +241,7 @@ def test_a_pass_ends_though_its_store_never_answers(gated, columns, end):
     wait_for_storage()  # nothing waits at the gate, which is still shut
 
 
-@pytest.mark.parametrize("method", ["locate", "read"])
+@pytest.mark.parametrize("method", ["locate", "fetch"])
 @pytest.mark.parametrize("end", [close_loader, forget], ids=["closed", "forgotten"])
 def test_a_pass_ends_though_what_it_plans_or_reads_is_never_answered(gated, method, end):
     dataset = open_on(gated)
@@ -312,11 +314,12 @@ def test_an_iterator_is_dropped_under_any_lock_of_its_own(gated):
     iterator = iter(open_on(gated).loader(batch_size=4, timeout=LONG_S))
     next(iterator)
     pipeline = iterator._pipeline
-    fetcher, setup = pipeline._fetcher, pipeline._setup
+    fetcher, rows, setup = pipeline._fetcher, pipeline._rows, pipeline._setup
 
     with (
         pipeline._lock,
         fetcher._lock,
+        rows._lock,
         setup.cache._lock,
         setup.counters._lock,
         setup.limit._lock,

@@ -1,0 +1,144 @@
+"""Rows read by themselves: sparse tensors of remote datasets, and the first group's large samples.
+
+    waiting ─► under way (a few pieces at once) ─► worker: verify, join ─► the group's own
+    in order    on the storage loop, all requests     then whoever waits is told
+                of a piece at once
+
+No thread waits here: a piece is a task of the storage loop, and what it brings is work for the
+pass's worker threads. Every piece asked for is told of once, as here or as failed. Only ``close``
+ends this without a word: the pass is over then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from tensorlake.loader.chunks import column_nbytes
+from tensorlake.loader.ends import stopped
+from tensorlake.loader.group import Group, Piece, add_own
+from tensorlake.storage import runtime
+
+if TYPE_CHECKING:
+    from tensorlake.loader.counters import Counters
+    from tensorlake.loader.source import Reader
+    from tensorlake.loader.threads import WorkerThreads
+    from tensorlake.types import Column
+
+__all__ = ["RowReader"]
+
+PIECES_AT_ONCE = 16  # each of several requests, which the store bounds again
+
+Made: TypeAlias = "Callable[[], Column]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """A piece on its way, and who waits for it."""
+
+    group: Group
+    piece: Piece
+    answered: Callable[[], None]  # its bytes have come; called on the storage loop
+    here: Callable[[], None]  # it is the group's own; called by a worker
+    failed: Callable[[BaseException], None]
+
+
+class RowReader:
+    """Reads rows for one pass over an epoch."""
+
+    def __init__(self, reader: Reader, workers: WorkerThreads, counters: Counters) -> None:
+        self._reader = reader
+        self._workers = workers
+        self._counters = counters
+        self._lock = threading.Lock()
+        self._waiting: deque[Read] = deque()
+        self._requests: set[Future[Made]] = set()
+        self._under_way = 0
+        self._is_closed = False
+
+    def read(
+        self,
+        group: Group,
+        piece: Piece,
+        *,
+        answered: Callable[[], None],
+        here: Callable[[], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Read the rows of a piece; nothing is waited for."""
+        with self._lock:
+            self._waiting.append(Read(group, piece, answered, here, failed))
+        self._start_reads()
+
+    def close(self) -> None:
+        """Cancel what is under way; nothing is started any more, and nobody told."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+            requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+
+    def _start_reads(self) -> None:
+        while (read := self._next_read()) is not None:
+            physical = read.group.physical[read.piece.rows]
+            try:
+                request = runtime.submit(self._reader.fetch(read.piece.tensor, physical))
+            except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+                self._ended(read)
+                read.failed(error)
+                continue
+            with self._lock:
+                self._requests.add(request)
+                is_closed = self._is_closed
+            # outside the lock: a request that is done already calls back at once, in this thread
+            request.add_done_callback(partial(self._answered, read))
+            if is_closed:
+                request.cancel()
+
+    def _next_read(self) -> Read | None:
+        with self._lock:
+            if self._is_closed or not self._waiting or self._under_way >= PIECES_AT_ONCE:
+                return None
+            self._under_way += 1
+            self._counters.fetch_started()
+            return self._waiting.popleft()
+
+    def _ended(self, read: Read) -> None:
+        with self._lock:
+            self._under_way -= 1
+        self._counters.fetch_ended(0, requests=len(read.piece.rows))
+
+    def _answered(self, read: Read, request: Future[Made]) -> None:
+        """Pass an answer on. What a callback raises is only logged: whoever waits is told here."""
+        try:
+            with self._lock:
+                self._requests.discard(request)
+            self._ended(read)
+            self._start_reads()
+            if self._is_closed:  # what failed most likely failed of being cancelled
+                return
+            if request.cancelled():
+                read.failed(stopped(f"rows of {read.piece.tensor!r}"))
+                return
+            make = request.result()
+            read.answered()
+            self._workers.submit(partial(self._receive, read, make), order=read.group.number)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            read.failed(error)
+
+    def _receive(self, read: Read, make: Made) -> None:
+        try:
+            with self._counters.timed("unpack_s"):
+                column = make()
+                add_own(read.group, read.piece, column)
+            count = len(read.piece.rows)
+            self._counters.add(fetched_nbytes=column_nbytes(column), row_reads=count)
+            read.here()
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            read.failed(error)

@@ -1,0 +1,49 @@
+"""Rows asked for in any order, read chunk by chunk, and put in the order asked for again.
+
+asked       chunk 1 row 4   chunk 0 row 7   chunk 1 row 0
+by chunk    chunk 0: [7]    chunk 1: [4, 0]                   ``rows_by_chunk``
+joined      chunk 1 row 4   chunk 0 row 7   chunk 1 row 0     ``joined``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.types import Column, concat, take
+
+if TYPE_CHECKING:
+    from tensorlake.reading.flat import Located
+
+__all__ = ["joined", "rows_by_chunk"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:
+    """Divide rows by the chunks they are in; None where they lie in the chunks' order already."""
+    is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
+    order = None if is_in_order else np.argsort(located.chunk, kind="stable")
+    counts = np.bincount(located.chunk, minlength=len(located.chunks))
+    rows = located.row_in_chunk if order is None else located.row_in_chunk[order]
+    return np.split(rows, np.cumsum(counts)[:-1]), order
+
+
+def joined(
+    parts: Sequence[Column | None],
+    missing: Sequence[int],
+    fetched: Sequence[Callable[[], Column]],
+    order: Int64Array | None,
+) -> Column:
+    """Make what was fetched, and put all rows in the order asked for."""
+    made = dict(zip(missing, (take_rows() for take_rows in fetched), strict=True))
+    found = (made.get(at) if part is None else part for at, part in enumerate(parts))
+    column = concat([part for part in found if part is not None])
+    if order is None:
+        return column
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.arange(len(order))
+    return take(column, inverse)
