@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
+import threading
 import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,15 +13,41 @@ import pytest
 import tensorlake as tl
 from tensorlake.loader import LoaderStats
 from tensorlake.loader.bottleneck import find_bottleneck
+from tensorlake.loader.counters import Stopwatch
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on, wait_for_storage
 from tests.unit.loader.conftest import RESIZE, ROWS, picture
 
-NAMES = itertools.count()
-# What is injected takes a hundred times what the other stages do, so that a slow machine, or one
-# that is busy with others, changes the figures and not the order of the stages.
 FAR_S, STEP_S, LOOP_S = 0.15, 0.01, 0.05
+
+
+class Clock:
+    """A clock that stands still but for what a test says takes time, however busy the machine is.
+
+    Work takes the time of the thread that does it; an answer that is awaited takes everybody's.
+    """
+
+    def __init__(self):
+        self._everybodys = 0.0
+        self._own = threading.local()
+
+    def __call__(self):
+        return self._everybodys + getattr(self._own, "seconds", 0.0)
+
+    def work(self, seconds):
+        self._own.seconds = getattr(self._own, "seconds", 0.0) + seconds
+
+    def wait(self, seconds):
+        self._everybodys += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(time, "perf_counter", made)
+    monkeypatch.setattr("tensorlake.loader.iteration.Stopwatch", lambda: Stopwatch(made()))
+    return made
 
 
 @dataclass(frozen=True)
@@ -31,10 +56,10 @@ class SlowStep:
 
     is_random: ClassVar[bool] = False
     resizes: ClassVar[bool] = False
-    seconds: float
+    clock: Clock
 
     def place(self, placement, draws):
-        time.sleep(self.seconds)
+        self.clock.work(STEP_S)
         return placement
 
     def output_size(self, size):
@@ -44,10 +69,11 @@ class SlowStep:
 class FarStore(MemoryStore):
     """A store that takes its time for each range."""
 
-    seconds = 0.0
+    clock = None
 
     async def get_range(self, path, start, stop):
-        await asyncio.sleep(self.seconds)
+        if self.clock is not None:
+            self.clock.wait(FAR_S)
         return await super().get_range(path, start, stop)
 
 
@@ -66,22 +92,21 @@ def far_store():
         )
         dataset.commit("ten more")
     wait_for_storage()
-    store.seconds = FAR_S
     return store
 
 
 @pytest.fixture
-def far(far_store):
+def far(far_store, clock):
     """A handle of its own: what one test has read is in no cache of the next."""
+    far_store.clock = clock
     return open_on(far_store)
 
 
-def bottleneck_of(loader, *, epochs=1, consumer_s=0.0):
+def bottleneck_of(loader, *, epochs=1, after_each=lambda: None):
     """Name the bottleneck of a stream that has no start-up: only its busiest stage takes time."""
     for _ in range(epochs):
         for _ in loader:
-            if consumer_s:
-                time.sleep(consumer_s)
+            after_each()
     stats = loader.stats()
     stats = replace(stats, wall_s=max(stats.rows / stage.ceiling for stage in stats.stages))
     found = find_bottleneck(stats)
@@ -101,8 +126,8 @@ def test_a_slow_store_is_named(far):
     assert "Reading from the store holds the stream back: it can make" in found.sentence
 
 
-def test_slow_decoding_is_named(pets):
-    decode = {"image": [SlowStep(STEP_S), *RESIZE.values()]}
+def test_slow_decoding_is_named(pets, clock):
+    decode = {"image": [SlowStep(clock), *RESIZE.values()]}
 
     found = bottleneck_of(pets.loader(batch_size=6, decode=decode, columns=["image"], workers=2))
 
@@ -110,10 +135,10 @@ def test_slow_decoding_is_named(pets):
     assert "workers=2 now" in found.sentence
 
 
-def test_a_slow_loop_is_named(pets):
+def test_a_slow_loop_is_named(pets, clock):
     loader = pets.loader(batch_size=6, columns=["tokens"])
 
-    found = bottleneck_of(loader, consumer_s=LOOP_S)
+    found = bottleneck_of(loader, after_each=lambda: clock.work(LOOP_S))
 
     assert found.name == "consumer"
     assert "Your own loop" in found.sentence
@@ -128,9 +153,9 @@ def test_a_small_cache_is_named(far):
     assert "cache='" in found.sentence
 
 
-def test_a_slow_transform_is_named(pets):
+def test_a_slow_transform_is_named(pets, clock):
     def transform(row):
-        time.sleep(STEP_S)
+        clock.work(STEP_S)
         return row
 
     found = bottleneck_of(
