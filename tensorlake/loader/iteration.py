@@ -66,8 +66,12 @@ class BatchIterator(Iterator[Any]):
 
     def start(self, start: Callable[[], None]) -> None:
         """Start the pass: from here on there is somebody whose end ends it."""
-        start()
-        self._clock.lap()  # starting threads is no work of the user's
+        try:
+            start()
+            self._clock.lap()  # starting threads is no work of the user's
+        except BaseException:  # Ctrl-C above all: the error holds us for as long as it is held
+            self._end()
+            raise
 
     def __next__(self) -> Any:
         """Return the next batch.
@@ -81,8 +85,8 @@ class BatchIterator(Iterator[Any]):
             )
         if not self.is_live:
             raise StopIteration
-        user_s = self._clock.lap()
         try:
+            user_s = self._clock.lap()
             ready = self._ready
             if not ready:
                 ready = self._ready = self._next_group()
@@ -92,14 +96,14 @@ class BatchIterator(Iterator[Any]):
                 raise StopIteration  # noqa: TRY301 - the protocol's word for the end
             share, make = ready.pop()
             finished = self._finish(make())
+            self._handed_out(share)
+            wait_s = self._clock.lap()
+            self._counters.add(
+                batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
+            )
         except BaseException:  # Ctrl-C above all: leave no thread behind
             self._end()
             raise
-        self._handed_out(share)
-        wait_s = self._clock.lap()
-        self._counters.add(
-            batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
-        )
         return finished
 
     def close(self) -> None:

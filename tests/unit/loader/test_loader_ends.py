@@ -15,6 +15,8 @@ from tensorlake.errors import (
     StorageTimeoutError,
 )
 from tensorlake.loader import SelectedRows, make_loader
+from tensorlake.loader.counters import Counters
+from tensorlake.loader.pipeline import Pipeline
 from tests.unit.loader.conftest import (
     PLAIN,
     RESIZE,
@@ -119,6 +121,31 @@ def test_an_interrupt_in_the_loop_ends_every_thread(pets):
         list(pets.loader(batch_size=4, batch_transform=interrupt, columns=PLAIN))
 
     assert threads_left() == []
+
+
+def interrupting(function):
+    """The same function, interrupted when it has done its work."""
+
+    def interrupted(*arguments, **keywords):
+        function(*arguments, **keywords)
+        raise KeyboardInterrupt
+
+    return interrupted
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Pipeline, "start"), (Counters, "add")])
+def test_an_interrupt_of_the_loader_itself_ends_every_thread_though_it_is_kept(
+    pets, monkeypatch, kind, name
+):
+    """As by a debugger, or by who handles it: its traceback keeps the iterator."""
+    loader = pets.loader(batch_size=1, columns=PLAIN)
+    monkeypatch.setattr(kind, name, interrupting(getattr(kind, name)))
+
+    with pytest.raises(KeyboardInterrupt) as kept:
+        list(loader)
+
+    assert threads_left() == []
+    del kept
 
 
 def test_closing_a_loader_ends_its_iterator(pets):
