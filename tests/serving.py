@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,18 @@ from fastapi import FastAPI
 from tensorlake_server.connections import configure
 
 STOP_S = 60
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port for a server that comes later, or again; nobody else is given it until the block ends.
+
+    It is bound and does not listen, so a server that may reuse addresses, as all here, has it too.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,15 +16,10 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.testing import s3_server
+from tests.serving import reserved_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
@@ -33,28 +27,28 @@ def started(
     environment: dict[str, str], programs: Path
 ) -> Iterator[tuple[str, subprocess.Popen[str], dict[str, str]]]:
     """A server that start.sh began: its address, its process, what it was told."""
-    port = free_port()
-    told = {
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server"))),
-        "HOME": str(programs),
-        "TENSORLAKE_SERVE_HOST": "127.0.0.1",
-        "TENSORLAKE_SERVE_PORT": str(port),
-        "TENSORLAKE_SERVE_PUBLIC_READ": "true",
-        **environment,
-    }
-    process = subprocess.Popen(
-        [str(ROOT / "docker/start.sh")], stdout=subprocess.PIPE, text=True, env=told
-    )
-    try:
-        assert process.stdout is not None
-        assert "Viewer at" in process.stdout.readline(), "the server did not start"
-        yield f"http://127.0.0.1:{port}", process, told
-    finally:
-        process.kill()
-        process.wait(WAIT_S)
-        if process.stdout is not None:
-            process.stdout.close()
+    with reserved_port() as port:
+        told = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server"))),
+            "HOME": str(programs),
+            "TENSORLAKE_SERVE_HOST": "127.0.0.1",
+            "TENSORLAKE_SERVE_PORT": str(port),
+            "TENSORLAKE_SERVE_PUBLIC_READ": "true",
+            **environment,
+        }
+        process = subprocess.Popen(
+            [str(ROOT / "docker/start.sh")], stdout=subprocess.PIPE, text=True, env=told
+        )
+        try:
+            assert process.stdout is not None
+            assert "Viewer at" in process.stdout.readline(), "the server did not start"
+            yield f"http://127.0.0.1:{port}", process, told
+        finally:
+            process.kill()
+            process.wait(WAIT_S)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def is_healthy(told: dict[str, str]) -> bool:
@@ -93,9 +87,13 @@ def test_replicas_answer_alike_and_read_the_views_of_each_other(programs: Path) 
         with started(environment, programs) as one, started(environment, programs) as other:
             assert is_healthy(one[2])
             assert is_healthy(other[2])
-            asked = httpx.post(f"{one[0]}/v1/datasets/pets/query", json={"tql": "WHERE x > 6"})
+            asked = httpx.post(
+                f"{one[0]}/v1/datasets/pets/query", json={"tql": "WHERE x > 6"}, timeout=WAIT_S
+            )
             view = asked.json()["view"]
-            rows = httpx.get(f"{other[0]}/v1/datasets/pets/rows", params={"view": view})
+            rows = httpx.get(
+                f"{other[0]}/v1/datasets/pets/rows", params={"view": view}, timeout=WAIT_S
+            )
 
     assert [row["x"] for row in rows.json()["rows"]] == [7, 8]
 

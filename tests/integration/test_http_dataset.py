@@ -28,7 +28,7 @@ from tensorlake.storage import LakeStore, ObjectExistsError, RetryPolicy, Store,
 from tensorlake.testing import StoreConformance
 from tensorlake_server import Settings, create_app
 from tensorlake_server.tokens import create_token
-from tests.serving import listening
+from tests.serving import listening, reserved_port
 
 NOW = datetime.now(UTC)
 QUICK = RetryPolicy(attempts=2, first_delay_s=0.01, max_delay_s=0.01, deadline_s=5)
@@ -155,14 +155,14 @@ def test_many_writers_through_two_servers_lose_nothing(served: Served, name: str
 def test_a_server_that_was_restarted_is_read_and_written_on(served: Served, name: str) -> None:
     make(served, name)
     token = served.token("write")
-    with listening(create_app(served.settings)) as address:
-        ds = tl.open(f"{address}/{name}", token=token)
-        assert len(ds) == 6
-    port = int(address.rpartition(":")[2])
+    with reserved_port() as port:
+        with listening(create_app(served.settings), port=port) as address:
+            ds = tl.open(f"{address}/{name}", token=token)
+            assert len(ds) == 6
 
-    with listening(create_app(served.settings), port=port):
-        ds.append({"image": JPEG, "label": "cat", "x": 1})
-        ds.commit("after the restart")
+        with listening(create_app(served.settings), port=port):
+            ds.append({"image": JPEG, "label": "cat", "x": 1})
+            ds.commit("after the restart")
 
     assert len(tl.open(str(served.lake / name))) == 7
 

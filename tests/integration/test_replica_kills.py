@@ -8,7 +8,6 @@ commits more, so that what it is doing is any of the things that it does.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -27,6 +26,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import StorageError
 from tensorlake_server.tokens import create_token
+from tests.serving import reserved_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 600
@@ -98,12 +98,6 @@ class Progress:
             assert is_there, "the load stands"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def write_by_sdk(replica: Replica, token: str, values: range, progress: Progress) -> None:
     """Commit one row at a time through one replica: its client waits for it to come back.
 
@@ -172,12 +166,12 @@ def run_under_kills(folder: Path, *, kills: int, commits: int) -> None:
         folder / "tokens.json", name="ana", scopes=["write:pets"], expires=None,
         now=datetime.now(UTC),
     )  # fmt: skip
-    replicas = [Replica(lake, free_port()) for _ in range(2)]
     progress, ends = Progress(), threading.Event()
     starts = [ROWS + 10_000 * number for number in range(4)]
     spans = [range(start, start + commits) for start in starts]
 
     with ExitStack() as stack, ThreadPoolExecutor(5) as threads:
+        replicas = [Replica(lake, stack.enter_context(reserved_port())) for _ in range(2)]
         for replica in replicas:
             replica.start()
             stack.callback(replica.kill)

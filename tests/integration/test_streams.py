@@ -20,7 +20,7 @@ import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError
 from tensorlake_server import Settings, create_app
 from tensorlake_server.tokens import create_token
-from tests.serving import listening
+from tests.serving import listening, reserved_port
 
 ROWS = 41
 WAIT_S = 60
@@ -267,15 +267,15 @@ def test_a_stream_of_a_server_that_stops_goes_on_at_the_next_one(
     served: Served, wide: Path
 ) -> None:
     expected = [digest_of(batch) for batch in tl.open(str(wide)).loader(batch_size=2)]
-    first_app = create_app(public(served.lake))
+    first_app, next_app = create_app(public(served.lake)), create_app(public(served.lake))
 
-    with ThreadPoolExecutor(1) as thread:
-        with listening(first_app) as address:
+    with reserved_port() as port, ThreadPoolExecutor(1) as thread:
+        with listening(first_app, port=port) as address:
             batches = iter(wide_loader(address))
             first = [digest_of(next(batches)) for _ in range(3)]
             first_app.state.batch_streams.drain()
             rest = thread.submit(lambda: [digest_of(batch) for batch in batches])
-        with listening(create_app(public(served.lake)), port=int(address.rpartition(":")[2])):
+        with listening(next_app, port=port):
             assert first + rest.result(WAIT_S) == expected
 
 
@@ -300,7 +300,9 @@ def test_a_client_that_takes_nothing_is_given_up_and_held_the_server_back(
 
     with (
         listening(create_app(settings)) as address,
-        httpx.stream("POST", f"{address}/v1/datasets/wide/stream", json=request) as slow,
+        httpx.stream(
+            "POST", f"{address}/v1/datasets/wide/stream", json=request, timeout=WAIT_S
+        ) as slow,
     ):
         pieces = slow.iter_raw()
         received += len(next(pieces))
