@@ -323,11 +323,10 @@ def test_readers_see_only_whole_commits(hurried, store):
             if number % 3 == 2:
                 dataset.delete([0, 1])
             dataset.commit()
-        stop.set()
 
     def read() -> int:
         reader, seen = open_on(store), 0
-        while not stop.is_set():
+        while not (stop.is_set() and seen):
             reader.refresh()
             frozen = reader[:]
             x, y = frozen["x"][:], frozen["y"][:]
@@ -338,10 +337,12 @@ def test_readers_see_only_whole_commits(hurried, store):
             seen += 1
         return seen
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(3) as pool:
         readers = [pool.submit(read) for _ in range(3)]
-        writer = pool.submit(write)
-        writer.result(60)
+        try:
+            write()
+        finally:
+            stop.set()
         assert all(reader.result(60) for reader in readers)
 
 
@@ -352,7 +353,7 @@ def test_one_handle_is_read_by_threads_while_it_stages_and_commits(hurried, stor
 
     def read() -> int:
         seen = 0
-        while not stop.is_set():
+        while not (stop.is_set() and seen):
             x = dataset["x"][:]
             assert np.array_equal(x, np.arange(len(x)))
             assert len(dataset["label"][:]) >= 10
@@ -420,7 +421,7 @@ def test_a_read_sees_one_version_while_the_handle_moves_to_another(hurried, stor
 
     def read() -> int:
         seen = 0
-        while not stop.is_set():
+        while not (stop.is_set() and seen):
             x = handle["x"][:]
             assert len(set(x.tolist())) <= 1 or x.tolist() == list(range(10))
             assert len(handle.where("x >= 0")["y"][:]) > 0

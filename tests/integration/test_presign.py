@@ -13,6 +13,7 @@ from tensorlake_server import Settings, create_app
 from tests.serving import listening
 
 ROWS = 64
+WAIT_S = 60
 
 
 def test_packs_are_read_from_the_store_itself_without_the_token() -> None:
@@ -32,14 +33,14 @@ def test_packs_are_read_from_the_store_itself_without_the_token() -> None:
             assert np.array_equal(there["x"][[60, 3]], values[[60, 3]])
 
             headers = {"Authorization": "Bearer secret"}
-            with httpx.Client(base_url=address, headers=headers) as client:
+            with httpx.Client(base_url=address, headers=headers, timeout=WAIT_S) as client:
                 objects = f"{address}/v1/datasets/pets/objects"
                 packs = client.get(objects, params={"prefix": "packs/"}).json()["objects"]
                 redirect = client.get(f"{objects}/{packs[0]['path']}")
                 entry = client.get(f"{objects}/branches/main/0000000001.json")
                 metrics = client.get("/metrics").text
-            outsider = httpx.get(f"{objects}/{packs[0]['path']}")
-            unsigned = httpx.get(redirect.headers["Location"])
+            outsider = httpx.get(f"{objects}/{packs[0]['path']}", timeout=WAIT_S)
+            unsigned = httpx.get(redirect.headers["Location"], timeout=WAIT_S)
 
     assert redirect.status_code == 307
     assert "secret" not in redirect.headers["Location"]

@@ -56,14 +56,14 @@ def test_each_request_is_a_line_of_json_with_its_id_and_no_secret(
 def test_too_many_requests_are_refused_with_the_time_to_wait(
     settings: Settings, connect: Callable[..., httpx.Client]
 ) -> None:
-    slow = replace(settings, max_requests_per_s=0.5)
+    slow = replace(settings, max_requests_per_s=0.001)  # nothing here takes a quarter of an hour
     client = connect(slow, token=settings.token)
 
     answers = [client.get("/v1/datasets") for _ in range(2)]
 
     assert [one.status_code for one in answers] == [200, 429]
     assert answers[1].json()["code"] == "too-many-requests"
-    assert answers[1].headers["Retry-After"] == "2"
+    assert 0 < int(answers[1].headers["Retry-After"]) <= 1000
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "²", "9" * 40, "", "0x10"])
