@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from benchmarks.data import REPOSITORY, Workspace
 
@@ -29,8 +29,12 @@ __all__ = [
     "Limit",
     "Measurement",
     "Stopwatch",
+    "durable_file",
+    "folder_nbytes",
+    "print_measurement",
     "run_alone",
     "run_rounds",
+    "stopwatch",
     "warm_up",
 ]
 
@@ -110,7 +114,7 @@ class Benchmark:
     contenders: tuple[Contender, ...]
     goals: tuple[Goal, ...] = ()
     limits: tuple[Limit, ...] = ()
-    prepare: Callable[[Workspace], None] | None = None
+    prepare: Callable[[Workspace], object] | None = None
 
 
 def warm_up() -> None:
@@ -204,6 +208,15 @@ def _show(progress: str) -> None:
 def print_measurement(measurement: Measurement) -> None:
     """Answer the process that started this one: one line of JSON, the last."""
     print(json.dumps(asdict(measurement)))
+
+
+@contextmanager
+def durable_file(path: Path, mode: Literal["wb", "xb"] = "wb") -> Generator[BinaryIO]:
+    """Open a file that is on the disk when the block ends."""
+    with path.open(mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def folder_nbytes(folder: Path) -> int:

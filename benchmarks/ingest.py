@@ -15,6 +15,7 @@ import resource
 import shutil
 import sys
 from functools import partial
+from typing import Literal
 
 from benchmarks.data import Workspace, coco_files, float_arrays, jpeg_paths
 from benchmarks.harness import (
@@ -23,6 +24,7 @@ from benchmarks.harness import (
     Goal,
     Limit,
     Measurement,
+    durable_file,
     folder_nbytes,
     stopwatch,
     warm_up,
@@ -31,6 +33,7 @@ from benchmarks.ingest_peers import jpeg_writers, prepare_writers
 
 __all__ = ["BENCHMARKS"]
 
+OWN, OWN_UNSYNCED = "tensorlake", "tensorlake, no fsync"
 RAW_COLUMNS = 4096
 """16 KiB a sample: stored raw by both."""
 SMALL_COLUMNS = 32
@@ -46,25 +49,17 @@ def _megabytes(nbytes: int) -> float:
 def concatenate(workspace: Workspace) -> Measurement:
     paths = jpeg_paths(workspace)
     target = workspace.scratch("concatenated")
-    with stopwatch() as watch, target.open("wb") as file:
+    with stopwatch() as watch, durable_file(target) as file:
         for path in paths:
             file.write(path.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
     nbytes = target.stat().st_size
     target.unlink()
     return Measurement(watch.seconds, _megabytes(nbytes), watch.cpu_seconds)
 
 
-def jpegs_by_tensorlake(workspace: Workspace) -> Measurement:
-    return _ingest_jpegs(workspace, durability="fsync")
-
-
-def jpegs_by_tensorlake_without_fsync(workspace: Workspace) -> Measurement:
-    return _ingest_jpegs(workspace, durability="none")
-
-
-def _ingest_jpegs(workspace: Workspace, *, durability: str) -> Measurement:
+def jpegs_by_tensorlake(
+    workspace: Workspace, *, durability: Literal["fsync", "none"]
+) -> Measurement:
     import tensorlake as tl
 
     warm_up()
@@ -73,13 +68,8 @@ def _ingest_jpegs(workspace: Workspace, *, durability: str) -> Measurement:
     target = workspace.scratch("jpegs.tl")
     with stopwatch() as watch:
         tl.ingest.images(paths[0].parent, target, durability=durability, progress=False).close()
-    stored = folder_nbytes(target)
-    return Measurement(
-        watch.seconds,
-        _megabytes(nbytes),
-        watch.cpu_seconds,
-        {"stored ÷ media": stored / nbytes},
-    )
+    facts = {"stored ÷ media": folder_nbytes(target) / nbytes}
+    return Measurement(watch.seconds, _megabytes(nbytes), watch.cpu_seconds, facts)
 
 
 def parse_and_read_coco(workspace: Workspace) -> Measurement:
@@ -122,12 +112,11 @@ def memory_of_ingestion(workspace: Workspace, *, times: int) -> Measurement:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT_NBYTES
     shutil.rmtree(target)
     nbytes = times * sum(path.stat().st_size for path in paths)
-    return Measurement(
-        watch.seconds, _megabytes(nbytes), watch.cpu_seconds, {"peak MB": _megabytes(peak)}
-    )
+    facts = {"peak MB": _megabytes(peak)}
+    return Measurement(watch.seconds, _megabytes(nbytes), watch.cpu_seconds, facts)
 
 
-def _floats_by_tensorlake(workspace: Workspace, columns: int) -> Measurement:
+def floats_by_tensorlake(workspace: Workspace, *, columns: int) -> Measurement:
     import tensorlake as tl
 
     warm_up()
@@ -138,16 +127,11 @@ def _floats_by_tensorlake(workspace: Workspace, columns: int) -> Measurement:
         with tl.create(str(target), schema, durability="none") as ds:
             ds.extend({"x": values})
             ds.commit("all")
-    stored = folder_nbytes(target)
-    return Measurement(
-        watch.seconds,
-        _megabytes(values.nbytes),
-        watch.cpu_seconds,
-        {"stored MB": _megabytes(stored)},
-    )
+    facts = {"stored MB": _megabytes(folder_nbytes(target))}
+    return Measurement(watch.seconds, _megabytes(values.nbytes), watch.cpu_seconds, facts)
 
 
-def _floats_by_zarr(workspace: Workspace, columns: int, *, is_compressed: bool) -> Measurement:
+def floats_by_zarr(workspace: Workspace, *, columns: int) -> Measurement:
     import zarr
     from zarr.codecs import BloscCodec
 
@@ -160,43 +144,27 @@ def _floats_by_zarr(workspace: Workspace, columns: int, *, is_compressed: bool) 
             shape=values.shape,
             chunks=(CHUNK_NBYTES // (columns * values.itemsize), columns),
             dtype=values.dtype,
-            compressors=(codec,) if is_compressed else None,
+            compressors=(codec,) if columns == SMALL_COLUMNS else None,
         )
         array[:] = values
-    stored = folder_nbytes(target)
-    return Measurement(
-        watch.seconds,
-        _megabytes(values.nbytes),
-        watch.cpu_seconds,
-        {"stored MB": _megabytes(stored)},
+    facts = {"stored MB": _megabytes(folder_nbytes(target))}
+    return Measurement(watch.seconds, _megabytes(values.nbytes), watch.cpu_seconds, facts)
+
+
+def _floats(name: str, what: str, columns: int) -> Benchmark:
+    """Make the benchmark of arrays of so many columns."""
+    return Benchmark(
+        name=name,
+        question=f"float32 rows of {what}, 1 MiB a chunk, no fsync",
+        unit="MB/s",
+        contenders=(
+            Contender("zarr-python", partial(floats_by_zarr, columns=columns)),
+            Contender(OWN, partial(floats_by_tensorlake, columns=columns)),
+        ),
+        goals=(Goal(OWN, "zarr-python", at_least=1.0),),
     )
 
 
-def raw_floats_by_tensorlake(workspace: Workspace) -> Measurement:
-    return _floats_by_tensorlake(workspace, RAW_COLUMNS)
-
-
-def raw_floats_by_zarr(workspace: Workspace) -> Measurement:
-    return _floats_by_zarr(workspace, RAW_COLUMNS, is_compressed=False)
-
-
-def small_floats_by_tensorlake(workspace: Workspace) -> Measurement:
-    return _floats_by_tensorlake(workspace, SMALL_COLUMNS)
-
-
-def small_floats_by_zarr(workspace: Workspace) -> Measurement:
-    return _floats_by_zarr(workspace, SMALL_COLUMNS, is_compressed=True)
-
-
-def _prepare_jpegs(workspace: Workspace) -> None:
-    jpeg_paths(workspace)
-
-
-def _prepare_coco(workspace: Workspace) -> None:
-    coco_files(workspace)
-
-
-OWN, OWN_UNSYNCED = "tensorlake", "tensorlake, no fsync"
 PEERS = jpeg_writers()
 
 BENCHMARKS = (
@@ -206,8 +174,8 @@ BENCHMARKS = (
         unit="MB/s",
         contenders=(
             Contender("concatenate, one fsync", concatenate),
-            Contender(OWN, jpegs_by_tensorlake),
-            Contender(OWN_UNSYNCED, jpegs_by_tensorlake_without_fsync),
+            Contender(OWN, partial(jpegs_by_tensorlake, durability="fsync")),
+            Contender(OWN_UNSYNCED, partial(jpegs_by_tensorlake, durability="none")),
             *PEERS,
         ),
         goals=(
@@ -227,7 +195,7 @@ BENCHMARKS = (
             Contender("tensorlake, masks=False", partial(coco_by_tensorlake, masks=False)),
         ),
         goals=(Goal(OWN, "json.loads, read the files", at_least=0.5),),
-        prepare=_prepare_coco,
+        prepare=coco_files,
     ),
     Benchmark(
         name="ingest-jpeg-memory",
@@ -241,26 +209,8 @@ BENCHMARKS = (
             Limit("once", "peak MB", at_most=500),
             Limit("eight times", "peak MB", at_most=500),
         ),
-        prepare=_prepare_jpegs,
+        prepare=jpeg_paths,
     ),
-    Benchmark(
-        name="ingest-float-raw",
-        question="float32 rows of 16 KiB, not compressed, 1 MiB a chunk, no fsync",
-        unit="MB/s",
-        contenders=(
-            Contender("zarr-python", raw_floats_by_zarr),
-            Contender("tensorlake", raw_floats_by_tensorlake),
-        ),
-        goals=(Goal("tensorlake", "zarr-python", at_least=1.0),),
-    ),
-    Benchmark(
-        name="ingest-float-blosc",
-        question="float32 rows of 128 B, blosc (lz4, shuffle), 1 MiB a chunk, no fsync",
-        unit="MB/s",
-        contenders=(
-            Contender("zarr-python", small_floats_by_zarr),
-            Contender("tensorlake", small_floats_by_tensorlake),
-        ),
-        goals=(Goal("tensorlake", "zarr-python", at_least=1.0),),
-    ),
+    _floats("ingest-float-raw", "16 KiB, not compressed", RAW_COLUMNS),
+    _floats("ingest-float-blosc", "128 B, blosc (lz4, shuffle)", SMALL_COLUMNS),
 )

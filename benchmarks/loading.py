@@ -283,10 +283,6 @@ def tokens_by_tensorlake(workspace: Workspace) -> Measurement:
         return two_epochs(loader, count_tokens, len(ds))
 
 
-def _prepare_images(workspace: Workspace) -> None:
-    image_dataset(workspace)
-
-
 def _prepare_tokens(workspace: Workspace) -> None:
     token_file(workspace)
     token_dataset(workspace)
@@ -306,7 +302,7 @@ BENCHMARKS = (
             Goal("tensorlake", "torch, 2 workers, Pillow", at_least=1.5),
             Goal("tensorlake", "torch, 2 workers, simplejpeg", at_least=1.0),
         ),
-        prepare=_prepare_images,
+        prepare=image_dataset,
     ),
     Benchmark(
         name="epoch-tokens",

@@ -163,14 +163,8 @@ def objects_by_tensorlake(workspace: Workspace) -> Measurement:
 
 
 def objects_by_aiohttp(workspace: Workspace) -> Measurement:
-    with subprocess.Popen(
-        [sys.executable, "-c", AIOHTTP, str(pack(lake(workspace))), "8399"]
-    ) as server:
-        try:
-            await_port("127.0.0.1:8399")
-            return rate_of("127.0.0.1:8399", "/object", {}, 24)
-        finally:
-            server.kill()
+    with by_aiohttp(AIOHTTP, pack(lake(workspace))) as netloc:
+        return rate_of(netloc, "/object", {}, 24)
 
 
 def objects_by_nginx(workspace: Workspace) -> Measurement:
@@ -183,12 +177,26 @@ def objects_by_nginx(workspace: Workspace) -> Measurement:
             NGINX.format(user=getpass.getuser(), folder=folder, object=pack(lake(workspace))),
             encoding="utf-8",
         )
-        with subprocess.Popen([program, "-p", folder, "-c", str(configuration)]) as server:
-            try:
-                await_port("127.0.0.1:8397")
-                return rate_of("127.0.0.1:8397", "/object", {}, 24)
-            finally:
-                server.terminate()  # the kernel would leave its worker, were it killed
+        with answering([program, "-p", folder, "-c", str(configuration)], "127.0.0.1:8397"):
+            return rate_of("127.0.0.1:8397", "/object", {}, 24)
+
+
+@contextmanager
+def by_aiohttp(program: str, path: Path) -> Generator[str]:
+    """Run a server of aiohttp's over a path; yields ``host:port``."""
+    with answering([sys.executable, "-c", program, str(path), "8399"], "127.0.0.1:8399"):
+        yield "127.0.0.1:8399"
+
+
+@contextmanager
+def answering(command: list[str], netloc: str) -> Generator[None]:
+    """Run a server from when it answers."""
+    with subprocess.Popen(command) as server:
+        try:
+            await_port(netloc)
+            yield
+        finally:
+            server.terminate()  # not killed: nginx would leave its worker
 
 
 def await_port(netloc: str) -> None:
@@ -307,14 +315,8 @@ def loader_over_aiohttp(workspace: Workspace) -> Measurement:
     importlib.import_module("aiohttp")  # what a contender imports is in no figure
     warm_up()
     folder = image_dataset(workspace)
-    command = [sys.executable, "-c", AIOHTTP_LAKE, str(folder.parent), "8398"]
-    with subprocess.Popen(command) as server:
-        try:
-            await_port("127.0.0.1:8398")
-            url = f"http://127.0.0.1:8398/{folder.name}"
-            return epoch_of(lambda: tl.open(url, read_only=True))
-        finally:
-            server.kill()
+    with by_aiohttp(AIOHTTP_LAKE, folder.parent) as netloc:
+        return epoch_of(lambda: tl.open(f"http://{netloc}/{folder.name}", read_only=True))
 
 
 def bytes_over_http(workspace: Workspace) -> Measurement:

@@ -8,6 +8,7 @@ without. A version of an append is a commit; Zarr and MDS have none.
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from benchmarks.harness import (
     Goal,
     Limit,
     Measurement,
+    durable_file,
     folder_nbytes,
     stopwatch,
     warm_up,
@@ -69,7 +71,7 @@ def open_dataset(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds / TIMES, 1.0)
 
 
-def _append(workspace: Workspace, durability: Durability) -> Measurement:
+def append(workspace: Workspace, *, durability: Durability) -> Measurement:
     import tensorlake as tl
 
     warm_up()
@@ -90,14 +92,6 @@ def _timed_appends(ds: Dataset, row: dict[str, Any]) -> Measurement:
             ds.append(row)
             ds.commit(f"row {number}")
     return Measurement(watch.seconds / TIMES, 1.0, watch.cpu_seconds / TIMES)
-
-
-def append_with_fsync(workspace: Workspace) -> Measurement:
-    return _append(workspace, "fsync")
-
-
-def append_without_fsync(workspace: Workspace) -> Measurement:
-    return _append(workspace, "none")
 
 
 def append_to_ten_tensors(workspace: Workspace) -> Measurement:
@@ -123,13 +117,9 @@ def two_files_with_fsync(workspace: Workspace) -> Measurement:
     folder.mkdir()
     with stopwatch() as watch:
         for number in range(2 * TIMES):
-            with (folder / f"{number}").open("wb") as file:
+            with durable_file(folder / f"{number}") as file:
                 file.write(bytes(4096))
-                file.flush()
-                os.fsync(file.fileno())
-            descriptor = os.open(folder, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+            _sync_folder(folder)
     return Measurement(watch.seconds / TIMES, 1.0)
 
 
@@ -140,19 +130,21 @@ def two_files_named_when_whole(workspace: Workspace) -> Measurement:
     with stopwatch() as watch:
         for number in range(2 * TIMES):
             scratch, name = folder / "scratch" / f"{number}", folder / f"{number}"
-            with scratch.open("xb") as file:
+            with durable_file(scratch, "xb") as file:
                 file.write(bytes(4096))
-                file.flush()
-                os.fsync(file.fileno())
             name.hardlink_to(scratch)
             scratch.unlink()
-            descriptor = os.open(folder, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.close(descriptor)
+            _sync_folder(folder)
     return Measurement(watch.seconds / TIMES, 1.0, watch.cpu_seconds / TIMES)
 
 
-def _ingest(workspace: Workspace, durability: Durability) -> Measurement:
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def ingest(workspace: Workspace, *, durability: Durability) -> Measurement:
     warm_up()
     values = np.load(tokens_file(workspace))
     folder = workspace.scratch("ingest.tl")
@@ -162,21 +154,11 @@ def _ingest(workspace: Workspace, durability: Durability) -> Measurement:
     return Measurement(watch.seconds, values.nbytes / 1e6, watch.cpu_seconds, facts)
 
 
-def ingest_with_fsync(workspace: Workspace) -> Measurement:
-    return _ingest(workspace, "fsync")
-
-
-def ingest_without_fsync(workspace: Workspace) -> Measurement:
-    return _ingest(workspace, "none")
-
-
 def plain_file(workspace: Workspace) -> Measurement:
     values = np.load(tokens_file(workspace))
     target = workspace.scratch("tokens.npy")
-    with stopwatch() as watch, target.open("wb") as file:
+    with stopwatch() as watch, durable_file(target) as file:
         np.save(file, values)
-        file.flush()
-        os.fsync(file.fileno())
     target.unlink()
     return Measurement(watch.seconds, values.nbytes / 1e6, watch.cpu_seconds)
 
@@ -245,8 +227,8 @@ BENCHMARKS = (
         contenders=(
             Contender("two files, fsync", two_files_with_fsync),
             Contender("two files, fsync, link, fsync", two_files_named_when_whole),
-            Contender(OWN[0], append_with_fsync),
-            Contender(OWN[1], append_without_fsync),
+            Contender(OWN[0], partial(append, durability="fsync")),
+            Contender(OWN[1], partial(append, durability="none")),
             *peer_contenders("append"),
         ),
         goals=_beside("append", OWN[1]),
@@ -266,8 +248,8 @@ BENCHMARKS = (
         unit="MB/s",
         contenders=(
             Contender("one .npy file, fsync", plain_file),
-            Contender(OWN[0], ingest_with_fsync),
-            Contender(OWN[1], ingest_without_fsync),
+            Contender(OWN[0], partial(ingest, durability="fsync")),
+            Contender(OWN[1], partial(ingest, durability="none")),
             *peer_contenders("ingest"),
         ),
         goals=_beside("ingest", OWN[1]),

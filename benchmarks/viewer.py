@@ -106,25 +106,27 @@ def _print(figures: dict[str, Any], *, minutes: float) -> None:
     if "scrolling" in figures:
         work = figures["scrolling"]
         rows += [
-            ("scrolling: main thread a frame, p95", f"{work['p95']:.1f} ms", "≤ 8 ms"),
-            ("  p50", f"{work['p50']:.1f} ms", ""),
+            *_frames("scrolling", work, "≤ 8 ms"),
             ("  longest task, processor", f"{work['longestCpu']:.0f} ms", "≤ 50 ms"),
             ("  longest task, wall", f"{work['longestWall']:.0f} ms", ""),
             ("  frames, dropped", f"{work['frames']}, {work['dropped']}", ""),
         ]
     if "boxes" in figures:
         work = figures["boxes"]
-        rows += [
-            ("5,000 boxes: main thread a frame, p95", f"{work['p95']:.1f} ms", "≤ 16 ms"),
-            ("  p50", f"{work['p50']:.1f} ms", ""),
-            ("  frames", f"{work['frames']}", ""),
-        ]
+        rows += [*_frames("5,000 boxes", work, "≤ 16 ms"), ("  frames", f"{work['frames']}", "")]
     rows += [("initial JavaScript, gzipped", f"{_initial_nbytes() / 1000:.0f} kB", "≤ 250 kB")]
     width = max(len(name) for name, _, _ in rows)
     for name, figure, goal in rows:
         print(f"{name:<{width}}  {figure:>14}  {goal}".rstrip())
     if "memory" in figures:
         _print_memory(figures["memory"], minutes=minutes)
+
+
+def _frames(what: str, work: dict[str, float], goal: str) -> list[tuple[str, str, str]]:
+    return [
+        (f"{what}: main thread a frame, p95", f"{work['p95']:.1f} ms", goal),
+        ("  p50", f"{work['p50']:.1f} ms", ""),
+    ]
 
 
 def _print_memory(sizes: list[dict[str, float]], *, minutes: float) -> None:
