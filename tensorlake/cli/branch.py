@@ -2,12 +2,17 @@
 
 from typing import Annotated
 
-import typer
-
 from tensorlake.cli.confirm import confirm
-from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.log import commit_document, commit_line
-from tensorlake.cli.options import AsJson, At, Url, Yes
+from tensorlake.cli.options import (
+    AsJson,
+    At,
+    Url,
+    Yes,
+    check_one_name,
+    delete_option,
+    name_argument,
+)
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
 
@@ -16,21 +21,16 @@ __all__ = ["branch"]
 
 def branch(
     url: Url,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The branch to start; none: list them.")
-    ] = None,
+    name: Annotated[str | None, name_argument("The branch to start; none: list them.")] = None,
     *,
     at: At = None,
-    delete: Annotated[
-        str | None, typer.Option("--delete", "-d", metavar="NAME", help="End this branch.")
-    ] = None,
+    delete: Annotated[str | None, delete_option("End this branch.")] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
     """List branches with their newest commits, start one, or end one."""
-    if name is not None and delete is not None:
-        wrong_usage("give a NAME to start, or --delete NAME, not both")
+    check_one_name(name, delete, verb="start")
     with terms.open(url, read_only=False) as ds:
         if delete is not None:
             confirm(f"End branch {delete!r} of {url}?", yes=yes)

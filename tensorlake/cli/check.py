@@ -1,13 +1,12 @@
 """``tensorlake check URL``: verify a dataset, also one that cannot be opened any more."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from tensorlake.cli.exits import FAILED
 from tensorlake.cli.options import AsJson, Url
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 
 __all__ = ["check"]
@@ -40,9 +39,6 @@ def check(
         progress=terms.progress,
         storage_options=terms.options_for(url),
     )
-    if as_json:
-        print_json({"ok": report.ok, **asdict(report)})
-    elif not terms.quiet:
-        print(report)
+    print_report(report, as_json=as_json, quiet=terms.quiet, ok=report.ok)
     if not report.ok:
         raise typer.Exit(FAILED)

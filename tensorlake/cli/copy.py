@@ -1,6 +1,5 @@
 """``tensorlake copy SRC DST``: a dataset to another place; run again, it goes on."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.confirm import DryRun
 from tensorlake.cli.options import AsJson, At, parse_storage_options
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 
 __all__ = ["copy"]
@@ -52,7 +51,4 @@ def copy(
         src_storage_options=parse_storage_options(src_storage_option, None) or None,
         progress=terms.progress,
     )
-    if as_json:
-        print_json(asdict(report))
-    elif not terms.quiet:
-        print(report)
+    print_report(report, as_json=as_json, quiet=terms.quiet)

@@ -1,13 +1,12 @@
 """``tensorlake expire URL``: give up old versions, for ``gc`` to remove what only they needed."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from tensorlake.cli.confirm import DryRun, confirm
 from tensorlake.cli.options import AsJson, Url, Yes
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 
 __all__ = ["expire"]
@@ -35,7 +34,4 @@ def expire(
             ranges = ", ".join(map(str, told.given_up))
             confirm(f"Give up {ranges} of {url} for good?", yes=not told.given_up)
         report = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=dry_run)
-    if as_json:
-        print_json(asdict(report))
-    elif not terms.quiet:
-        print(report)
+    print_report(report, as_json=as_json, quiet=terms.quiet)

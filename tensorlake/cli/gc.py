@@ -1,10 +1,8 @@
 """``tensorlake gc URL``: remove what no version needs."""
 
-from dataclasses import asdict
-
 from tensorlake.cli.confirm import DryRun, confirm
 from tensorlake.cli.options import AsJson, Url, Yes
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes
 
@@ -26,7 +24,4 @@ def gc(
             what = f"{told.deleted_packs:,} packs ({human_nbytes(told.deleted_nbytes)})"
             confirm(f"Delete {what} of {url} that no version needs?", yes=told.deleted_packs == 0)
         report = ds.gc(dry_run=dry_run)
-    if as_json:
-        print_json(asdict(report))
-    elif not terms.quiet:
-        print(report)
+    print_report(report, as_json=as_json, quiet=terms.quiet)

@@ -12,7 +12,6 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ import tensorlake as tl
 from tensorlake.cli.cells import as_cell, read_rows, row_document
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_report, print_table
 from tensorlake.cli.terms import Terms
 from tensorlake.types import from_json
 
@@ -99,10 +98,8 @@ def ingest(
         assert report is not None  # what tl.ingest returns has one
         if dry_run:
             _show(ds, places[-1], as_json=as_json)
-        elif as_json:
-            print_json(asdict(report))
-        elif not terms.quiet:
-            print(report)
+        else:
+            print_report(report, as_json=as_json, quiet=terms.quiet)
 
 
 def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:

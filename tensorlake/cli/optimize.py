@@ -1,13 +1,12 @@
 """``tensorlake optimize URL``: merge small chunks, drop what deleted rows left behind."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from tensorlake.cli.confirm import DryRun
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 
 __all__ = ["optimize"]
@@ -28,8 +27,5 @@ def optimize(
     """Merge small chunks and drop dead rows; no value, row id or order changes by it."""
     with terms.open(url, at=at, read_only=dry_run) as ds:
         report = ds.optimize(order_by, dry_run=dry_run)
-    if as_json:
-        totals = {"chunks_before": report.chunks_before, "chunks_after": report.chunks_after}
-        print_json({**asdict(report), **totals, "dead_rows": report.dead_rows})
-    elif not terms.quiet:
-        print(report)
+    totals = {"chunks_before": report.chunks_before, "chunks_after": report.chunks_after}
+    print_report(report, as_json=as_json, quiet=terms.quiet, **totals, dead_rows=report.dead_rows)

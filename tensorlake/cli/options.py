@@ -5,7 +5,7 @@ has are gathered in ``terms``. What cannot be read is wrong usage, and says what
 """
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ __all__ = [
     "StorageOptions",
     "Url",
     "Yes",
+    "check_one_name",
+    "delete_option",
+    "name_argument",
     "parse_columns",
     "parse_date",
     "parse_storage_options",
@@ -70,6 +73,22 @@ def parse_storage_options(pairs: list[str] | None, endpoint_url: str | None) -> 
     if endpoint_url is not None:
         options["endpoint_url"] = endpoint_url
     return options
+
+
+def name_argument(help_: str) -> Any:  # Any: typer keeps its own class to itself
+    """Return the argument of commands that list what has names, or make one of them."""
+    return typer.Argument(metavar="[NAME]", help=help_)
+
+
+def delete_option(help_: str) -> Any:  # Any: as above
+    """Return the option of these commands that ends what has a name."""
+    return typer.Option("--delete", "-d", metavar="NAME", help=help_)
+
+
+def check_one_name(name: str | None, delete: str | None, *, verb: str) -> None:
+    """Refuse a name to make together with one to delete."""
+    if name is not None and delete is not None:
+        wrong_usage(f"give a NAME to {verb}, or --delete NAME, not both")
 
 
 def parse_columns(text: str | None) -> list[str] | None:

@@ -10,13 +10,14 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import TextIO
+from typing import Any, TextIO
 from unicodedata import east_asian_width
 
 import numpy as np
 
-__all__ = ["as_document", "print_json", "print_table"]
+__all__ = ["as_document", "print_json", "print_report", "print_table"]
 
 
 def print_table(
@@ -87,6 +88,14 @@ def as_document(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return {"nbytes": len(value)}
     return value
+
+
+def print_report(report: Any, *, as_json: bool, quiet: bool, **facts: object) -> None:
+    """Print what a command did: the report (a dataclass), or as JSON its facts and others."""
+    if as_json:
+        print_json({**facts, **asdict(report)})
+    elif not quiet:
+        print(report)
 
 
 def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:

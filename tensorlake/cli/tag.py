@@ -6,8 +6,16 @@ from typing import Annotated
 import typer
 
 from tensorlake.cli.confirm import confirm
-from tensorlake.cli.exits import wrong_usage
-from tensorlake.cli.options import AsJson, At, Url, Yes, parse_date
+from tensorlake.cli.options import (
+    AsJson,
+    At,
+    Url,
+    Yes,
+    check_one_name,
+    delete_option,
+    name_argument,
+    parse_date,
+)
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
 from tensorlake.versions import Tag
@@ -17,25 +25,20 @@ __all__ = ["tag"]
 
 def tag(
     url: Url,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The tag to make; none: list them.")
-    ] = None,
+    name: Annotated[str | None, name_argument("The tag to make; none: list them.")] = None,
     *,
     at: At = None,
     expires: Annotated[
         str | None,
         typer.Option(metavar="DATE", help="From this day on a collection may give it up."),
     ] = None,
-    delete: Annotated[
-        str | None, typer.Option("--delete", "-d", metavar="NAME", help="Give this tag up.")
-    ] = None,
+    delete: Annotated[str | None, delete_option("Give this tag up.")] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
     """List tags, name a version (none given: main's head), or give a tag up."""
-    if name is not None and delete is not None:
-        wrong_usage("give a NAME to make, or --delete NAME, not both")
+    check_one_name(name, delete, verb="make")
     until: datetime | None = None if expires is None else parse_date(expires, flag="--expires")
     with terms.open(url, read_only=False) as ds:
         if delete is not None:
