@@ -78,6 +78,10 @@ class InterruptedStore:
         await self._arrive()
         await self._store.put_if_absent(path, data, durable=durable)
 
+    async def sync(self, paths: Sequence[str]) -> None:
+        await self._arrive()
+        await self._store.sync(paths)
+
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         await self._arrive()
         await self._store.put(path, data, durable=durable)

@@ -95,6 +95,9 @@ class MemoryStore:
         if self._objects.setdefault(self._key(path), stored) is not stored:
             raise exists(path, self.url)
 
+    async def sync(self, paths: Sequence[str]) -> None:
+        del paths  # memory has nothing safer to offer
+
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         del durable  # memory has nothing safer to offer
         self._objects[self._key(path)] = self._stored(data)

@@ -6,7 +6,7 @@ immutable: written once by `put_if_absent`, the only atomic operation that commi
 Invariants every store keeps (the conformance suite in `tensorlake.testing` holds them):
 - a read returns exactly the bytes asked for or raises; short data is never passed on;
 - an object appears whole or not at all, and once `put_if_absent` returned it is durable, unless
-  the caller renounced that;
+  the caller renounced that: then it is once `sync` returned;
 - of any number of writers of one path exactly one succeeds, the others see `ObjectExistsError`;
 - a failed write says whether nothing landed (`StorageError`, `AccessError`) or whether that is
   unknown (`UnknownOutcomeError`): who publishes then reads the object back.
@@ -80,7 +80,15 @@ class Store(Protocol):
     async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         """Write a new object; fail when one is there.
 
-        Durable on return, unless it is one to be deleted again: then it passes ``durable=False``.
+        Durable on return. One that is deleted again, or that `sync` makes durable before anything
+        rests on it, passes ``durable=False``.
+        """
+        ...
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        """Make objects durable that were put with ``durable=False``, many at the price of one.
+
+        After a `StorageError` nobody knows which of them are: write them again, as others.
         """
         ...
 

@@ -112,6 +112,15 @@ class StoreConformance:
             run(store.put_if_absent("probe", b"second", durable=False))
         assert run(store.get("probe")) == b"first"
 
+    def test_objects_are_synced_together(self, store: Store) -> None:
+        for path in ("packs/3f/a.tlp", "packs/3f/b.tlp", "packs/40/c.tlp"):
+            run(store.put_if_absent(path, path.encode(), durable=False))
+
+        run(store.sync(["packs/3f/a.tlp", "packs/40/c.tlp"]))
+        run(store.sync([]))
+
+        assert run(store.get("packs/40/c.tlp")) == b"packs/40/c.tlp"
+
     def test_put_replaces(self, store: Store) -> None:
         run(store.put("HEAD", b"a longer hint"))
         run(store.put("HEAD", b"hint", durable=False))

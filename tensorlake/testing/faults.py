@@ -31,7 +31,7 @@ from tensorlake.storage import (
 )
 
 READS = frozenset({"get", "get_range", "get_ranges", "head", "list"})
-WRITES = frozenset({"put_if_absent", "put", "delete"})
+WRITES = frozenset({"put_if_absent", "put", "sync", "delete"})
 
 
 class Fault(Enum):
@@ -159,6 +159,10 @@ class FaultyStore:
             self._hold_back(path, data)
         await self._store.put_if_absent(path, data, durable=durable)
         self._leave("put_if_absent", path, fault)
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        await self._arrive("sync", " ".join(paths))
+        await self._store.sync(paths)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
         fault = await self._arrive("put", path)

@@ -231,8 +231,7 @@ def _stored_rows(packs: PackReader, stage: PackStage, segments: RowSegments) -> 
         renames = stage.renames
         empty = Root.of(RowSegments.empty())
         root = runtime.run(tree.append(empty, segments, packs.pages, stage))
-        stage.send_open()
-        stage.settle()
+        runtime.run(stage.finish())
         if stage.renames == renames:
             return root
 

@@ -12,6 +12,8 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
 - a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
   goes out again under the next free number, and ``final_id`` tells which. An entry is made for
   packs whose names are known: else it is made again (``entry_after``);
+- packs of a local folder are stored first and made durable later: together, before what cites
+  them is published. A pack whose sync failed is read back, and goes out again as another;
 - Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
   under way, is sent; a pack may so be stored twice, under two names, and is never left out.
 """
@@ -20,11 +22,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
@@ -36,7 +36,6 @@ from tensorlake.format import (
     Extents,
     PackId,
     PackTotals,
-    PackWriter,
     PageRef,
     PlacedChunk,
     new_txid,
@@ -44,6 +43,7 @@ from tensorlake.format import (
 from tensorlake.storage import Buffer, ObjectExistsError, Store, UnknownOutcomeError, runtime
 from tensorlake.versions.entries import author, fence_of, following, microseconds
 from tensorlake.versions.state import Published, State
+from tensorlake.versions.unsent import UnsentPack, UnsyncedPack
 
 __all__ = ["PACK_NBYTES", "PackStage"]
 
@@ -61,46 +61,12 @@ LOCAL_IN_FLIGHT_NBYTES = 16 << 20
 """Closed packs held in memory at most, by number and bytes, beside the open one and the first of
 them. A folder answers at once, and new memory costs more than waiting for what is used already."""
 
+UNSYNCED_NBYTES = 256 << 20
+"""Of packs stored in a folder but not durable yet, at most: beyond it the older half is brought to
+disk, where it is on its way since it was written."""
+
 PUT_TRIES = 4
 """How many names a pack is given before its PUT is reported as failed."""
-
-
-@dataclass(slots=True)
-class _UnsentPack:
-    """The bytes of a pack that is not stored yet."""
-
-    id: PackId
-    writer: PackWriter
-    is_tried: bool = False
-    """Whether its name went out before: it must not go out again, whatever became of it."""
-    blobs: list[tuple[int, tuple[Buffer, ...], str]] = field(
-        default_factory=list[tuple[int, tuple[Buffer, ...], str]]
-    )
-    """Offset, bytes and tensor of each; in one list, so that an interrupt leaves them in step."""
-
-    def add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int | None = None) -> int:
-        offset = self.writer.add(pieces, what=what, checksum=checksum)
-        self.blobs.append((offset, pieces, what))
-        return offset
-
-    def read(self, offset: int, nbytes: int) -> Buffer:
-        which = bisect_right(self.blobs, offset, key=itemgetter(0)) - 1
-        start, pieces, _ = self.blobs[which]
-        whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        begin = offset - start
-        return memoryview(whole)[begin : begin + nbytes]
-
-    def without_pages(self, new_id: PackId) -> _UnsentPack:
-        """The same chunks at the same offsets under another name.
-
-        Pages are always last in a pack, so dropping them moves no chunk. They cite their own pack,
-        hence must be built again.
-        """
-        copy = _UnsentPack(new_id, PackWriter(new_id.txid, new_id.n))
-        for _, pieces, what in self.blobs:
-            if what != "page":
-                copy.add(pieces, what=what)
-        return copy
 
 
 class PackStage:
@@ -114,10 +80,12 @@ class PackStage:
         self.txid = new_txid()
         self._numbers = itertools.count()
         self._final: dict[PackId, PackId] = {}
-        self._unsent: dict[PackId, _UnsentPack] = {}
-        self._open: _UnsentPack | None = None
+        self._unsent: dict[PackId, UnsentPack] = {}
+        self._open: UnsentPack | None = None
         self._first: Future[PackId] | None = None
-        self._uploads: list[tuple[_UnsentPack, Future[PackId]]] = []
+        self._uploads: list[tuple[UnsentPack, Future[PackId]]] = []
+        self._unsynced: dict[PackId, UnsyncedPack] = {}
+        self._doubted: list[UnsyncedPack] = []
         self._staged_nbytes = 0
         self.pack_count = 0
         self.pack_nbytes = 0
@@ -132,6 +100,8 @@ class PackStage:
         assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
+        if sum(unsynced.nbytes for unsynced in self._unsynced.values()) > UNSYNCED_NBYTES:
+            runtime.run(self._sync(-(-len(self._unsynced) // 2)))
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
@@ -170,11 +140,12 @@ class PackStage:
         """Close the open pack, if any, and begin to send it, and those that failed before."""
         self._open = None
         for pack in self._waiting():
-            upload = runtime.submit(self._send(pack, after=self._first))
+            durable = not self._store.is_local  # a folder's are made so together
+            upload = runtime.submit(self._send(pack, after=self._first, durable=durable))
             self._first = self._first or upload
             self._uploads.append((pack, upload))
 
-    def _waiting(self) -> list[_UnsentPack]:
+    def _waiting(self) -> list[UnsentPack]:
         """Packs that are neither stored nor under way, in order."""
         under_way = {pack.id for pack, _ in self._uploads}
         return [one for one in self._unsent.values() if one.blobs and one.id not in under_way]
@@ -207,28 +178,31 @@ class PackStage:
             self._note_stored(pack, stored_as)
 
     async def settled(self) -> None:
-        """As ``settle``, on the storage loop: wait until every pack is stored."""
+        """Wait until every pack is stored, and durable; on the storage loop."""
         for _, upload in self._uploads:
             ended = asyncio.wrap_future(upload)
             # settle() reports a failure; asyncio would report this copy of it once more, on stderr.
             ended.add_done_callback(lambda future: future.cancelled() or future.exception())
             await asyncio.wait([ended])
         self.settle()
+        await self._sync(len(self._unsynced))
 
     async def finish(self) -> None:
-        """Send what is left and wait until every pack is stored; on the storage loop."""
+        """Send what is left; wait until every pack is stored, and durable; on the storage loop."""
+        await self._take_back_doubted()
         waiting = self._waiting()
         if self._uploads or len(waiting) != 1:
             self.send_open()
             await self.settled()
             return
-        # One pack, as of every small commit: sent by this very task.
+        # One pack, as of every small commit: sent by this very task, durable at once.
         self._open, pack = None, waiting[0]
-        stored_as = await self._send(pack, after=None)
+        stored_as = await self._send(pack, after=None, durable=not self._unsynced)
         if self._first is None:
             self._first = Future()
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
+        await self._sync(len(self._unsynced))
 
     async def entry_after(
         self,
@@ -304,10 +278,12 @@ class PackStage:
                 txid=self.txid,
             )
 
-    def _note_stored(self, pack: _UnsentPack, stored_as: PackId) -> None:
+    def _note_stored(self, pack: UnsentPack, stored_as: PackId) -> None:
         if stored_as != pack.id:
             self._final[pack.id] = stored_as
             self.renames += 1
+        if not pack.is_durable:
+            self._unsynced[pack.id] = UnsyncedPack.of(pack, stored_as)
         self._unsent.pop(pack.id)
         self.pack_count += 1
         self.pack_nbytes += pack.writer.nbytes
@@ -321,6 +297,38 @@ class PackStage:
             elif self._first is upload:
                 self._first = None
 
+    async def _sync(self, count: int) -> None:
+        """Make the first packs durable that are not yet; on the storage loop.
+
+        Raises:
+            StorageError: They may be lost; ``finish`` sends those again that can still be read.
+        """
+        unsynced = list(self._unsynced.values())[:count]
+        if not unsynced:
+            return
+        try:
+            await self._store.sync([pack.stored_as.path for pack in unsynced])
+        except BaseException:  # an interrupt too: what the sync would have said, nobody heard
+            self._doubted += unsynced
+            raise
+        finally:
+            for pack in unsynced:
+                del self._unsynced[pack.id]
+
+    async def _take_back_doubted(self) -> None:
+        """Hold again what a sync left in doubt: another would say that all is well.
+
+        Raises:
+            CorruptionError: It is lost; nothing that cites it is published.
+        """
+        while self._doubted:
+            doubted = self._doubted[-1]
+            self._unsent[doubted.id] = await doubted.read_back(self._store)
+            self._doubted.pop()
+            self._final.pop(doubted.id, None)
+            self.pack_count -= 1
+            self.pack_nbytes -= doubted.nbytes
+
     def first_pack(self) -> PackId | None:
         """Name the pack whose store time is the transaction's age; None when nothing was sent."""
         return None if self._first is None else self._first.result()
@@ -328,7 +336,7 @@ class PackStage:
     def _add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int) -> tuple[PackId, int]:
         if self._open is None:
             pack_id = PackId(self.txid, next(self._numbers))
-            self._unsent[pack_id] = _UnsentPack(pack_id, PackWriter(self.txid, pack_id.n))
+            self._unsent[pack_id] = UnsentPack.empty(pack_id)
             self._open = self._unsent[pack_id]
         pack = self._open
         offset = pack.add(pieces, what=what, checksum=checksum)
@@ -340,7 +348,9 @@ class PackStage:
     def _pack_limit(self) -> int:
         return min(PACK_NBYTES, max(FIRST_PACK_NBYTES, self._staged_nbytes // PACK_SHARE))
 
-    async def _send(self, pack: _UnsentPack, *, after: Future[PackId] | None) -> PackId:
+    async def _send(
+        self, pack: UnsentPack, *, after: Future[PackId] | None, durable: bool
+    ) -> PackId:
         """PUT a pack under a name that is never used twice; the name that holds it is returned."""
         if after is not None:
             await asyncio.wrap_future(after)
@@ -350,7 +360,7 @@ class PackStage:
         for _ in range(PUT_TRIES):
             path, pieces = sending.id.path, sending.writer.finish()
             try:
-                await self._store.put_if_absent(path, pieces)
+                await self._store.put_if_absent(path, pieces, durable=durable)
             except (UnknownOutcomeError, ObjectExistsError) as error:
                 # Names are random: whatever stands there is what this very call stored.
                 found = await self._store.head(path)
@@ -359,9 +369,10 @@ class PackStage:
                 sending = self._renamed(sending)
                 failure = error
             else:
+                pack.is_durable = durable
                 return sending.id
         message = f"pack {pack.id.path!r} could not be stored in {PUT_TRIES} tries; commit again"
         raise StorageError(message, object=pack.id.path) from failure
 
-    def _renamed(self, pack: _UnsentPack) -> _UnsentPack:
+    def _renamed(self, pack: UnsentPack) -> UnsentPack:
         return pack.without_pages(PackId(self.txid, next(self._numbers)))

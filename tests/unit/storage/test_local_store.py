@@ -88,6 +88,33 @@ def test_first_write_syncs_every_new_folder(tmp_path, fsynced):
     assert {str(tmp_path), str(lake), f"{lake}/packs", f"{lake}/packs/3f"} <= {*fsynced}
 
 
+def test_sync_brings_files_then_their_folders_to_disk(tmp_path, fsynced):
+    store = LocalStore(tmp_path)
+    paths = ["packs/3f/a.tlp", "packs/3f/b.tlp"]
+    for path in paths:
+        run(store.put_if_absent(path, bytes(1 << 20), durable=False))
+    assert fsynced == []
+
+    run(store.sync(paths))
+
+    assert {*fsynced[:2]} == {str(tmp_path / path) for path in paths}
+    assert fsynced[2:] == [f"{tmp_path}/packs/3f", f"{tmp_path}/packs", str(tmp_path)]
+
+
+def test_failed_sync_is_a_storage_error(tmp_path, monkeypatch):
+    store = LocalStore(tmp_path)
+    run(store.put_if_absent("a", b"1", durable=False))
+    fail(monkeypatch, "fsync", errno.EIO)
+
+    with pytest.raises(StorageError, match="'a'"):
+        run(store.sync(["a"]))
+
+
+def test_sync_of_what_is_gone_is_missing(tmp_path):
+    with pytest.raises(MissingObjectError, match="'gone'"):
+        run(LocalStore(tmp_path).sync(["gone"]))
+
+
 def test_hint_costs_no_fsync(tmp_path, fsynced):
     run(LocalStore(tmp_path).put("HEAD", b"hint", durable=False))
 
@@ -105,6 +132,7 @@ def test_durability_none_never_syncs(tmp_path, fsynced):
 
     run(store.put_if_absent("packs/3f/a.tlp", b"pack"))
     run(store.put("HEAD", b"hint"))
+    run(store.sync(["packs/3f/a.tlp"]))
 
     assert fsynced == []
 
