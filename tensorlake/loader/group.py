@@ -9,7 +9,7 @@ no step of Python is paid per row or even per batch. All the mapping is done her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,6 +65,11 @@ class Piece:
     tensor: str
     number: int  # of the rows read by row, from 0 on; or of the chunk, its ordinal
     rows: Int64Array  # which of the group's, as they lie in the dataset
+
+    def parts(self, most_rows: int) -> list[Piece]:
+        """Divide it evenly into pieces of so many rows at most; into itself where it has none."""
+        count = max(1, -(-len(self.rows) // most_rows))
+        return [replace(self, rows=rows) for rows in np.array_split(self.rows, count)]
 
 
 @dataclass(slots=True, eq=False)

@@ -29,7 +29,6 @@ nobody up.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -52,7 +51,7 @@ from tensorlake.loader.group import (
     shares_by_segment,
 )
 from tensorlake.loader.outcome import Countdown, Outcome
-from tensorlake.loader.row_reads import RowReader
+from tensorlake.loader.row_reads import Read, RowReader
 from tensorlake.loader.strategy import early_by_row
 from tensorlake.loader.threads import WorkerThreads
 from tensorlake.storage import runtime
@@ -74,8 +73,8 @@ MIN_GROUPS = 2
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
 EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
-CHUNK_PIECE_ROWS = 8  # of what other groups find in memory
-LOOP_TURNS = 8  # of the storage loop, from being asked for rows to its last request
+EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
+CHUNK_PIECE_ROWS = 8  # of other groups
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
 
@@ -254,8 +253,6 @@ class Pipeline:
                 except BaseException as error:
                     group.batches.fail(error)
                     raise
-                if is_first:
-                    runtime.run(_turns(LOOP_TURNS))  # else the plan of the next ones delays them
                 is_first = False
 
     def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
@@ -320,9 +317,15 @@ class Pipeline:
         count = len(read) + len(missing) + len(at_hand) + 1
         needed = Countdown(count, finish, group.batches.fail)
         here, some, most = self._stages(group, len(read))
+        reads: list[Read] = []
         for piece in read:
-            arrived = partial(self._piece_arrived, assembly, piece, (some, most, needed))
-            self._rows.read(group, piece, answered=here.arrived, here=arrived, failed=needed.failed)
+            told = (some, most, needed)
+            arrived = partial(self._piece_arrived, assembly, piece, told, rows=EARLY_PART_ROWS)
+            reads.append(Read(group, piece, here.arrived, arrived, needed.failed))
+        if in_pieces and reads:
+            runtime.run(self._rows.begin(reads))  # else the plan of the next group delays them
+        else:
+            self._rows.read(reads)
         for piece in at_hand:
             self._piece_arrived(assembly, piece, (needed,))
         wanted: list[tuple[str, int, Countdown]] = []
@@ -345,7 +348,7 @@ class Pipeline:
         fetcher, failed = self._fetcher, group.batches.fail
         one_more = Countdown(2, partial(fetcher.hold_back, to=1), failed)
         here = Countdown(pieces, one_more.arrived, failed)
-        some = Countdown(max(1, pieces // 4), one_more.arrived, failed)
+        some = Countdown(max(1, pieces // 2), one_more.arrived, failed)
         most = Countdown(max(1, pieces - self.workers.count), fetcher.go_on, failed)
         if group.by_row:
             fetcher.hold_back(to=0)
@@ -379,15 +382,24 @@ class Pipeline:
                 at_hand.extend(here)
         return read, awaited, at_hand
 
-    def _piece_arrived(self, assembly: Assembly, piece: Piece, told: tuple[Countdown, ...]) -> None:
-        """Let a worker decode what came; the group goes on when all of it is decoded."""
+    def _piece_arrived(
+        self,
+        assembly: Assembly,
+        piece: Piece,
+        told: tuple[Countdown, ...],
+        *,
+        rows: int = CHUNK_PIECE_ROWS,
+    ) -> None:
+        """Let workers decode what came, so many rows a task; then all that count it are told."""
+        parts = piece.parts(rows)
+        left = Countdown(len(parts), partial(_tell, told), assembly.group.batches.fail)
 
-        def decode() -> None:
-            assembly.guard(partial(assembly.arrive, piece))
-            for countdown in told:
-                countdown.arrived()
+        def decode(part: Piece) -> None:
+            assembly.guard(partial(assembly.arrive, part))
+            left.arrived()
 
-        self.workers.submit(decode, order=assembly.group.number)
+        for part in parts:
+            self.workers.submit(partial(decode, part), order=assembly.group.number)
 
     def _late(self) -> StorageTimeoutError:
         return StorageTimeoutError(
@@ -398,7 +410,6 @@ class Pipeline:
         )
 
 
-async def _turns(count: int) -> None:
-    """Let the storage loop do what it was asked to before, as far as it can without an answer."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+def _tell(told: tuple[Countdown, ...]) -> None:
+    for countdown in told:
+        countdown.arrived()

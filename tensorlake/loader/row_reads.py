@@ -11,9 +11,10 @@ ends this without a word: the pass is over then.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from tensorlake.loader.threads import WorkerThreads
     from tensorlake.types import Column
 
-__all__ = ["RowReader"]
+__all__ = ["Read", "RowReader"]
 
 PIECES_AT_ONCE = 16  # each of several requests, which the store bounds again
+LOOP_TURNS = 8  # of the storage loop, from being asked for rows to its last request
 
 Made: TypeAlias = "Callable[[], Column]"
 
@@ -61,19 +63,20 @@ class RowReader:
         self._under_way = 0
         self._is_closed = False
 
-    def read(
-        self,
-        group: Group,
-        piece: Piece,
-        *,
-        answered: Callable[[], None],
-        here: Callable[[], None],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        """Read the rows of a piece; nothing is waited for."""
+    def read(self, reads: Iterable[Read]) -> None:
+        """Read the rows of some pieces; nothing is waited for."""
         with self._lock:
-            self._waiting.append(Read(group, piece, answered, here, failed))
+            self._waiting.extend(reads)
         self._start_reads()
+
+    async def begin(self, reads: Iterable[Read]) -> None:
+        """Do the same on the storage loop; return when what is asked for is on its way.
+
+        Nobody takes the interpreter from the loop meanwhile: who waits for this does not.
+        """
+        self.read(reads)
+        for _ in range(LOOP_TURNS):
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         """Cancel what is under way; nothing is started any more, and nobody told."""
