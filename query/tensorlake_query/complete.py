@@ -114,6 +114,6 @@ def _rank(keyword: str) -> tuple[int, str]:
     """Order keywords: words of expressions, clauses as they follow each other, set operations."""
     if keyword in SET_OPERATIONS:
         return len(CLAUSES) + 1, keyword
-    heads = [clause.split()[0] for clause in CLAUSES]
+    heads = list(_PAIRED)
     head = keyword.split(maxsplit=1)[0]
     return (heads.index(head) + 1 if head in heads else 0), keyword

@@ -44,6 +44,7 @@ CLAUSES = (
     "ARRANGE BY", "SAMPLE BY", "LIMIT", "OFFSET",
 )  # fmt: skip
 _COMPARISON = re.compile(r"(<=|>=|<>|!=|==|=|<|>)")
+_PARAMETER = re.compile(r":([^\W\d]\w*)")
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
@@ -99,19 +100,14 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
             "IN takes its values in parentheses",
             f"write IN ('a', 'b'), or CONTAINS({word}, …) for what a list holds",
         )
-    if re.match(r":[^\W\d]", rest):
-        name = re.match(r":(\w+)", rest)
-        return fail(
-            "a parameter is written with '$'",
-            f"write ${name.group(1) if name else 'name'}; ':' belongs to slices",
-            Span(at, at + (name.end() if name else 1)),
-        )
+    if parameter := _PARAMETER.match(rest):
+        hint = f"write ${parameter.group(1)}; ':' belongs to slices"
+        return fail("a parameter is written with '$'", hint, Span(at, at + parameter.end()))
     if "$END" in error.expected:
-        if _COMPARISON.match(rest):
-            operator = _COMPARISON.match(rest)
-            shown = operator.group() if operator else rest[0]
+        if comparison := _COMPARISON.match(rest):
             hint = "comparisons do not chain: write a < b AND b < c"
-            return fail(f"unexpected {shown!r}", hint, Span(at, at + len(shown)))
+            where = Span(at, at + comparison.end())
+            return fail(f"unexpected {comparison.group()!r}", hint, where)
         if rest[0] == ".":
             return fail("unexpected '.'", "a member of a JSON value is written meta['name']")
         if any(word.upper() == clause.split()[0] for clause in CLAUSES):

@@ -14,7 +14,7 @@ import numpy as np
 from tensorlake_query import ast
 from tensorlake_query.grouping import by_group, combined_codes
 from tensorlake_query.source import BoolArray, IntArray, UniformBatch
-from tensorlake_query.vectors import Vector, all_valid, concatenated
+from tensorlake_query.vectors import Vector, all_valid, concatenated, numbered, starts_of
 
 Pairs = tuple[IntArray, IntArray]
 
@@ -38,10 +38,9 @@ def matching_pairs(
     partners = np.bincount(theirs, minlength=count)  # of each code
     counts = np.where(known[:num_left], partners[mine], 0)
     check_made(int(counts.sum()))
-    start = (np.cumsum(partners) - partners)[mine]
+    start = starts_of(partners)[mine]
     left_rows = np.repeat(np.arange(num_left), counts)
-    within = np.arange(len(left_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return left_rows, order[np.repeat(start, counts) + within]
+    return left_rows, order[np.repeat(start, counts) + numbered(counts)]
 
 
 def all_pairs(start: int, stop: int, num_right: int) -> Pairs:

@@ -30,7 +30,16 @@ from tensorlake_query.source import (
     UniformBatch,
 )
 from tensorlake_query.stacks import element_at, stacked
-from tensorlake_query.vectors import RowError, Vector, as_ragged, from_batch, object_array, take
+from tensorlake_query.vectors import (
+    RowError,
+    Vector,
+    as_ragged,
+    from_batch,
+    numbered,
+    object_array,
+    starts_of,
+    take,
+)
 
 # finds once a run what a QueryRef or CorpusRef stands for
 Answer = Callable[[Any, "SourceReader"], object]
@@ -204,10 +213,10 @@ class GroupReader:
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the shapes of the values; of stacks without reading them."""
         if name in self._slots:
-            return UniformBatch(np.asarray(as_ragged(self._slots[name]).shapes)[rows])
+            return _shapes_of(self._slots[name], rows)
         inner = self._reader.shapes(name, self._members(rows)).values
         counts = self._counts[rows]
-        firsts = inner[np.cumsum(counts) - counts] if len(inner) else inner
+        firsts = inner[starts_of(counts)] if len(inner) else inner
         return UniformBatch(np.concatenate([counts[:, None], firsts], axis=1))
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
@@ -231,9 +240,8 @@ class GroupReader:
 
     def _members(self, groups: IntArray) -> IntArray:
         counts = self._counts[groups]
-        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        starts = np.cumsum(self._counts) - self._counts
-        return self._of_all[np.repeat(starts[groups], counts) + within]
+        starts = starts_of(self._counts)[groups]
+        return self._of_all[np.repeat(starts, counts) + numbered(counts)]
 
 
 class WindowReader:
@@ -258,7 +266,7 @@ class WindowReader:
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return sample shapes."""
         if name in self._slots:
-            return UniformBatch(np.asarray(as_ragged(self._slots[name]).shapes)[rows])
+            return _shapes_of(self._slots[name], rows)
         return self._reader.shapes(name, self._rows[rows])
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
@@ -307,3 +315,7 @@ class UngroupReader:
     def source_column(self, name: str) -> str | None:
         """Return the column beneath; a split one is none."""
         return None if name in self._split else self._reader.source_column(name)
+
+
+def _shapes_of(slot: Vector, rows: IntArray) -> Vector:
+    return UniformBatch(np.asarray(as_ragged(slot).shapes)[rows])

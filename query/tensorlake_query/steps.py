@@ -13,7 +13,7 @@ from tensorlake_query.readers import GroupReader, UngroupReader, WindowReader
 from tensorlake_query.sampling import checked_weights, drawn
 from tensorlake_query.source import IntArray
 from tensorlake_query.stacks import first_sizes, list_lengths
-from tensorlake_query.vectors import RowError, Vector
+from tensorlake_query.vectors import RowError, Vector, numbered
 
 Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 
@@ -25,8 +25,7 @@ def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> S
     stop = np.minimum(scope.rows + plan.after + 1, num_rows)
     counts = stop - start
     check_made(int(counts.sum()))
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(start, counts) + within
+    rows = np.repeat(start, counts) + numbered(counts)
     if not plan.overlaps:
         rows = np.unique(rows)
     return Scope(scope.reader, rows, scope.text)
@@ -77,8 +76,7 @@ def ungrouped(
     assert lengths is not None, "UNGROUP BY names a column"
     check_made(int(lengths.sum()))
     rows = np.repeat(scope.rows, lengths)
-    elements = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    reader = UngroupReader(scope.reader, rows, elements, plan.split)
+    reader = UngroupReader(scope.reader, rows, numbered(lengths), plan.split)
     return Scope(reader, np.arange(len(rows)), scope.text)
 
 
@@ -101,9 +99,8 @@ def arranged(keys: Sequence[Vector], num_rows: int) -> IntArray:
     groups = group_rows(keys, num_rows)
     order = by_group(groups.of_row, groups.count)
     counts = np.bincount(groups.of_row, minlength=groups.count)
-    nth = np.arange(num_rows) - np.repeat(np.cumsum(counts) - counts, counts)
     place = np.empty(num_rows)
-    place[order] = (nth + 0.5) / np.repeat(counts, counts)
+    place[order] = (numbered(counts) + 0.5) / np.repeat(counts, counts)
     return np.lexsort((groups.of_row, place))
 
 

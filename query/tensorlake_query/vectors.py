@@ -127,6 +127,11 @@ def starts_of(counts: IntArray) -> IntArray:
     return starts
 
 
+def numbered(counts: IntArray) -> IntArray:
+    """Number the elements of each row from 0, one row after the other."""
+    return np.arange(int(counts.sum())) - np.repeat(starts_of(counts), counts)
+
+
 def strides_of(shapes: IntArray) -> IntArray:
     """Return the C-order element strides of each row."""
     strides = np.ones_like(shapes)
@@ -139,7 +144,7 @@ def walk(base: IntArray, strides: IntArray, shapes: IntArray) -> IntArray:
     """List the flat positions that every row visits, row after row in C order."""
     counts = counts_of(shapes)
     row = np.repeat(np.arange(len(counts)), counts)
-    within = np.arange(len(row)) - np.repeat(starts_of(counts), counts)
+    within = numbered(counts)
     positions = base[row]
     for dimension in range(shapes.shape[1] - 1, -1, -1):
         within, index = np.divmod(within, shapes[row, dimension])

@@ -131,10 +131,9 @@ def _comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:
     op: str = expr.syntax.op
     if isinstance(left, Constant):
         left, right, op = right, left, _FLIPPED[op]
-    is_known = isinstance(right, Constant) and right.value is not None and not right.type.shape
-    if isinstance(left, ColumnRef) and isinstance(right, Constant) and is_known:
-        return left, op, right.value
-    return None
+    if not isinstance(left, ColumnRef) or not isinstance(right, Constant):
+        return None
+    return None if right.value is None or right.type.shape else (left, op, right.value)
 
 
 def _could(op: str, bounds: _Bounds, value: Any) -> BoolArray:

@@ -14,12 +14,7 @@ from tensorlake_query.functions.reductions import AXIS, runs_along, shaped_as
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import describe, number
-from tensorlake_query.vectors import (
-    Vector,
-    as_ragged,
-    counts_of,
-    starts_of,
-)
+from tensorlake_query.vectors import Vector, as_ragged, counts_of, numbered, starts_of
 
 # (values run after run, length of each run) → one value a run; runs have at least one element
 PerRun = Callable[[AnyArray, IntArray], AnyArray]
@@ -75,8 +70,7 @@ def _first_extreme(ufunc: np.ufunc) -> PerRun:
         is_best = values == best
         if values.dtype.kind == "f":
             is_best |= np.isnan(values) & np.isnan(best)
-        within = np.arange(len(values)) - np.repeat(starts, runs)
-        return np.minimum.reduceat(np.where(is_best, within, len(values)), starts)
+        return np.minimum.reduceat(np.where(is_best, numbered(runs), len(values)), starts)
 
     return position
 
@@ -126,7 +120,7 @@ def _bind_nonzero(site: Site) -> Bound:
         ragged = as_ragged(vectors[0])
         counts = counts_of(ragged.shapes)
         row = np.repeat(np.arange(len(counts)), counts)
-        flat = np.arange(len(row)) - np.repeat(starts_of(counts), counts)
+        flat = numbered(counts)
         found: BoolArray = ragged.values != 0
         row, flat = row[found], flat[found]
         places: list[IntArray] = []

@@ -1,10 +1,7 @@
 """Chunk pruning: tell the scan which conditions zone maps can answer."""
 
-from itertools import takewhile
-
 from msgspec import structs
 
-from tensorlake_query.bound import Bound
 from tensorlake_query.plan import Filter, Plan, Scan, chain, rewritten
 from tensorlake_query.zones import is_prunable
 
@@ -14,9 +11,10 @@ def prune_zones(plan: Plan) -> Plan:
     scan, *above = reversed(list(chain(plan)))
     if not isinstance(scan, Scan):
         return plan
-    prunable: list[Bound] = list(scan.prunable)
-    for step in takewhile(lambda step: isinstance(step, Filter), above):
-        assert isinstance(step, Filter), "takewhile looked"
+    prunable = list(scan.prunable)
+    for step in above:
+        if not isinstance(step, Filter):
+            break
         if is_prunable(step.predicate) and all(each is not step.predicate for each in prunable):
             prunable.append(step.predicate)
     pruned = structs.replace(scan, prunable=tuple(prunable))
