@@ -375,3 +375,12 @@ class TestLakeStore(StoreConformance):
         for path in sorted(store.folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
         return store
+
+
+def test_an_ingestion_uses_the_token_that_it_is_given(served: Served, name: str) -> None:
+    url, token = f"{served.address}/{name}", served.token("admin")
+
+    with tl.ingest.numpy({"x": np.arange(3)}, url, token=token, progress=False) as ds:
+        found = ds["x"][:].tolist()
+
+    assert found == [0, 1, 2]

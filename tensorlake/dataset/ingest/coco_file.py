@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 
+from tensorlake.dataset.ingest.files import whole_file
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
 
@@ -28,9 +29,8 @@ UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Box = tuple[float, float, float, float]
 NOTHING = msgspec.Raw(b"null")
-
-
 _EMPTY = (b"", b"null")
+T = TypeVar("T")
 
 
 class Picture(msgspec.Struct, frozen=True, gc=False):
@@ -215,21 +215,15 @@ def read_coco(file: Path) -> CocoFile:
     )
 
 
-T = TypeVar("T")
-
-
 def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
     return list(map(items.__getitem__, positions.tolist()))
 
 
 def _parsed(file: Path) -> _Document:
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
-    except IsADirectoryError as error:
+    if file.is_dir():
         message = f"{str(file)!r} is a folder\ngive the JSON file first, then the pictures' folder"
-        raise InvalidInputError(message, src=str(file)) from error
+        raise InvalidInputError(message, src=str(file))
+    content = whole_file(file)
     try:
         return _decoded(content)
     except msgspec.ValidationError as error:

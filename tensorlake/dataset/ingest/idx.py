@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import unreadable_file
+from tensorlake.dataset.ingest.files import whole_file
 from tensorlake.dataset.ingest.found_files import local_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
@@ -77,12 +77,7 @@ def idx(
 
 def read_idx(file: Path) -> np.ndarray:
     """Read one IDX file into an array of the machine's byte order."""
-    try:
-        data = file.read_bytes()
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
-    except OSError as error:
-        raise unreadable_file(str(file), error) from error
+    data = whole_file(file)
     try:
         data = gzip.decompress(data) if data[:2] == GZIP_MAGIC else data
     except (EOFError, OSError) as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
-from tensorlake.dataset.ingest.run import Mode, OnError
 from tensorlake.storage import Durability
 
-__all__ = ["IngestOptions"]
+__all__ = ["IngestOptions", "Mode", "OnError"]
+
+Mode = Literal["create", "append"]
+OnError = Literal["raise", "skip", "quarantine"]
 
 
 class IngestOptions(TypedDict, total=False):
@@ -25,6 +27,7 @@ class IngestOptions(TypedDict, total=False):
         progress: Whether to show progress on stderr; None (default): on a terminal.
         storage_options: As in ``tl.open``; of the source's store too, where it is a URL.
         durability: As in ``tl.open``.
+        token: As in ``tl.open``.
     """
 
     mode: Mode
@@ -35,3 +38,4 @@ class IngestOptions(TypedDict, total=False):
     progress: bool | None
     storage_options: Mapping[str, Any] | None
     durability: Durability
+    token: str | None

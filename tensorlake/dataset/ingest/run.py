@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.options import IngestOptions, Mode, OnError
 from tensorlake.dataset.ingest.progress import Progress
 from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
@@ -27,18 +28,13 @@ from tensorlake.errors import DatasetNotFoundError, InvalidInputError, Tensorlak
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.types import Ragged
 
-__all__ = ["Mode", "OnError", "run_ingest"]
+__all__ = ["run_ingest"]
 
-Mode = Literal["create", "append"]
-OnError = Literal["raise", "skip", "quarantine"]
 Refused = tuple[SkippedItem, Mapping[str, Any]]
 """What was left out, with the values that it had, where it had any."""
 
 ROWS_LOOKED_AT = 3
 """By a dry run."""
-
-OPEN_ARGUMENTS = frozenset({"storage_options", "durability", "token"})
-OPTIONS = frozenset({"mode", "on_error", "commit_every", "workers", "progress", "dry_run"})
 
 DEFAULT_WORKERS = 4
 """Pieces read ahead of their use, one a thread."""
@@ -77,9 +73,9 @@ def run_ingest(
     if on_error not in {"raise", "skip", "quarantine"}:
         message = f"on_error={on_error!r}: give 'raise', 'skip' or 'quarantine'"
         raise InvalidInputError(message, actual=on_error)
-    unknown = sorted(open_arguments.keys() - OPEN_ARGUMENTS)
+    unknown = sorted(open_arguments.keys() - IngestOptions.__annotations__.keys())
     if unknown:
-        known = ", ".join(sorted(OPEN_ARGUMENTS | OPTIONS))
+        known = ", ".join(sorted(IngestOptions.__annotations__))
         message = (
             f"tl.ingest.{source.kind}() takes no {unknown[0]!r}; beside its own it takes {known}"
         )
@@ -102,7 +98,7 @@ def run_ingest(
     ):
         reading = partial(Reading, source, pool=pool, ahead=threads, is_strict=on_error == "raise")
         batches = list(source.cut(everything, size))
-        is_new = mode == "create" and not exists(str(url), **_storage_options(open_arguments))
+        is_new = mode == "create" and not exists(str(url), **_place(open_arguments))
         # A new dataset takes a while to be made durable, in which the disk has time for reading.
         begun = {batch: reading(batch) for batch in batches[:1] if is_new}
         dataset = _destination(source, str(url), mode, open_arguments, is_new=is_new)
@@ -150,8 +146,9 @@ def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
     return dataset
 
 
-def _storage_options(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {k: v for k, v in open_arguments.items() if k == "storage_options"}
+def _place(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out what says nothing of where the dataset is."""
+    return {name: one for name, one in open_arguments.items() if name != "durability"}
 
 
 def _destination(
