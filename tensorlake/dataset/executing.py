@@ -55,16 +55,17 @@ def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
 
 
 def _check_assignments(dataset: Dataset, change: tql.ast.Update, text: str) -> None:
+    def fail(at: tql.ast.Assignment, problem: str, hint: str) -> tql.QueryNameError:
+        message = f"UPDATE sets {at.name!r}{problem}"
+        return tql.QueryNameError(message, text=text, span=at.span, hint=hint)
+
     seen: set[str] = set()
     for assignment in change.assignments:
-        problem, hint = "", ""
         if assignment.name not in dataset.schema:
-            problem = f"UPDATE sets {assignment.name!r}, which is no tensor"
-            hint = f"tensors: {', '.join(dataset.schema)}"
-        elif assignment.name in seen:
-            problem, hint = f"UPDATE sets {assignment.name!r} twice", "give it one value"
-        if problem:
-            raise tql.QueryNameError(problem, text=text, span=assignment.span, hint=hint)
+            known = ", ".join(dataset.schema)
+            raise fail(assignment, ", which is no tensor", f"tensors: {known}")
+        if assignment.name in seen:
+            raise fail(assignment, " twice", "give it one value")
         seen.add(assignment.name)
 
 
@@ -108,8 +109,9 @@ def _stored_values(computed: Computed) -> Any:
 
 def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any]) -> int:
     query = change.query
-    view = run_tree(dataset, query, params) if isinstance(query, tql.ast.Query) else None
-    if view is None:
+    if isinstance(query, tql.ast.Query):
+        view = run_tree(dataset, query, params)
+    else:
         view = dataset.query(tql.print_query(query), **params)
     return insert_rows(dataset, view, query, change.names)
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tensorlake.dataset.readable import Readable
+from tensorlake.dataset.streamed import Streamed
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.loader import (
     Framework,
@@ -37,7 +38,7 @@ __all__ = ["Mix", "mix"]
 PAIR = 2
 
 
-class Mix:
+class Mix(Streamed):
     """Several sources as one stream; made by ``tl.mix``.
 
     Attributes:
@@ -71,18 +72,6 @@ class Mix:
             shown = "a function" if callable(weight) else f"{weight:g}"
             lines.append(f"  {name}  {shown}  {len(view):,} rows of {view.url!r} {view.version}")
         return "\n".join(lines)
-
-    def torch(self, **arguments: Any) -> Loader:
-        """Stream batches of torch tensors; arguments in docs/reference/loader.md."""
-        return self.stream("torch", arguments)
-
-    def jax(self, **arguments: Any) -> Loader:
-        """Stream batches of JAX arrays; arguments in docs/reference/loader.md."""
-        return self.stream("jax", arguments)
-
-    def loader(self, **arguments: Any) -> Loader:
-        """Stream batches of NumPy arrays; arguments in docs/reference/loader.md."""
-        return self.stream("numpy", arguments)
 
     def stream(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework."""

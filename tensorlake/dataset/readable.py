@@ -21,6 +21,7 @@ from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
 from tensorlake.dataset.stored import StoredColumn
+from tensorlake.dataset.streamed import Streamed
 from tensorlake.dataset.struct_values import members_of
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.errors import InvalidInputError, ReadOnlyError
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.schema_changes import NamesChange
     from tensorlake.dataset.session import Session
     from tensorlake.dataset.view import View
-    from tensorlake.loader import Loader
+    from tensorlake.loader import Framework, Loader
 
 __all__ = ["Readable", "Rows"]
 
@@ -75,7 +76,7 @@ BETWEEN_FILES = frozenset(
 """What the other files call of a Dataset or a View; completion does not offer it to users."""
 
 
-class Readable(Exported):
+class Readable(Exported, Streamed):
     """Rows and columns that can be read, queried and streamed."""
 
     session: Session
@@ -387,19 +388,7 @@ class Readable(Exported):
 
     # Streaming
 
-    def torch(self, **arguments: Any) -> Loader:
-        """Stream batches of torch tensors; arguments in docs/reference/loader.md."""
-        return self.stream("torch", arguments)
-
-    def jax(self, **arguments: Any) -> Loader:
-        """Stream batches of JAX arrays; arguments in docs/reference/loader.md."""
-        return self.stream("jax", arguments)
-
-    def loader(self, **arguments: Any) -> Loader:
-        """Stream batches of NumPy arrays; arguments in docs/reference/loader.md."""
-        return self.stream("numpy", arguments)
-
-    def stream(self, framework: Any, arguments: dict[str, Any]) -> Loader:
+    def stream(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""
         from tensorlake.dataset.streaming import stream
 
