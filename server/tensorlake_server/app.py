@@ -37,6 +37,7 @@ from tensorlake_server.messages import ProblemInfo, SessionRequest
 from tensorlake_server.metrics import METRICS_TYPE, Metrics
 from tensorlake_server.object_rules import FormatRules
 from tensorlake_server.openapi import add_components, component
+from tensorlake_server.parameters import CHECKED
 from tensorlake_server.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.request import settings_of
 from tensorlake_server.streams import Streams
@@ -97,9 +98,11 @@ def create_app(settings: Settings) -> FastAPI:
     # Routes are tried in this order, and an epoch asks for a thousand objects: they come first.
     asking = (objects, datasets, rows, query, selection, views, samples, statistics, stream)
     for module in (*asking, writing, refs, events):
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=CHECKED)
     add_components(app, [TransactionRequest, ProblemInfo])
-    app.add_api_route("/v1/session", open_session, methods=["POST"], status_code=204)
+    app.add_api_route(
+        "/v1/session", open_session, methods=["POST"], status_code=204, dependencies=CHECKED
+    )
     operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
     for route, answer in operation.items():
         app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)

@@ -113,6 +113,10 @@ async def commit_transaction(
             "unsupported-media-type",
             f"send application/json or {ARROW_TYPE}, not {media_type}",
         )
+    beside = ", ".join(request.query_params)
+    if beside:
+        detail = f"{beside}: a JSON body has these itself\nput them into the body"
+        raise Problem(422, "invalid-input", detail)
     try:
         asked = TransactionRequest.model_validate_json(body)
     except ValidationError as error:

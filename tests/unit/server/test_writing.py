@@ -135,6 +135,17 @@ def test_rows_come_as_an_arrow_stream(written: Written) -> None:
     assert written.notes["image"].bytes(3) == JPEG
 
 
+def test_what_a_json_body_says_itself_is_not_said_beside_it(written: Written) -> None:
+    client = written.client("write")
+    body = {"operations": [{"op": "delete", "rows": [0]}]}
+
+    answer = client.post(TRANSACTIONS, json=body, params={"branch": "fix"})
+
+    assert answer.status_code == 422
+    assert "branch: a JSON body has these itself" in answer.json()["detail"]
+    assert len(written.notes) == 3
+
+
 @pytest.mark.parametrize("cut", [0, 1, 8, 100, 400])
 def test_a_truncated_stream_adds_nothing(written: Written, cut: int) -> None:
     table = pa.table({"text": ["x"] * 50, "label": ["b"] * 50, "x": [1.5] * 50})
