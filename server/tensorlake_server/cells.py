@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tensorlake.types import Column, SampleType
 
-__all__ = ["error_cell", "make_cells"]
+__all__ = ["elements_shown", "error_cell", "make_cells"]
 
 ARRAY_SHOWN = 1024
 SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: a picture with all of them is worth it
@@ -49,7 +49,7 @@ Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
 def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
     """Turn a column, media as stored, into one cell a row."""
     column = widened_column(column)
-    limit = SHAPES_SHOWN if sample_type.drawn_as in DRAWN_KINDS else ARRAY_SHOWN
+    limit = elements_shown(sample_type)
     match column:
         case UniformColumn() if isinstance(sample_type, Timestamp):
             cells = _time_cells(sample_type, column)
@@ -63,6 +63,11 @@ def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
         return cells
     pairs = zip(cells, column.valid.tolist(), strict=True)
     return [cell if is_valid else None for cell, is_valid in pairs]
+
+
+def elements_shown(sample_type: SampleType) -> int:
+    """How many elements an array may have to be shown whole."""
+    return SHAPES_SHOWN if sample_type.drawn_as in DRAWN_KINDS else ARRAY_SHOWN
 
 
 def error_cell(message: str) -> Cell:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensorlake_query as tql
-from tensorlake.errors import CorruptionError, RowNotFoundError, TensorNotFoundError
+from tensorlake.errors import RowNotFoundError, TensorNotFoundError
 from tensorlake.types import (
     Array,
     Bool,
@@ -26,7 +26,6 @@ from tensorlake.types import (
     UniformColumn,
     widened_column,
 )
-from tensorlake_server.cells import error_cell, make_cells
 from tensorlake_server.masks import MASK_KINDS
 from tensorlake_server.messages import TensorInfo
 from tensorlake_server.pictures import is_drawable
@@ -48,7 +47,6 @@ __all__ = [
     "list_tensors",
     "named_positions",
     "page_positions",
-    "read_cells",
     "read_column",
     "read_rows",
 ]
@@ -135,15 +133,6 @@ def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict
     page = readable[positions]
     rows, ids = page.rows.tolist(), page.row_ids
     return [{"_row": row, "_row_id": row_id} for row, row_id in zip(rows, ids, strict=True)]
-
-
-def read_cells(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> list[Any]:
-    """Read one column as JSON cells; what is damaged is said in its cells, the rest is shown."""
-    try:
-        read = read_column(readable, name, positions)
-    except CorruptionError as error:
-        return [error_cell(str(error))] * len(positions)
-    return make_cells(read.type, read.column)
 
 
 def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:

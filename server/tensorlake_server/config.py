@@ -48,6 +48,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_queries": int,
     "max_queries_each": int,
     "max_write_nbytes": int,
+    "max_page_nbytes": int,
 }
 """What can be set, and how its text is read."""
 

@@ -233,12 +233,13 @@ class Row(Message):
 
 
 class RowsPage(Message):
-    """Rows by position in the version, or in a query's result."""
+    """Rows by position in the version, or in a query's result; ``next`` is where to go on."""
 
     version: str
     view: str | None
     offset: int
     total: int
+    next: int | None
     rows: list[Row]
 
 

@@ -60,7 +60,13 @@ def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) 
     token = write_token(query, key=settings_of(request).signing_key)
     lake.keep_view(token, view)
     return write_result(
-        view, token, text=query.tql, cost=cost, limit=asked.limit, columns=asked.columns
+        view,
+        token,
+        text=query.tql,
+        cost=cost,
+        limit=asked.limit,
+        columns=asked.columns,
+        most_nbytes=settings_of(request).max_page_nbytes,
     )
 
 

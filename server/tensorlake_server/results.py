@@ -43,7 +43,14 @@ def costed() -> Generator[QueryCost]:
 
 
 def write_result(
-    view: View, token: str, *, text: str, cost: QueryCost, limit: int, columns: list[str] | None
+    view: View,
+    token: str,
+    *,
+    text: str,
+    cost: QueryCost,
+    limit: int,
+    columns: list[str] | None,
+    most_nbytes: int,
 ) -> Response:
     """Write a result: its id, its columns, how many rows, and the first page of them."""
     names = column_names(view)
@@ -58,7 +65,7 @@ def write_result(
         "rows": len(view),
         "is_computed": not view.has_rows,
         "cost": cost,
-        "page": make_page(view, token, 0, limit, names),
+        "page": make_page(view, token, 0, limit, names, most_nbytes),
     }
     headers = {"Cache-Control": "private, no-store"}
     return Response(msgspec.json.encode(body), 200, headers, "application/json")

@@ -1,4 +1,8 @@
-"""``GET …/rows``: a page of rows, as JSON, as an Arrow stream, or as .npz, by ``Accept``."""
+"""``GET …/rows``: a page of rows, as JSON, as an Arrow stream, or as .npz, by ``Accept``.
+
+A page has ``limit`` rows, or fewer where their samples are many bytes (page_size.py); whatever its
+form, ``Link`` says where the next one is.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake_server.arrow import ARROW_TYPE, NPZ_TYPE, write_arrow, write_npz
 from tensorlake_server.caching import cache_headers, etag_of, not_modified
+from tensorlake_server.cells import error_cell, make_cells
 from tensorlake_server.columns import (
     check_names,
     column_names,
     page_positions,
-    read_cells,
-    read_column,
     read_rows,
 )
 from tensorlake_server.messages import RowsPage
 from tensorlake_server.negotiation import choose_type
+from tensorlake_server.page_size import JSON_WEIGHT, join_parts, read_parts
 from tensorlake_server.parts import PartsResponse
 from tensorlake_server.request import DatasetPath, lake_of, settings_of
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorlake_server.lake import Readable
+    from tensorlake_server.page_size import Part
 
 __all__ = ["make_page", "router"]
 
@@ -52,7 +57,8 @@ def read_page(
     columns: Annotated[str | None, Query(description="names, by commas; all if left out")] = None,
 ) -> Response:
     """Read rows by position in the version, or in a query's result."""
-    most = settings_of(request).max_page_rows
+    settings = settings_of(request)
+    most, most_nbytes = settings.max_page_rows, settings.max_page_nbytes
     if limit > most:
         raise InvalidInputError(
             f"limit={limit} is more than one page has"
@@ -64,35 +70,70 @@ def read_page(
     names = _chosen_names(readable, columns)
     media_type = choose_type(request.headers.get("accept", ""), (JSON_TYPE, *WRITERS))
     digest = readable.selection().snapshot.digest
-    etag = etag_of("rows", name, digest, view, offset, limit, names, media_type)
+    etag = etag_of("rows", name, digest, view, offset, limit, names, media_type, most_nbytes)
     headers = cache_headers(version if view is None else None, etag)
     known = not_modified(request, headers)
     if known is not None:
         return known
     if media_type == JSON_TYPE:
-        body = msgspec.json.encode(make_page(readable, view, offset, limit, names))
-        return Response(body, 200, headers, media_type)
+        page = make_page(readable, view, offset, limit, names, most_nbytes)
+        return Response(
+            msgspec.json.encode(page), 200, headers | _link(request, page["next"]), media_type
+        )
     positions = page_positions(readable, offset, limit)
-    read = {one: read_column(readable, one, positions) for one in names}
-    return PartsResponse(WRITERS[media_type](read), headers, media_type)
+    parts = read_parts(readable, names, positions, most_nbytes)
+    headers |= _link(request, _next(readable, parts))
+    return PartsResponse(WRITERS[media_type](join_parts(parts)), headers, media_type)
 
 
 def make_page(
-    readable: Readable, view: str | None, offset: int, limit: int, names: Sequence[str]
+    readable: Readable,
+    view: str | None,
+    offset: int,
+    limit: int,
+    names: Sequence[str],
+    most_nbytes: int,
 ) -> dict[str, Any]:
-    """Read a page as JSON has it: see `RowsPage`."""
+    """Read a page as JSON has it: see `RowsPage`; it ends before its samples are too many bytes."""
     positions = page_positions(readable, offset, limit)
-    rows = read_rows(readable, positions)
-    for name in names:
-        for row, cell in zip(rows, read_cells(readable, name, positions), strict=True):
-            row[name] = cell
+    parts = read_parts(readable, names, positions, most_nbytes, weight=JSON_WEIGHT)
+    rows = [row for part in parts for row in _rows_of(readable, part)]
     return {
         "version": readable.version,
         "view": view,
         "offset": offset,
         "total": len(readable),
+        "next": _next(readable, parts),
         "rows": rows,
     }
+
+
+def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:
+    """Write rows as JSON has them; what is damaged is said in its cells, the rest is shown."""
+    rows = read_rows(readable, part.positions)
+    for name, read in part.columns.items():
+        if isinstance(read, CorruptionError):
+            cells = [error_cell(str(read))] * len(rows)
+        else:
+            cells = make_cells(read.type, read.column)
+        for row, cell in zip(rows, cells, strict=True):
+            row[name] = cell
+    return rows
+
+
+def _next(readable: Readable, parts: Sequence[Part]) -> int | None:
+    """Where the next page begins; None at the end, and behind a page of no rows."""
+    last = parts[-1].positions[-1:].tolist()
+    stop = last[0] + 1 if last else len(readable)
+    return stop if stop < len(readable) else None
+
+
+def _link(request: Request, following: int | None) -> dict[str, str]:
+    """Say where the next page is, as RFC 8288 has it: what follows the path of this one."""
+    if following is None:
+        return {}
+    query = request.url.include_query_params(offset=following).query
+    return {"Link": f'<?{query}>; rel="next"'}
 
 
 def _chosen_names(readable: Readable, columns: str | None) -> list[str]:

@@ -47,6 +47,7 @@ class Settings:
         max_body_nbytes: Longest request body that asks for something.
         max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
         max_page_rows: Most rows in one page.
+        max_page_nbytes: Most bytes of samples in one, but for a single row.
         max_requests_per_s: Most requests a second of each token; of all who have none together.
         max_streams: Most streams of events open at once.
         max_batch_streams: Most streams of batches open at once; each decodes.
@@ -81,6 +82,7 @@ class Settings:
     max_body_nbytes: int = 1 << 20
     max_write_nbytes: int = 256 << 20
     max_page_rows: int = 1000
+    max_page_nbytes: int = 64 << 20
     max_requests_per_s: float = 1000.0
     max_streams: int = 500
     max_batch_streams: int = 32

@@ -64,7 +64,15 @@ def open_saved(
     )
     token = write_token(query, key=settings_of(request).signing_key)
     lake.keep_view(token, opened)
-    return write_result(opened, token, text=query.tql, cost=cost, limit=limit, columns=None)
+    return write_result(
+        opened,
+        token,
+        text=query.tql,
+        cost=cost,
+        limit=limit,
+        columns=None,
+        most_nbytes=settings_of(request).max_page_nbytes,
+    )
 
 
 def _describe(saved: SavedView) -> SavedViewInfo:

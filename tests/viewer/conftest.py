@@ -22,7 +22,8 @@ from tests.viewer.lakes import make_lake
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_S = 60
-BROWSER_S = 840  # less than the first test may take
+SLOWNESS = float(os.environ.get("VIEWER_SLOW", "1"))  # see viewer/e2e/browser.ts
+BROWSER_S = 840 * SLOWNESS  # less than the first test may take
 
 
 @pytest.fixture(scope="session")

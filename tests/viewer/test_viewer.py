@@ -1,4 +1,4 @@
-"""Headless Chromium against a real server: the tests of viewer/e2e one by one, then the tour's pictures.
+"""Headless Chromium against a real server: the tests of viewer/e2e, then the tour's pictures.
 
 They are one file, so that one process runs the browser, once, for all of them.
 
@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.viewer.conftest import SLOWNESS
+
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "viewer/e2e"
 CLAIMS = [
@@ -32,7 +34,7 @@ SHARE = 0.04  # of blocks that may
 
 
 @pytest.mark.viewer
-@pytest.mark.timeout(900)  # the first also builds the viewer and waits for the whole run
+@pytest.mark.timeout(900 * SLOWNESS)  # the first also builds the viewer and waits for the whole run
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_in_a_browser(claim: str, browser_results: dict[str, list[str]]) -> None:
     assert browser_results[claim] == []
@@ -48,7 +50,7 @@ def block_means(path: Path) -> np.ndarray:
 
 
 @pytest.mark.viewer
-@pytest.mark.timeout(900)  # it may be the first to wait for the browser's run
+@pytest.mark.timeout(900 * SLOWNESS)  # it may be the first to wait for the browser's run
 @pytest.mark.parametrize("name", ["grid", "close", "difference", "views"])
 def test_the_tour_shows_what_is_there(
     name: str, browser_results: dict[str, list[str]], shots: Path

@@ -15,23 +15,21 @@ const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["an error", "nothing", (page) => page.getByText("dataset-not-found").waitFor()],
 ];
 
-async function findingsOfAll(theme: "dark" | "light"): Promise<string[]> {
-  const all: string[] = [];
+async function expectNoFindings(theme: "dark" | "light"): Promise<void> {
   for (const [name, path, ready] of PAGES) {
     const page = await open(path, { theme, expected: ["status of 400", "status of 404"] });
     await ready(page);
-    all.push(...(await findings(page)).map((finding) => `${name}: ${finding}`));
+    await expect.poll(() => findings(page), { message: name }).toEqual([]);
     await page.context().close();
   }
-  return all;
 }
 
 test("axe finds nothing serious on any page in the dark", async () => {
-  expect((await findingsOfAll("dark")).join("\n")).toBe("");
+  await expectNoFindings("dark");
 });
 
 test("axe finds nothing serious on any page in the light", async () => {
-  expect((await findingsOfAll("light")).join("\n")).toBe("");
+  await expectNoFindings("light");
 });
 
 test("axe finds nothing serious in what opens over a page", async () => {
@@ -41,12 +39,12 @@ test("axe finds nothing serious in what opens over a page", async () => {
   for (const menu of ["Saved views", "Version main@2", "Compare with another version", /^Dataset lake \/ named/]) {
     await page.getByRole("button", { name: menu }).click();
     await page.getByRole("menuitem").first().waitFor();
-    expect((await findings(page)).join("\n"), String(menu)).toBe("");
+    await expect.poll(() => findings(page), { message: String(menu) }).toEqual([]);
     await page.keyboard.press("Escape");
   }
   await page.keyboard.press("?");
   await page.getByRole("dialog").waitFor();
-  expect((await findings(page)).join("\n"), "keys").toBe("");
+  await expect.poll(() => findings(page), { message: "keys" }).toEqual([]);
 });
 
 test("all that can be pressed is reached by Tab, in the order that it is seen", async () => {
@@ -101,5 +99,5 @@ test("a menu is walked by arrows and left by Esc, back to its button", async () 
   await expect.poll(() => page.evaluate("document.activeElement.getAttribute('role')")).toBe("menuitem");
   await page.keyboard.press("Escape");
 
-  expect(await button.evaluate((element) => element === document.activeElement)).toBe(true);
+  await expect.poll(() => button.evaluate((element) => element === document.activeElement)).toBe(true);
 });

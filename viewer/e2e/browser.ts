@@ -1,6 +1,14 @@
-/** One Chromium for all tests, a fresh context for each; what a page did wrong is collected. */
-import { chromium, type Browser, type Page } from "playwright-core";
+/**
+ * One Chromium for all tests, a fresh context for each; what a page did wrong is collected.
+ *
+ * VIEWER_SLOW=4 makes every page four times slower and its answers late, each by another time, so
+ * that they come in another order than they were asked for: a test that reads what it did not wait
+ * for is found on a desk, before a loaded machine finds it.
+ */
+import { setTimeout as wait } from "node:timers/promises";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { SLOWNESS } from "./slowness";
 
 export const FLAGS = [
   "--no-sandbox", // tests run as root in containers
@@ -16,6 +24,7 @@ export const FLAGS = [
 export const PATIENCE_MS = 60_000;
 
 export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+const LATEST_MS = 40; // of an answer, for each step of slowness
 const link = new URL(process.env["VIEWER_LINK"] ?? "http://127.0.0.1:8300/");
 let browser: Browser;
 let faults: string[] = [];
@@ -46,6 +55,7 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
   const { theme = "dark", withToken = true, expected = [], viewport = { width: 1280, height: 800 } } = options;
   const context = await browser.newContext({ viewport, colorScheme: theme });
   const page = await context.newPage();
+  if (SLOWNESS > 1) await slowDown(context, page);
   page.setDefaultTimeout(PATIENCE_MS);
   page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
   page.on("console", (message) => {
@@ -58,6 +68,15 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
   });
   await page.goto(withToken ? addressOf(path) : new URL(path, link).href);
   return page;
+}
+
+async function slowDown(context: BrowserContext, page: Page): Promise<void> {
+  const session = await context.newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: SLOWNESS });
+  await context.route("**/v1/**", async (route) => {
+    await wait(Math.random() * LATEST_MS * SLOWNESS);
+    await route.fallback().catch(() => undefined); // its page is closed
+  });
 }
 
 /** A path of the viewer, with the token of the printed link. */

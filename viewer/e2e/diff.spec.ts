@@ -32,8 +32,8 @@ test("from rows to what differs by one key, and every change is in the list", as
 
   const diff = page.getByTestId("diff");
   await expect.poll(() => diff.getByRole("option").count()).toBe(4);
-  const words = (await diff.getByRole("option").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
-  expect(words).toEqual(["~ 0 changed boxes", "~ 1 changed labels", "+ 3 added", "− 3 removed"]);
+  const words = async () => (await diff.getByRole("option").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
+  await expect.poll(words).toEqual(["~ 0 changed boxes", "~ 1 changed labels", "+ 3 added", "− 3 removed"]);
   await page.keyboard.press("Escape");
   await expect.poll(() => diff.count()).toBe(0);
 });
@@ -42,10 +42,10 @@ test("a box that moved is where it was and where it is, side by side", async () 
   const page = await open("edits?compare=main@1&diff=side&change=0");
 
   await expect.poll(() => isLine(page, 100, 40, "before").catch(() => false)).toBe(true); // its left edge
-  expect(await isLine(page, 90, 40, "after")).toBe(true);
-  expect(await isLine(page, 90, 40, "before")).toBe(false);
-  expect(await isLine(page, 20, 50, "before")).toBe(true); // the other box stayed
-  expect(await isLine(page, 20, 50, "after")).toBe(true);
+  await expect.poll(() => isLine(page, 90, 40, "after")).toBe(true);
+  await expect.poll(() => isLine(page, 90, 40, "before")).toBe(false);
+  await expect.poll(() => isLine(page, 20, 50, "before")).toBe(true); // the other box stayed
+  await expect.poll(() => isLine(page, 20, 50, "after")).toBe(true);
 });
 
 test("one version is swiped over the other", async () => {
@@ -54,7 +54,7 @@ test("one version is swiped over the other", async () => {
 
   await slider.fill("100");
   await expect.poll(() => isLine(page, 100, 40, "whole")).toBe(true);
-  expect(await isLine(page, 90, 40, "whole")).toBe(false);
+  await expect.poll(() => isLine(page, 90, 40, "whole")).toBe(false);
   await slider.fill("0");
 
   await expect.poll(() => isLine(page, 90, 40, "whole")).toBe(true);
@@ -73,11 +73,11 @@ test("a change that is drawn nowhere is said on both pictures", async () => {
   const said = async (side: string) => (await page.getByTestId(`notes-${side}`).innerText()).replace(/\s+/g, " ");
 
   await expect.poll(() => said("before")).toBe("label cat becomes dog");
-  expect(await said("after")).toBe("label dog was cat");
+  await expect.poll(() => said("after")).toBe("label dog was cat");
   await page.keyboard.press("s");
 
   await expect.poll(() => new URL(page.url()).searchParams.get("diff")).toBe("swipe");
-  expect(await said("after")).toBe("label dog was cat");
+  await expect.poll(() => said("after")).toBe("label dog was cat");
 });
 
 test("the table says what became of the shapes", async () => {
@@ -108,5 +108,5 @@ test("only the shapes that changed are drawn when asked", async () => {
   await page.getByLabel("only shapes that changed").check();
 
   await expect.poll(() => isLine(page, 20, 50, "after")).toBe(false);
-  expect(await isLine(page, 90, 40, "after")).toBe(true);
+  await expect.poll(() => isLine(page, 90, 40, "after")).toBe(true);
 });

@@ -27,17 +27,17 @@ test("a binary mask covers its pixels and no other", async () => {
   const page = await open("shapes?row=0");
 
   await expect.poll(() => strength(page, 80, 60)).toBe(FILL);
-  for (const [x, y] of [[41, 41], [118, 78]] as const) expect(await strength(page, x, y), `${x}, ${y}`).toBe(FILL);
-  for (const [x, y] of [[38, 60], [121, 60], [80, 38], [80, 81]] as const) expect(await over(page, x, y)).toBeNull();
+  for (const [x, y] of [[41, 41], [118, 78]] as const) await expect.poll(() => strength(page, x, y), { message: `${x}, ${y}` }).toBe(FILL);
+  for (const [x, y] of [[38, 60], [121, 60], [80, 38], [80, 81]] as const) await expect.poll(() => over(page, x, y)).toBeNull();
 });
 
 test("a segmentation has a colour for each class and none for background", async () => {
   const page = await open("shapes?row=1");
 
   await expect.poll(() => strength(page, 80, 90)).toBe(FILL);
-  const [road, sky] = [await hue(page, 80, 90), await hue(page, 80, 10)];
-  expect(road).not.toEqual(sky);
-  expect(await over(page, 80, 45)).toBeNull();
+  await expect.poll(() => strength(page, 80, 10)).toBe(FILL);
+  await expect.poll(async () => String(await hue(page, 80, 90)) === String(await hue(page, 80, 10))).toBe(false); // road and sky
+  await expect.poll(() => over(page, 80, 45)).toBeNull();
 });
 
 test("of two objects the smaller one is seen where they overlap", async () => {
@@ -48,25 +48,25 @@ test("of two objects the smaller one is seen where they overlap", async () => {
   await expect.poll(() => hue(page, 130, 50)).not.toBeNull(); // outside the large one
   const small = await hue(page, 130, 50);
   await expect.poll(() => hue(page, 60, 50)).toEqual(small);
-  expect(await hue(page, 60, 90)).not.toEqual(small);
-  expect(await over(page, 120, 90)).toBeNull();
+  await expect.poll(() => hue(page, 60, 90)).not.toEqual(small);
+  await expect.poll(() => over(page, 120, 90)).toBeNull();
 });
 
 test("an outline is drawn along its points and filled faintly", async () => {
   const page = await open("shapes?row=3");
 
   await expect.poll(() => strength(page, 80, 20)).toBeGreaterThan(200);
-  expect(await strength(page, 20, 60)).toBeGreaterThan(200);
-  expect(await strength(page, 80, 60)).toBeGreaterThan(0);
-  expect(await strength(page, 80, 60)).toBeLessThan(FILL);
-  expect(await over(page, 150, 110)).toBeNull();
+  await expect.poll(() => strength(page, 20, 60)).toBeGreaterThan(200);
+  await expect.poll(() => strength(page, 80, 60)).toBeGreaterThan(0);
+  await expect.poll(() => strength(page, 80, 60)).toBeLessThan(FILL);
+  await expect.poll(() => over(page, 150, 110)).toBeNull();
 });
 
 test("a skeleton joins the joints that are known", async () => {
   const page = await open("shapes?row=4");
 
   await expect.poll(() => strength(page, 60, 60)).toBeGreaterThan(150); // between a and b
-  expect(await over(page, 100, 60)).toBeNull(); // c was not labelled
+  await expect.poll(() => over(page, 100, 60)).toBeNull(); // c was not labelled
 });
 
 test("a fill is as strong as the slider says, and the address keeps it", async () => {
@@ -86,10 +86,10 @@ test("a hidden class has no pixels, in the link too", async () => {
   await page.getByRole("switch", { name: "Overlays of road" }).click();
 
   await expect.poll(() => over(page, 80, 90)).toBeNull();
-  expect(await strength(page, 80, 10)).toBe(FILL);
+  await expect.poll(() => strength(page, 80, 10)).toBe(FILL);
   await page.reload();
   await expect.poll(() => strength(page, 80, 10)).toBe(FILL);
-  expect(await over(page, 80, 90)).toBeNull();
+  await expect.poll(() => over(page, 80, 90)).toBeNull();
 });
 
 test("masks lie over the thumbnails of the grid too", async () => {
@@ -99,7 +99,7 @@ test("masks lie over the thumbnails of the grid too", async () => {
 
   await expect.poll(middle).not.toBeNull();
   await expect.poll(async () => grey(await middle())).toBe(false);
-  expect(grey(await cellPixel(page, 0, 8, 8))).toBe(true);
+  await expect.poll(async () => grey(await cellPixel(page, 0, 8, 8))).toBe(true);
 });
 
 /** In the plainest way: the pixels on the edge of any box; how many of the canvas differ. */

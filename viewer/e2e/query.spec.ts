@@ -36,11 +36,25 @@ test("a quote that does not end is told before the server is asked", async () =>
   page.on("request", (request) => asked.push(request.url()));
 
   await page.keyboard.press("/");
-  await page.keyboard.insertText("WHERE CONTAINS(labels, 'do");
+  await page.keyboard.insertText("WHERE CONTAINS(labels, 'zebra"); // no class begins like this: nothing is offered
 
   await expect.poll(() => page.locator(".tql-error").innerText()).toBe("'");
-  expect(await page.getByTestId("query-problem").innerText()).toContain("this text has no closing '");
+  await expect.poll(() => page.getByTestId("query-problem").innerText()).toContain("this text has no closing '");
   expect(asked.filter((url) => url.includes("/explain"))).toEqual([]);
+});
+
+test("what is offered is read first, and Esc shows what is wrong", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE CONTAINS(labels, 'do");
+  await page.locator(".cm-tooltip-autocomplete li", { hasText: "dog" }).waitFor();
+  const problem = page.getByTestId("query-problem");
+  await expect.poll(() => problem.isVisible()).toBe(false); // it would lie over the offers
+  await page.keyboard.press("Escape");
+
+  await expect.poll(() => problem.innerText()).toContain("this text has no closing '");
 });
 
 test("a class is offered inside the quotes that the editor closed", async () => {

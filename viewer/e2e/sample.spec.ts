@@ -9,7 +9,7 @@ test("long text is read whole, from right to left where it is written so", async
 
   const text = page.locator("[data-testid=row-panel] [dir=auto]");
   await expect.poll(async () => (await text.innerText()).length).toBeGreaterThan(300);
-  expect(await text.evaluate((element) => getComputedStyle(element).direction)).toBe("rtl");
+  await expect.poll(() => text.evaluate((element) => getComputedStyle(element).direction)).toBe("rtl");
 });
 
 test("JSON is a tree", async () => {
@@ -30,12 +30,13 @@ test("a plane is a heat map, from its least to its largest number", async () => 
 
   const canvas = page.getByRole("img", { name: "Heat map of plane" }).locator("canvas");
   await expect.poll(() => canvas.evaluate((element) => (element as HTMLCanvasElement).width)).toBe(6);
-  const ends = await canvas.evaluate((element) => {
-    const context = (element as HTMLCanvasElement).getContext("2d");
-    return [context?.getImageData(0, 0, 1, 1).data, context?.getImageData(5, 3, 1, 1).data].map((data) => [...(data ?? [])]);
-  });
-  expect(ends).toEqual([[22, 20, 62, 255], [253, 240, 120, 255]]);
-  expect(await page.getByTestId("array-view").innerText()).toContain("0 to 23");
+  const ends = () =>
+    canvas.evaluate((element) => {
+      const context = (element as HTMLCanvasElement).getContext("2d");
+      return [context?.getImageData(0, 0, 1, 1).data, context?.getImageData(5, 3, 1, 1).data].map((data) => [...(data ?? [])]);
+    });
+  await expect.poll(ends).toEqual([[22, 20, 62, 255], [253, 240, 120, 255]]);
+  await expect.poll(() => page.getByTestId("array-view").innerText()).toContain("0 to 23");
 });
 
 test("a vector is a plot, and its numbers when asked", async () => {

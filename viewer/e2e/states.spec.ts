@@ -6,8 +6,8 @@ test("a dataset without rows says how to fill it", async () => {
   const page = await open("empty");
 
   await expect.poll(() => count(page)).toBe("0 rows");
-  expect(await page.getByTestId("empty").innerText()).toContain("This version has no rows");
-  expect(await page.getByRole("option").count()).toBe(0);
+  await expect.poll(() => page.getByTestId("empty").innerText()).toContain("This version has no rows");
+  await expect.poll(() => page.getByRole("option").count()).toBe(0);
 });
 
 test("a row whose picture is NULL says so in its place", async () => {
@@ -15,7 +15,7 @@ test("a row whose picture is NULL says so in its place", async () => {
 
   await expect.poll(() => page.locator("#row-0 .missing").innerText()).toBe("NULL");
   await expect.poll(() => page.locator("[data-testid=row-panel] td.null").allInnerTexts()).toEqual(Array(3).fill("NULL"));
-  expect(await page.locator("[data-testid=row-panel] img").count()).toBe(0);
+  await expect.poll(() => page.locator("[data-testid=row-panel] img").count()).toBe(0);
 });
 
 test("a picture of a hundred megapixels is seen whole at once, and each of its pixels", async () => {
@@ -23,7 +23,7 @@ test("a picture of a hundred megapixels is seen whole at once, and each of its p
   const panel = page.locator("[data-testid=row-panel] img");
   const isThere = (image: Element) => (image as HTMLImageElement).naturalWidth > 0;
   await expect.poll(() => panel.evaluate(isThere).catch(() => false)).toBe(true);
-  expect(await panel.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeLessThanOrEqual(1024);
+  await expect.poll(() => panel.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeLessThanOrEqual(1024);
 
   await page.keyboard.press("Enter");
   const canvas = "[data-testid=closeup] canvas";
@@ -31,22 +31,23 @@ test("a picture of a hundred megapixels is seen whole at once, and each of its p
     const [red = 0, green = 255] = (await pixel(page, canvas, x, y)) ?? [];
     return red > 200 && green < 90;
   };
-  const area = await page.locator(canvas).evaluate((element) => [element.clientWidth, element.clientHeight]);
-  const [width = 0, height = 0] = area;
-  await expect.poll(() => isRed(width / 2, height / 2)).toBe(true); // the middle is red, a tenth of each side
-  await page.locator(canvas).hover({ position: { x: width / 2, y: height / 2 } });
+  const isMiddleRed = async () => {
+    const { width, height } = (await page.locator(canvas).boundingBox()) ?? { width: 0, height: 0 };
+    return isRed(width / 2, height / 2);
+  };
+  await expect.poll(isMiddleRed).toBe(true); // a tenth of each side is
+  await page.locator(canvas).hover(); // its middle
   for (let i = 0; i < 4; i += 1) await page.mouse.wheel(0, -600);
 
   await page.getByText(/^\d{3,}%$/).waitFor(); // one pixel of the sample is one of the screen, or more
-  await expect.poll(() => isRed(width / 2, height / 2)).toBe(true);
+  await expect.poll(isMiddleRed).toBe(true);
 });
 
 test("a thousand classes are listed by how often they occur, and any is found by its name", async () => {
   const page = await open("classes");
   await expect.poll(() => count(page)).toBe("2,000 rows");
   await page.getByRole("button", { name: /^class 0000/ }).waitFor();
-  const listed = await page.getByRole("switch", { name: /^Overlays of|^Show/ }).count();
-  expect(listed).toBeLessThan(200);
+  await expect.poll(() => page.getByRole("switch", { name: /^Overlays of|^Show/ }).count()).toBeLessThan(200);
 
   await page.getByLabel("Filter classes").fill("0987");
   await page.getByRole("button", { name: /^class 0987/ }).click();
@@ -62,7 +63,7 @@ test("fifty tensors are all listed, and all values of a row", async () => {
   await expect.poll(() => page.locator("[data-testid=row-panel] tbody tr").count()).toBeGreaterThanOrEqual(50);
   const last = page.getByRole("switch", { name: /^t49/ });
   await last.scrollIntoViewIfNeeded();
-  expect(await last.isVisible()).toBe(true);
+  await expect.poll(() => last.isVisible()).toBe(true);
 });
 
 test("text that runs from right to left does so in the grid too", async () => {
@@ -80,7 +81,7 @@ test("when the server is gone the rows stay, and what is missing comes when it i
   await query(page, "WHERE score >= 0.5");
   await page.getByTestId("offline").waitFor();
   await expect.poll(() => count(page)).toBe("40 rows");
-  expect(await page.locator("#row-0").count()).toBe(1);
+  await expect.poll(() => page.locator("#row-0").count()).toBe(1);
 
   await page.context().setOffline(false);
   await page.getByTestId("offline").getByRole("button", { name: "Try now" }).click();

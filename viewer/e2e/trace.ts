@@ -62,7 +62,7 @@ function summarize(events: TraceEvent[]): Work {
   const inMain = events.filter((event) => `${event.pid}:${event.tid}` === main);
   const tasks = inMain.filter(({ name, ph }) => ph === "X" && name === "RunTask");
   const starts = inMain.filter(({ name }) => name === "BeginMainThreadFrame").map(({ ts }) => ts).sort((a, b) => a - b);
-  const work = new Array<number>(starts.length).fill(0);
+  const work = Array.from(starts, () => 0);
   for (const task of tasks) {
     const frame = lastNotAfter(starts, task.ts + (task.dur ?? 0)); // a task is of the frame that begins in it
     if (frame >= 0) work[frame] = (work[frame] ?? 0) + (task.tdur ?? task.dur ?? 0);

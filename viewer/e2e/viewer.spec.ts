@@ -13,16 +13,18 @@ test("a dataset opens with its rows, its tensors and its pictures", async () => 
 test("boxes lie where the data says, in the colour of their class", async () => {
   const page = await open("pets?row=1");
   const canvas = "[data-testid=row-panel] canvas";
-  const width = await page.locator(canvas).evaluate((element) => element.clientWidth);
-  const scale = width / 160; // samples are 160 × 120; row 1 has one box (20, 30, 60, 50)
+  /** A pixel of the sample, 160 × 120; row 1 has one box (20, 30, 60, 50). */
+  const at = async (x: number, y: number) => {
+    const scale = (await page.locator(canvas).evaluate((element) => element.clientWidth)) / 160;
+    return pixel(page, canvas, Math.round(x * scale), Math.round(y * scale));
+  };
   // #4E9BFF, the colour of the most frequent class; edges between two pixels are a little paler.
   const isBlue = (color: number[] | null) =>
     color !== null && [78, 155, 255].every((part, i) => Math.abs(part - (color[i] ?? 0)) < 8);
 
-  const edge = (x: number) => pixel(page, canvas, Math.round(x * scale), Math.round(60 * scale));
-  await expect.poll(async () => isBlue(await edge(20))).toBe(true);
-  await expect.poll(async () => isBlue(await edge(80))).toBe(true);
-  expect(await pixel(page, canvas, Math.round(120 * scale), Math.round(60 * scale))).toBeNull();
+  await expect.poll(async () => isBlue(await at(20, 60))).toBe(true);
+  await expect.poll(async () => isBlue(await at(80, 60))).toBe(true);
+  await expect.poll(() => at(120, 60)).toBeNull();
 });
 
 test("a picture is looked at closely, and the wheel enlarges what is under it", async () => {
@@ -53,8 +55,9 @@ test("a camera's turn is ignored everywhere, because boxes lie in the stored pix
   await expect.poll(() => picture.evaluate((img) => img.clientWidth > img.clientHeight)).toBe(true);
 
   await page.keyboard.press("Enter");
-  const size = await page.locator("[data-testid=closeup] canvas").evaluate((canvas) => canvas.clientHeight);
-  await expect.poll(async () => isRed(await pixel(page, "[data-testid=closeup] canvas", 20, size / 2))).toBe(true);
+  const canvas = "[data-testid=closeup] canvas";
+  const atLeft = async () => pixel(page, canvas, 20, (await page.locator(canvas).evaluate((element) => element.clientHeight)) / 2);
+  await expect.poll(async () => isRed(await atLeft())).toBe(true);
 });
 
 test("o hides the overlays and shows them again", async () => {
@@ -76,7 +79,7 @@ test("a query is run by its key, and its count and cost are told", async () => {
   await query(page, "WHERE score >= 0.5 ORDER BY score DESC");
 
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
-  expect(await page.getByTestId("cost").innerText()).toMatch(/^[\d.]+ (ms|s) · [\d.]+ (B|bytes|kB)$/);
+  await expect.poll(() => page.getByTestId("cost").innerText()).toMatch(/^[\d.]+ (ms|s) · [\d.]+ (B|bytes|kB)$/);
   await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("WHERE score >= 0.5 ORDER BY score DESC");
   await page.getByRole("option", { name: /^row 39\b/ }).waitFor();
 });
@@ -88,9 +91,9 @@ test("an error is marked at its place, and the rows stay", async () => {
   await query(page, "WHERE scoer > 1");
 
   await expect.poll(() => page.locator(".tql-error").innerText()).toBe("scoer");
-  const problem = await page.getByTestId("query-problem").innerText();
-  expect(problem).toContain("^^^^^");
-  expect(problem).toContain("did you mean 'score'");
+  const problem = page.getByTestId("query-problem");
+  await expect.poll(() => problem.innerText()).toContain("^^^^^");
+  await expect.poll(() => problem.innerText()).toContain("did you mean 'score'");
   await expect.poll(() => count(page)).toBe("40 rows");
 });
 
@@ -109,11 +112,16 @@ test("keys move the selection, and the address brings it back", async () => {
   const page = await open("pets");
   await expect.poll(() => count(page)).toBe("40 rows");
 
-  for (const key of ["j", "j", "k", "ArrowDown"]) await page.keyboard.press(key);
-  const row = new URL(page.url()).searchParams.get("row");
+  const chosen = () => new URL(page.url()).searchParams.get("row");
+  for (const [key, row] of [["j", "0"], ["j", "1"], ["k", "0"]] as const) {
+    await page.keyboard.press(key);
+    await expect.poll(chosen).toBe(row);
+  }
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(() => Number(chosen())).toBeGreaterThan(1); // the next line
+  const row = chosen();
   await page.reload();
 
-  expect(Number(row)).toBeGreaterThan(1);
   await page.locator(`#row-${row}[aria-selected=true]`).waitFor();
   await expect.poll(() => page.getByTestId("snippet").innerText()).toContain(`row = ds[${row}]`);
 });
@@ -137,9 +145,12 @@ test("a link to a row far down shows it at once", async () => {
 
   const row = page.locator("#row-39");
   await row.waitFor();
-  const place = await row.boundingBox();
-  expect(place?.y).toBeGreaterThan(80);
-  expect((place?.y ?? 0) + (place?.height ?? 0)).toBeLessThan(800);
+  const edges = async () => {
+    const { y, height } = (await row.boundingBox()) ?? { y: 0, height: 0 };
+    return [y, y + height] as const;
+  };
+  await expect.poll(async () => (await edges())[0]).toBeGreaterThan(80);
+  await expect.poll(async () => (await edges())[1]).toBeLessThan(800);
 });
 
 test("rows that another version lacks are marked, and the rest is said in words", async () => {
@@ -151,7 +162,7 @@ test("rows that another version lacks are marked, and the rest is said in words"
 
   await expect.poll(() => page.getByTestId("comparison").innerText()).toBe("+20 rows");
   await expect.poll(() => page.locator("#row-25").innerText()).toContain("added");
-  expect(await page.locator("#row-17").innerText()).not.toContain("added");
+  await expect.poll(() => page.locator("#row-17").innerText()).not.toContain("added");
   await expect.poll(() => new URL(page.url()).searchParams.get("compare")).toBe("main@1");
 });
 
@@ -171,8 +182,8 @@ test("text is shown as cards, and markup in the data stays text", async () => {
 
   const card = page.getByRole("option").first();
   await expect.poll(() => card.innerText()).toContain("<img src=x onerror=");
-  expect(await page.locator("main img, aside img").count()).toBe(0);
-  expect(await page.evaluate("window.wasRun")).toBeUndefined();
+  await expect.poll(() => page.locator("main img, aside img").count()).toBe(0);
+  await expect.poll(() => page.evaluate("window.wasRun")).toBeUndefined();
 });
 
 test("rows that cannot be fetched are said, and can be asked for again", async () => {
@@ -233,7 +244,7 @@ test("a scroll gives its cells other rows, and makes none", async () => {
   await grid.evaluate((element) => element.scrollBy(0, 2.5 * (document.querySelector("[role=option]")?.clientHeight ?? 0)));
 
   await expect.poll(shown).not.toEqual(before);
-  expect(await page.locator("[role=option]:not([data-old])").count()).toBe(0);
+  await expect.poll(() => page.locator("[role=option]:not([data-old])").count()).toBe(0);
 });
 
 test("a group is told as results, not as rows", async () => {
@@ -249,7 +260,7 @@ test("a lake lists its datasets, and a click opens one", async () => {
   await page.getByRole("button", { name: "pets" }).click();
 
   await expect.poll(() => count(page)).toBe("40 rows");
-  expect(new URL(page.url()).pathname).toBe("/pets");
+  await expect.poll(() => new URL(page.url()).pathname).toBe("/pets");
 });
 
 test("a dataset that is not there is an error with its code", async () => {
@@ -262,14 +273,14 @@ test("without its link the page says how to get in, and shows nothing", async ()
   const page = await open("pets", { withToken: false, expected: ["status of 401"] });
 
   await expect.poll(() => page.locator("main").innerText()).toContain("tensorlake serve");
-  expect(await page.getByRole("option").count()).toBe(0);
+  await expect.poll(() => page.getByRole("option").count()).toBe(0);
 });
 
 test("the token leaves the address at once, so that links can be shared", async () => {
   const page = await open("pets?row=3");
   await expect.poll(() => count(page)).toBe("40 rows");
 
-  expect(page.url()).not.toContain("token");
+  await expect.poll(() => page.url()).not.toContain("token");
 });
 
 test("light and dark follow the system, then the choice made here", async () => {
@@ -278,7 +289,7 @@ test("light and dark follow the system, then the choice made here", async () => 
   await expect.poll(theme).toBe("light");
 
   await page.getByRole("button", { name: /dark theme/ }).click();
-  expect(await theme()).toBe("dark");
+  await expect.poll(theme).toBe("dark");
 
   await page.reload();
   await expect.poll(theme).toBe("dark");

@@ -1,11 +1,12 @@
 import { defineConfig } from "vitest/config";
+import { SLOWNESS } from "./slowness";
 
-// Started by tests/viewer, which serves a lake and says where: VIEWER_LINK and CHROMIUM.
+// Started by tests/viewer, which serves a lake and says where: VIEWER_LINK and CHROMIUM. VIEWER_SLOW: see browser.ts.
 export default defineConfig({
   test: {
     include: ["e2e/**/*.spec.ts"],
     environment: "node",
-    testTimeout: 180_000,
+    testTimeout: 180_000 * SLOWNESS,
     expect: { poll: { timeout: 60_000 } },
     hookTimeout: 120_000,
     fileParallelism: false,

@@ -25,7 +25,7 @@ async function opened(path: string, viewport = PHONE): Promise<Page> {
 
 test("on a narrow page tensors and classes come over the rows, and what is chosen there is seen", async () => {
   const page = await opened("pets");
-  expect(await page.getByRole("switch", { name: /^score/ }).isVisible()).toBe(false);
+  await expect.poll(() => page.getByRole("switch", { name: /^score/ }).isVisible()).toBe(false);
 
   await page.getByRole("button", { name: "Tensors and classes", exact: true }).click();
   await page.getByRole("switch", { name: /^score/ }).click();
@@ -43,7 +43,7 @@ test("the panel of a narrow page is opened, walked and left with the keyboard al
 
   await page.keyboard.press("p");
   await drawer.getByRole("button", { name: /^cat/ }).waitFor();
-  expect((await findings(page)).join("\n")).toBe("");
+  await expect.poll(() => findings(page)).toEqual([]);
   const inDrawer = "document.activeElement.closest('[data-testid=drawer]') !== null && document.activeElement.textContent";
   const walked: unknown[] = [];
   for (let i = 0; i < 12; i += 1) {
@@ -54,7 +54,7 @@ test("the panel of a narrow page is opened, walked and left with the keyboard al
   await page.keyboard.press("Escape");
 
   await expect.poll(() => drawer.isVisible()).toBe(false);
-  expect(await page.getByTestId("grid").evaluate((grid) => grid === document.activeElement)).toBe(true);
+  await expect.poll(() => page.getByTestId("grid").evaluate((grid) => grid === document.activeElement)).toBe(true);
 });
 
 test("at every width all bars are whole, and a row has its place", async () => {
@@ -65,10 +65,9 @@ test("at every width all bars are whole, and a row has its place", async () => {
     await page.keyboard.press("Enter");
     await page.getByTestId("closeup").waitFor();
 
-    expect(await page.evaluate(CUT_OFF), `${viewport.width} px`).toEqual([]);
-    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
-    const panel = await page.getByTestId("row-panel").boundingBox();
-    expect(panel?.height ?? 0).toBeGreaterThan(200);
+    await expect.poll(() => page.evaluate(CUT_OFF), { message: `${viewport.width} px` }).toEqual([]);
+    await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    await expect.poll(async () => (await page.getByTestId("row-panel").boundingBox())?.height).toBeGreaterThan(200);
     await page.context().close();
   }
 });

@@ -1008,7 +1008,7 @@ export interface components {
         };
         /**
          * RowsPage
-         * @description Rows by position in the version, or in a query's result.
+         * @description Rows by position in the version, or in a query's result; ``next`` is where to go on.
          */
         RowsPage: {
             /** Version */
@@ -1019,6 +1019,8 @@ export interface components {
             offset: number;
             /** Total */
             total: number;
+            /** Next */
+            next: number | null;
             /** Rows */
             rows: components["schemas"]["Row"][];
         };

@@ -6,7 +6,8 @@ const source = { dataset: "pets", version: "main@1", view: null, columns: ["labe
 
 function page(offset: number, count: number, total: number): RowsPage {
   const rows = Array.from({ length: count }, (_, i) => ({ _row: offset + i, _row_id: null }));
-  return { version: "main@1", view: null, offset, total, rows };
+  const next = offset + count < total ? offset + count : null;
+  return { version: "main@1", view: null, offset, total, next, rows };
 }
 
 function fakeApi() {
@@ -33,6 +34,24 @@ test("the first page of a query's answer is not asked for again", () => {
 
   expect(pages.get(9)?._row).toBe(9);
   expect(rows).not.toHaveBeenCalled();
+});
+
+test("a page that the server ends early is asked for to its end, and its first rows are shown meanwhile", async () => {
+  const spans: { offset: number; limit: number }[] = [];
+  let letGo = () => {};
+  const rows = async (_name: string, _source: unknown, span: { offset: number; limit: number }) => {
+    spans.push(span);
+    if (spans.length === 2) await new Promise<void>((resolve) => (letGo = resolve));
+    return page(span.offset, Math.min(span.limit, 40), 1000);
+  };
+  const pages = new RowPages({ rows } as unknown as Api, source, () => {});
+  pages.want(0, 64);
+  await vi.waitFor(() => expect(spans.length).toBe(2));
+
+  expect([pages.get(39)?._row, pages.get(40)?._row]).toEqual([39, undefined]);
+  letGo();
+  await vi.waitFor(() => expect(pages.get(63)?._row).toBe(63));
+  expect(spans.map(({ offset, limit }) => [offset, limit])).toEqual([[0, 64], [40, 24]]);
 });
 
 test("pages out of sight are aborted", () => {

@@ -2,7 +2,7 @@
  * Rows by position, fetched in pages and kept for as long as their source is shown.
  *
  * `want(start, stop)` says which positions are on screen; pages that went out of sight before they
- * arrived are aborted.
+ * arrived are aborted. The server ends a page early where rows are large: then the rest is asked for.
  */
 import type { Api, Row, RowsPage, Source } from "../api";
 import { Lru } from "./lru";
@@ -18,6 +18,8 @@ export interface PageSource extends Source {
 export class RowPages {
   #pages = new Lru<number, Row[]>(KEPT_PAGES);
   #pending = new Map<number, AbortController>();
+  /** Of pages that are under way, the rows that are here. */
+  #arriving = new Map<number, Row[]>();
   #error: unknown = null;
 
   constructor(
@@ -43,7 +45,8 @@ export class RowPages {
   }
 
   get(position: number): Row | undefined {
-    return this.#pages.get(Math.floor(position / PAGE_ROWS))?.[position % PAGE_ROWS];
+    const page = Math.floor(position / PAGE_ROWS);
+    return (this.#pages.get(page) ?? this.#arriving.get(page))?.[position % PAGE_ROWS];
   }
 
   want(start: number, stop: number): void {
@@ -68,17 +71,26 @@ export class RowPages {
     const abort = new AbortController();
     this.#pending.set(page, abort);
     const { dataset, columns, version, view } = this.source;
-    const span = { offset: page * PAGE_ROWS, limit: PAGE_ROWS, columns };
+    const [start, stop] = [page * PAGE_ROWS, (page + 1) * PAGE_ROWS];
+    const rows: Row[] = [];
+    this.#arriving.set(page, rows);
     try {
-      const answer = await this.api.rows(dataset, { version, view }, span, abort.signal);
-      this.#pages.set(page, answer.rows, 1);
+      for (let next: number | null = start; next !== null && next < stop; ) {
+        const span = { offset: next, limit: stop - next, columns };
+        const answer: RowsPage = await this.api.rows(dataset, { version, view }, span, abort.signal);
+        rows.push(...answer.rows);
+        next = answer.next;
+        this.onChange();
+      }
+      this.#pages.set(page, rows, 1);
       this.#error = null;
     } catch (error) {
       if (abort.signal.aborted) return;
       this.#error = error;
-      this.#pages.set(page, [], 1); // asked once; an error is shown, not repeated
+      this.#pages.set(page, rows, 1); // asked once; an error is shown, not repeated
     } finally {
       if (this.#pending.get(page) === abort) this.#pending.delete(page);
+      if (this.#arriving.get(page) === rows) this.#arriving.delete(page);
     }
     this.onChange();
   }

@@ -214,7 +214,7 @@ function asked(corners: [number, number][]): string[] {
   const context = new Proxy({}, { get: record, set: () => true }) as CanvasRenderingContext2D;
   vi.stubGlobal("Path2D", class {});
   const shapes = corners.map(([x, y]): Shape => ({
-    ...{ x, y, width: 10, height: 10, path: { kind: "box" }, code: 0, label: "", score: null, isPredicted: false },
+    x, y, width: 10, height: 10, path: { kind: "box" }, code: 0, label: "", score: null, isPredicted: false,
   }));
   const view = { area: { width: 100, height: 100 }, hasLabels: false };
   drawShapes(context, shapes, { scale: 1, x: 0, y: 0 }, style(), view);

@@ -8,7 +8,7 @@ import { halfToNumber, parseNpy } from "./npy";
 function npy(descr: string, shape: string, elements: ArrayBuffer): ArrayBuffer {
   const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${shape}), }`;
   const header = text.padEnd(117) + "\n"; // 10 + 118 = 128
-  const head = Uint8Array.from([0x93, ..."NUMPY"].map((one) => (typeof one === "number" ? one : one.charCodeAt(0))));
+  const head = Uint8Array.of(0x93, ...new TextEncoder().encode("NUMPY"));
   const out = new Uint8Array(10 + header.length + elements.byteLength);
   out.set(head);
   out.set([1, 0, header.length, 0], 6);
@@ -47,9 +47,9 @@ test("a heat map goes from dark to bright, and NaN is in no order", () => {
   const pixels = heatMap({ width: 3, height: 1, values: [5, Number.NaN, 9] });
 
   expect(steps).toEqual([...steps].sort((a, b) => a - b));
-  expect([...pixels.slice(0, 3)]).toEqual([...heatColor(0)]);
-  expect([...pixels.slice(4, 7)]).toEqual([...heatColor(Number.NaN)]);
-  expect([...pixels.slice(8, 11)]).toEqual([...heatColor(1)]);
+  expect(Array.from(pixels.slice(0, 3))).toEqual([...heatColor(0)]);
+  expect(Array.from(pixels.slice(4, 7))).toEqual([...heatColor(Number.NaN)]);
+  expect(Array.from(pixels.slice(8, 11))).toEqual([...heatColor(1)]);
 });
 
 test("a plot keeps the peaks of more numbers than it has columns", () => {
