@@ -187,27 +187,19 @@ def store_masks(table: RunTable, objects: np.ndarray) -> list[StoredMasks]:
     (1, 1, 2)
     """
     firsts = offsets_of(objects)
-    runs = np.diff(offsets_of(table.counts)[firsts])
-    numbers = offsets_of(_NDIM + objects + runs)
-    joined = np.empty(numbers[-1], dtype=_U32)
-    starts, sizes = numbers[:-1], table.sizes[firsts[:-1]]
-    joined[starts] = objects
-    joined[starts + 1], joined[starts + 2] = sizes.T
-    joined[_within(starts + _NDIM, objects)] = table.counts
-    joined[_within(starts + _NDIM + objects, runs)] = table.runs
-    content = joined.tobytes()
-    ends = (numbers * _U32.itemsize).tolist()
-    return [
-        StoredMasks(content[start:stop], (count, height, width))
-        for start, stop, count, (height, width) in zip(
-            ends[:-1], ends[1:], objects.tolist(), sizes.tolist(), strict=True
+    bounds = offsets_of(table.counts)[firsts].tolist()
+    counts, runs = table.counts.astype(_U32).data, table.runs.astype(_U32).data
+    heads = np.column_stack((objects, table.sizes[firsts[:-1]])).astype(_U32)
+    stops = firsts.tolist()
+    stored: list[StoredMasks] = []
+    for row, (count, height, width) in enumerate(heads.tolist()):
+        parts = (
+            heads[row].data,
+            counts[stops[row] : stops[row + 1]],
+            runs[bounds[row] : bounds[row + 1]],
         )
-    ]
-
-
-def _within(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Number the places of runs of items that begin at ``starts``."""
-    return np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        stored.append(StoredMasks(b"".join(parts), (count, height, width)))
+    return stored
 
 
 def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], list[np.ndarray]]:

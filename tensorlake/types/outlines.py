@@ -1,26 +1,22 @@
 """From outlines to runs of pixels, as the COCO API fills polygons (``rleFrPoly``).
 
-A polygon is drawn on a grid five times finer, and a mask changes where an edge's fine points step
-over the middle of a pixel column: of column c from fine column 5 c + 2 to 5 c + 3. Only these steps
-are computed, a few an edge, of all edges together:
+The places where an outline crosses the middles of pixel columns (`crossings.py`) are, in order,
+where its mask changes; the masks of an object's outlines are united, and the distances between the
+changes left are its runs: no pixel is filled.
 
-    flat edge    the step at fine x is one point of it: its row follows from the slope
-    steep edge   the first point beyond the middle: the quotient names it, give or take one
+    changes of an outline   a   b     c   d        place of a pixel, columns first
+    of another of the object  e     f
+    united                  a       f c   d
+    runs                  a  f − a …               zeros first, up to the picture's end
 
-Sorted, the crossings are where the mask changes, and the distances between them are its runs: no
-pixel is filled. So that all are sorted at once, masks lie one behind another on one line of places:
-
-    outline 0                        outline 1
-    0 (first pixel) … pixels (end)   pixels + 1 (first pixel) …      pixels columns first
-
-The same pixels as the COCO API's come out, so that masks compare with those of other programs bit
-by bit.
+Objects are drawn a few at a time, so that what is computed of them stays in a processor's cache and
+in memory that was used before. The same pixels as the COCO API's come out, so that masks compare
+with those of other programs bit by bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -28,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.types.column import offsets_of
+from tensorlake.types.crossings import SCALE, Edges, changes_of
 from tensorlake.types.run_lengths import MAX_PIXELS, RunTable, decode_run_lengths
 
 __all__ = ["fill_polygons", "polygon_runs"]
@@ -35,18 +32,14 @@ __all__ = ["fill_polygons", "polygon_runs"]
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
-_SCALE = 5
-_BEFORE_MIDDLE = 2
-"""The fine column (of a pixel column's five) after which its middle lies; likewise of rows."""
 _MIN_POINTS = 3
-_MAX_LENGTH = (1 << 24) / _SCALE
+_MAX_LENGTH = (1 << 24) / SCALE
 """Pixels that an outline may be long: a hundred times round a picture of 8,000 × 8,000."""
-_CROSSINGS_AT_ONCE = 1 << 16
-"""Drawn together: their arrays stay in a processor's cache."""
-_DIGIT_BITS = 16
-"""What is sorted at once: NumPy counts numbers of 16 bits, and compares longer ones."""
-_FAR = float(1 << 40)
-"""Beyond any picture: where a point that is farther lies changes nothing."""
+_NUMBERS_AT_ONCE = 1 << 15
+"""Coordinates read together."""
+_CROSSINGS_AT_ONCE = 1 << 15
+"""Drawn together. Half as many take a tenth longer; twice as many need so much memory at a time
+that the system takes it back in between, which costs a third."""
 
 
 def fill_polygons(polygons: Sequence[Any], height: int, width: int) -> np.ndarray:
@@ -87,27 +80,77 @@ def polygon_runs(
             of the object.
     """
     shapes = np.array(sizes, np.int64).reshape(-1, 2)
-    pixels = _pixels(shapes)
-    owners = np.repeat(np.arange(len(objects)), [len(polygons) for polygons in objects])
-    outlines = [outline for polygons in objects for outline in polygons]
-    points, counts = _points(outlines, owners)
-    _check_lengths(points, counts, owners)
-    stretches = offsets_of(pixels[owners] + 1)
-    edges = _Edges.of(points, counts, shapes[owners], stretches[:-1])
-    changes = np.concatenate([np.zeros(0, np.int64), *map(_changes, edges.parts())])
-    ends = np.cumsum(pixels + 1) - 1
-    return _table(_of_objects(changes, stretches, owners, ends), shapes, pixels, ends)
+    _check_pixels(shapes)
+    numbers = np.array([sum(map(len, polygons)) for polygons in objects], np.int64)
+    drawn = [
+        table
+        for start, stop in _cut(numbers, _NUMBERS_AT_ONCE)
+        for table in _drawn(objects[start:stop], shapes[start:stop], start)
+    ]
+    nothing = np.zeros(0, np.int64)
+    counts = np.concatenate([nothing, *(counts for counts, _ in drawn)])
+    runs = np.concatenate([nothing, *(runs for _, runs in drawn)])
+    return RunTable(shapes, counts, runs)
 
 
-def _pixels(shapes: Int64Array) -> Int64Array:
-    """How many pixels each picture has."""
+def _check_pixels(shapes: Int64Array) -> None:
     beyond = np.flatnonzero(
         (shapes < 0).any(axis=1) | (shapes[:, 0].astype(np.float64) * shapes[:, 1] > MAX_PIXELS)
     )
     if len(beyond):
         height, width = shapes[beyond[0]].tolist()
         raise ValueError(f"a picture of {height} × {width} pixels", int(beyond[0]))
-    return shapes[:, 0] * shapes[:, 1]
+
+
+def _cut(weights: npt.NDArray[Any], at_once: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of what weighs so much together at most, one at least."""
+    ends = np.cumsum(weights)
+    start, done = 0, 0
+    while start < len(ends):
+        stop = max(int(ends.searchsorted(done + at_once, side="right")), start + 1)
+        yield start, stop
+        start, done = stop, int(ends[stop - 1])
+
+
+def _drawn(
+    objects: Sequence[Sequence[Any]], shapes: Int64Array, first: int
+) -> Iterator[tuple[Int64Array, npt.NDArray[Any]]]:
+    """Yield how many runs some objects have each, and the runs; ``first`` is the first's number."""
+    owners = np.repeat(np.arange(len(objects)), [len(polygons) for polygons in objects])
+    points, counts = _points(
+        [outline for polygons in objects for outline in polygons], owners + first
+    )
+    _check_lengths(points, counts, owners + first)
+    edges = Edges.of(points, counts, shapes[owners])
+    crossings = np.bincount(owners[edges.outline], edges.counts, minlength=len(objects))
+    for start, stop in _cut(crossings, _CROSSINGS_AT_ONCE):
+        outlines = owners.searchsorted([start, stop])
+        bounds = edges.outline.searchsorted(outlines)
+        part = edges.only(bounds[0], bounds[1], outlines[0])
+        yield _runs(part, owners[slice(*outlines)] - start, shapes[start:stop].prod(axis=1))
+
+
+def _runs(
+    edges: Edges, owners: Int64Array, pixels: Int64Array
+) -> tuple[Int64Array, npt.NDArray[Any]]:
+    """Draw objects, with so many pixels; ``owners`` says whose each outline is."""
+    stretches = offsets_of(pixels[owners] + 1)
+    changes = changes_of(edges, stretches)
+    ends = (np.cumsum(pixels + 1) - 1).astype(changes.dtype)
+    changes = _of_objects(changes, stretches.astype(changes.dtype), owners, ends)
+    # From where masks change to the lengths between, the last up to the end
+    before = changes.searchsorted(ends)
+    counts = before + 1
+    counts[1:] -= before[:-1]
+    line = np.insert(changes, before, ends)
+    starts = offsets_of(counts)[:-1]
+    runs = line.copy()
+    runs[1:] -= line[:-1]
+    runs[starts] = line[starts] - (ends - pixels.astype(ends.dtype))
+    if bool((pixels == 0).any()):  # one run of nothing, where there is to be none
+        runs = runs[np.repeat(pixels > 0, counts)]
+        counts[pixels == 0] = 0
+    return counts, runs
 
 
 def _points(outlines: Sequence[Any], owners: Int64Array) -> tuple[Float64Array, Int64Array]:
@@ -136,101 +179,6 @@ def _flat(outline: Any) -> Float64Array:
     return np.array(flat, dtype=np.float64).reshape(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edges:
-    """Edges that cross the middle of a pixel column inside their picture.
-
-    Attributes:
-        outline: Whose edge it is.
-        counts: How many pixel columns it crosses.
-        height: Of the picture.
-        place: That of the uppermost pixel of the first column it crosses, in its outline's stretch.
-        is_flat: Whether it is no higher than long.
-        middle: Fine column of the middle of the first pixel column that it crosses.
-        x, y: Fine place of the end that it is drawn from: the left, or the upper one.
-        slope: Of a flat edge rows a column, of a steep one columns a row.
-    """
-
-    outline: Int64Array
-    counts: Int64Array
-    height: Int64Array
-    place: Int64Array
-    is_flat: npt.NDArray[np.bool_]
-    middle: Int64Array
-    x: Int64Array
-    y: Int64Array
-    slope: Float64Array
-
-    @classmethod
-    def of(
-        cls, points: Float64Array, counts: Int64Array, shapes: Int64Array, stretches: Int64Array
-    ) -> _Edges:
-        """Find the edges of outlines, each with the shape of its picture, and its first place."""
-        ends = np.cumsum(counts)
-        following = np.arange(1, len(points) + 1)
-        following[ends - 1] = ends - counts  # the last point is followed by the first
-        fine = np.clip(_SCALE * points + 0.5, -_FAR, _FAR).astype(np.int64)
-        xs, ys = fine[:, 0], fine[:, 1]
-        xe, ye = xs[following], ys[following]
-        width = np.repeat(shapes[:, 1], counts)
-        beyond = _SCALE - 1 - _BEFORE_MIDDLE
-        first = np.clip((np.minimum(xs, xe) + beyond) // _SCALE, 0, width)
-        crossed = np.clip((np.maximum(xs, xe) + beyond) // _SCALE, 0, width) - first
-        kept = np.flatnonzero(crossed)
-        xs, ys, xe, ye, first = xs[kept], ys[kept], xe[kept], ye[kept], first[kept]
-        dx, dy = xe - xs, ye - ys
-        is_flat = np.abs(dx) >= np.abs(dy)
-        is_turned = np.where(is_flat, dx, dy) < 0
-        outline = np.repeat(np.arange(len(counts)), counts)[kept]
-        height = shapes[outline, 0]
-        return cls(
-            outline,
-            crossed[kept],
-            height,
-            stretches[outline] + first * height,
-            is_flat,
-            _SCALE * first + _BEFORE_MIDDLE,
-            np.where(is_turned, xe, xs),
-            np.where(is_turned, ye, ys),
-            np.where(is_flat, dy, dx) / np.where(is_flat, dx, dy),
-        )
-
-    def parts(self) -> Iterator[_Edges]:
-        """Yield runs of whole outlines with not too many crossings, an outline at least."""
-        ends = np.cumsum(self.counts)
-        last = np.flatnonzero(np.diff(self.outline, append=-1))  # edges: of each outline
-        start, done = 0, 0
-        while start < len(ends):
-            at = int(np.searchsorted(ends[last], done + _CROSSINGS_AT_ONCE, side="right"))
-            at = max(at, int(np.searchsorted(last, start)) + 1)
-            stop = int(last[at - 1]) + 1
-            yield self.only(slice(start, stop))
-            start, done = stop, int(ends[stop - 1])
-
-    def only(self, which: slice | Int64Array) -> _Edges:
-        """Return some of them."""
-        return _Edges(
-            self.outline[which],
-            self.counts[which],
-            self.height[which],
-            self.place[which],
-            self.is_flat[which],
-            self.middle[which],
-            self.x[which],
-            self.y[which],
-            self.slope[which],
-        )
-
-    def of_crossings(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a number of each edge for each of its crossings."""
-        return np.repeat(each, self.counts)
-
-    def columns(self) -> Int64Array:
-        """Number the pixel columns that each edge crosses, from 0."""
-        columns = np.arange(self.counts.sum())
-        return columns - self.of_crossings(np.cumsum(self.counts) - self.counts)
-
-
 def _check_lengths(points: Float64Array, counts: Int64Array, owners: Int64Array) -> None:
     """Refuse what would be drawn for ever."""
     if not len(counts) or 4 * int(counts.max()) * np.ptp(points) <= _MAX_LENGTH:
@@ -244,106 +192,40 @@ def _check_lengths(points: Float64Array, counts: Int64Array, owners: Int64Array)
         raise ValueError(f"an outline {lengths[long[0]]:.0f} pixels long", int(owners[long[0]]))
 
 
-def _changes(edges: _Edges) -> Int64Array:
-    """Where the mask of each outline changes, in order."""
-    flat = _on_flat_edges(edges.only(np.flatnonzero(edges.is_flat)))
-    steep = _on_steep_edges(edges.only(np.flatnonzero(~edges.is_flat)))
-    places = _sorted(np.concatenate([flat, steep]))
-    # A place that is crossed twice does not change
-    again = np.flatnonzero(places[1:] == places[:-1])
-    if not len(again):
-        return places
-    is_first = np.diff(again, prepend=-2) > 1
-    often = np.diff(np.flatnonzero(is_first), append=len(again)) + 1
-    kept = np.ones(len(places), np.bool_)
-    kept[again] = kept[again + 1] = False
-    kept[again[is_first]] = often % 2 == 1
-    return places[kept]
-
-
-def _on_flat_edges(edges: _Edges) -> Int64Array:
-    columns = edges.columns()
-    # Of the two points the upper one counts: the first where the edge goes down
-    along = _SCALE * columns + edges.of_crossings(edges.middle - edges.x + (edges.slope < 0))
-    row = edges.of_crossings(edges.y) + edges.of_crossings(edges.slope) * along + 0.5
-    return _placed(edges, columns, row.astype(np.int64))
-
-
-def _on_steep_edges(edges: _Edges) -> Int64Array:
-    columns = edges.columns()
-    slope = edges.of_crossings(edges.slope)
-    start = edges.of_crossings(edges.x)
-    goal = _SCALE * columns + edges.of_crossings(edges.middle + 1)
-    is_rising = slope > 0
-
-    def is_beyond(along: Int64Array) -> npt.NDArray[np.bool_]:
-        return (start + slope * along + 0.5 >= goal) == is_rising
-
-    # The sums are those of the COCO API, rounded as there; a quotient is right but for its last bit
-    along = np.floor((goal - 0.5 - start) / slope).astype(np.int64)
-    along += ~is_beyond(along)
-    along += ~is_beyond(along)
-    return _placed(edges, columns, edges.of_crossings(edges.y) + along - 1)
-
-
-def _placed(edges: _Edges, columns: Int64Array, row: Int64Array) -> Int64Array:
-    """Places of crossings at fine rows."""
-    height = edges.of_crossings(edges.height)
-    pixel = np.clip((row + _BEFORE_MIDDLE) // _SCALE, 0, height)
-    return edges.of_crossings(edges.place) + columns * height + pixel
-
-
-def _sorted(places: Int64Array) -> Int64Array:
-    """Sort digit by digit, the last first: in half the time of comparing."""
-    if not len(places):
-        return places
-    first = int(places.min())
-    for shift in range(0, (int(places.max()) - first).bit_length(), _DIGIT_BITS):
-        digits = ((places - first) >> shift).astype(np.uint16)
-        places = places[np.argsort(digits, kind="stable")]
-    return places
-
-
 def _of_objects(
-    changes: Int64Array, stretches: Int64Array, owners: Int64Array, ends: Int64Array
-) -> Int64Array:
+    changes: npt.NDArray[Any],
+    stretches: npt.NDArray[Any],
+    owners: Int64Array,
+    ends: npt.NDArray[Any],
+) -> npt.NDArray[Any]:
     """From the changes of outlines to those of what each object's outlines cover together."""
-    counts = np.diff(np.searchsorted(changes, stretches))
+    bounds = changes.searchsorted(stretches)
+    counts = bounds[1:] - bounds[:-1]
     last = ends[owners]
     ours = changes + np.repeat(last + 1 - stretches[1:], counts)
     is_shared = (np.bincount(owners, minlength=len(ends)) > 1)[owners]
     if bool(is_shared.any()):
         of_shared = np.repeat(is_shared, counts)
         united = _united(ours[of_shared], counts[is_shared], last[is_shared])
-        ours = np.sort(np.concatenate([ours[~of_shared], united]), kind="stable")  # merges the two
+        ours = np.concatenate([ours[~of_shared], united])
+        ours.sort(kind="stable")  # merges the two
     # What begins behind the last pixel is not there
-    starts, stops = np.searchsorted(ours, ends), np.searchsorted(ours, ends, side="right")
-    some = np.flatnonzero(starts < stops).tolist()
+    starts, stops = ours.searchsorted(ends), ours.searchsorted(ends, side="right")
+    some = (starts < stops).nonzero()[0].tolist()
     if not some:
         return ours
     return np.delete(ours, [at for one in some for at in range(starts[one], stops[one])])
 
 
-def _united(changes: Int64Array, counts: Int64Array, last: Int64Array) -> Int64Array:
+def _united(
+    changes: npt.NDArray[Any], counts: Int64Array, last: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
     """Where the unions of objects' outlines change; of changes that lie outline by outline."""
     starts = np.cumsum(counts) - counts
     is_end = (np.arange(len(changes)) - np.repeat(starts, counts)) % 2
     closing = last[counts % 2 == 1]
     # Beginnings sort before ends: where one begins as another ends there is no change
-    events = np.sort(np.concatenate([changes << 1 | is_end, closing << 1 | 1]), kind="stable")
+    events = np.concatenate([changes << 1 | is_end.astype(changes.dtype), closing << 1 | 1])
+    events.sort(kind="stable")
     depth = np.cumsum(1 - 2 * (events & 1))
     return events[(depth == 0) | ((depth == 1) & (events & 1 == 0))] >> 1
-
-
-def _table(
-    changes: Int64Array, shapes: Int64Array, pixels: Int64Array, ends: Int64Array
-) -> RunTable:
-    """From where masks change to the lengths between, the last up to the end."""
-    before = np.searchsorted(changes, ends)
-    has_pixels = pixels > 0
-    line = np.insert(changes, before[has_pixels], ends[has_pixels])
-    counts = np.diff(before, prepend=0) + has_pixels
-    runs = np.diff(line, prepend=0)
-    starts = offsets_of(counts)[:-1][has_pixels]
-    runs[starts] = line[starts] - (ends - pixels)[has_pixels]
-    return RunTable(shapes, counts, runs)

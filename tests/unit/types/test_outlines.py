@@ -9,6 +9,7 @@ from tensorlake.types import (
     decode_run_lengths,
     fill_polygons,
     polygon_runs,
+    run_table,
     store_masks,
 )
 
@@ -49,8 +50,22 @@ def test_objects_drawn_in_many_passes_are_the_same(monkeypatch):
     monkeypatch.setattr("tensorlake.types.outlines._CROSSINGS_AT_ONCE", 1)
 
     apart = polygon_runs(objects, sizes)
+    monkeypatch.setattr("tensorlake.types.outlines._NUMBERS_AT_ONCE", 1)
+    read_apart = polygon_runs(objects, sizes)
 
     assert [one.tolist() for one in apart] == [one.tolist() for one in together]
+    assert [one.tolist() for one in read_apart] == [one.tolist() for one in together]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
+def test_outlines_on_a_picture_with_more_places_than_32_bits_count_are_the_same():
+    height, width = 32_000, 30_000
+    outlines = [[5, 5, 29_990, 70, 20_000, 31_990], [100, 100, 29_000, 31_000, 100.5, 31_000]]
+
+    runs = next(iter(polygon_runs([outlines], [(height, width)])))
+
+    theirs = coco.merge(coco.frPyObjects(outlines, height, width))
+    assert np.array_equal(runs, run_table([theirs]).runs)
 
 
 def test_points_in_pairs_are_the_same_outline():
