@@ -14,15 +14,16 @@ from typing import Any, Unpack
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.coco_file import CocoFile, Picture, read_coco
 from tensorlake.dataset.ingest.coco_masks import CocoMasks
-from tensorlake.dataset.ingest.files import FileReader
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
+from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
     BBox,
@@ -58,8 +59,8 @@ def coco(
     captions ``image``, ``captions`` and ``image_id``. Rows are in the order of the file.
 
     Args:
-        annotations: The JSON file.
-        images: The folder of the pictures.
+        annotations: The JSON file, or its URL in a store.
+        images: The folder of the pictures, or its URL.
         dst: Path or URL of the dataset.
         masks: Whether segmentations are filled and stored.
         **options: See `IngestOptions`.
@@ -67,16 +68,20 @@ def coco(
     Raises:
         InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
     """
-    file = read_coco(local_path(annotations))
-    folder = str(local_path(images))
+    files = SourceFiles(options.get("storage_options"))
+    folder = source_path(images)
+    file = read_coco(source_path(annotations), files)
     paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
-    sizes = [_size_of(path, picture) for path, picture in zip(paths, file.pictures, strict=True)]
+    listed = files.list(folder) if is_url(folder) else None
+    sizes = [
+        _size_of(path, picture, listed) for path, picture in zip(paths, file.pictures, strict=True)
+    ]
     schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
-    files = FileReader()
+    read_files = files.reader(folder)
 
     def load(batch: Sequence[int]) -> dict[str, Any]:
         rows = range(batch[0], batch[-1] + 1)
-        read = files.read(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
+        read = read_files(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
         ids = [picture.id for picture in file.pictures[rows.start : rows.stop]]
         return {"image": read, "image_id": ids} | {
             name: values(rows) for name, values in columns.items()
@@ -161,12 +166,13 @@ def _left_out(file: CocoFile) -> list[SkippedItem]:
     return [SkippedItem(Path(file.path).name, reason)]
 
 
-def _size_of(path: str, picture: Picture) -> int:
+def _size_of(path: str, picture: Picture, listed: Mapping[str, int] | None) -> int:
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - as above
-    except FileNotFoundError as error:
+        return os.stat(path).st_size if listed is None else listed[path]  # noqa: PTH116 - as above
+    except (FileNotFoundError, KeyError) as error:
+        shown = public_url(path)
         raise InvalidInputError(
-            f"no picture {path!r} (image {picture.id} of the COCO file)\n"
+            f"no picture {shown!r} (image {picture.id} of the COCO file)\n"
             "give the folder that the file's names are relative to",
-            src=path,
+            src=shown,
         ) from error

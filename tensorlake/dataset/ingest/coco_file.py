@@ -18,8 +18,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 
-from tensorlake.dataset.ingest.files import whole_file
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import public_url
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
 
 __all__ = ["Annotation", "CocoFile", "Picture", "Table", "read_coco"]
@@ -174,39 +175,40 @@ class CocoFile:
         return InvalidInputError(message, src=self.path, annotation=annotation.id)
 
 
-def read_coco(file: Path) -> CocoFile:
+def read_coco(path: str, files: SourceFiles) -> CocoFile:
     """Read a COCO file.
 
     Raises:
         InvalidInputError: It is none; the message says where it is wrong.
     """
-    document = _parsed(file)
+    shown = public_url(path)
+    document = _parsed(path, files, shown)
     pictures, annotations = document.images, document.annotations
     if pictures is None or annotations is None:
         lacks = "'images'" if pictures is None else "'annotations'"
-        raise InvalidInputError(f"{str(file)!r} is no COCO file: it lacks {lacks}", src=str(file))
+        raise InvalidInputError(f"{shown!r} is no COCO file: it lacks {lacks}", src=shown)
     if not pictures:
-        raise InvalidInputError(f"{str(file)!r} lists no images", src=str(file))
+        raise InvalidInputError(f"{shown!r} lists no images", src=shown)
     if any(one.segments_info is not None for one in annotations):
         raise InvalidInputError(
-            f"{str(file)!r} is of panoptic segments, whose masks are pictures of their own"
+            f"{shown!r} is of panoptic segments, whose masks are pictures of their own"
             "\ngive a file of instances, keypoints or captions",
-            src=str(file),
+            src=shown,
         )
     ids = np.fromiter((picture.id for picture in pictures), np.int64, len(pictures))
     order = np.argsort(ids, kind="stable")
     twice = np.flatnonzero(np.diff(ids[order]) == 0)
     if len(twice):
         pair = [pictures[at].file_name for at in order[twice[0] : twice[0] + 2]]
-        message = f"{str(file)!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
-        raise InvalidInputError(message, src=str(file))
+        message = f"{shown!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
+        raise InvalidInputError(message, src=shown)
     wanted = np.fromiter(map(attrgetter("image_id"), annotations), np.int64, len(annotations))
     rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
     is_stray = ids[rows] != wanted
     by_picture = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
     stop = len(annotations) - int(np.count_nonzero(is_stray))
     return CocoFile(
-        str(file),
+        shown,
         pictures,
         _taken(annotations, by_picture[:stop]),
         offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
@@ -219,17 +221,19 @@ def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
     return list(map(items.__getitem__, positions.tolist()))
 
 
-def _parsed(file: Path) -> _Document:
-    if file.is_dir():
-        message = f"{str(file)!r} is a folder\ngive the JSON file first, then the pictures' folder"
-        raise InvalidInputError(message, src=str(file))
-    content = whole_file(file)
+def _parsed(path: str, files: SourceFiles, shown: str) -> _Document:
+    if not is_url(path) and Path(path).is_dir():
+        message = f"{shown!r} is a folder\ngive the JSON file first, then the pictures' folder"
+        raise InvalidInputError(message, src=shown)
+    (content,) = files.contents([path])
+    if content is None:
+        raise InvalidInputError(f"no file {shown!r} to ingest", src=shown)
     try:
         return _decoded(content)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(f"{str(file)!r} is no COCO file: {error}", src=str(file)) from error
+        raise InvalidInputError(f"{shown!r} is no COCO file: {error}", src=shown) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{str(file)!r} is not JSON: {error}", src=str(file)) from error
+        raise InvalidInputError(f"{shown!r} is not JSON: {error}", src=shown) from error
 
 
 def _decoded(content: bytes) -> _Document:

@@ -15,7 +15,7 @@ from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.storage import public_url
 
-__all__ = ["Piece", "find_files", "local_path"]
+__all__ = ["Piece", "find_files", "local_path", "source_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,18 @@ class Piece:
         return f"{Path(self.path).name}[{self.start}:{self.stop}]"
 
 
+def source_path(src: object) -> str:
+    """Return a source as text: a path of this machine, or a URL.
+
+    Raises:
+        InvalidInputError: It is no path.
+    """
+    if not isinstance(src, str | os.PathLike):
+        message = f"a source is a path, got {type(src).__name__} {src!r:.60}\ngive text or a Path"
+        raise InvalidInputError(message, actual=type(src).__name__)
+    return os.fspath(cast("str | os.PathLike[str]", src))
+
+
 def local_path(src: object) -> Path:
     """Return a source as a path of this machine.
 
@@ -40,14 +52,11 @@ def local_path(src: object) -> Path:
         UnsupportedFeatureError: It is a URL.
         InvalidInputError: It is no path.
     """
-    if not isinstance(src, str | os.PathLike):
-        message = f"a source is a path, got {type(src).__name__} {src!r:.60}\ngive text or a Path"
-        raise InvalidInputError(message, actual=type(src).__name__)
-    path = os.fspath(cast("str | os.PathLike[str]", src))
+    path = source_path(src)
     if is_url(path):
         raise UnsupportedFeatureError(
             f"this kind of source is read from local files, and {public_url(path)!r} is a URL"
-            "\ncopy it here first; csv, jsonl, parquet and webdataset also read URLs",
+            "\ncopy it here first; all but numpy and idx also read URLs",
             src=public_url(path),
         )
     return Path(path)

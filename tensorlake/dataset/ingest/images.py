@@ -17,18 +17,22 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import FileReader
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
+from tensorlake.storage import public_url
 from tensorlake.types import ClassLabel, Image, ImageCodec
 
 __all__ = ["images"]
 
 MAX_MEMBER_NBYTES = 1 << 30
+_OUTSIDE = "lies outside the folders that the others are in"
 SPLITS = ("train", "val", "valid", "validation", "test")
 
 
@@ -44,6 +48,7 @@ def images(
     dst: str | Path,
     *,
     schema: Mapping[str, Any] | None = None,
+    labels: bool = True,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a folder, or a zip file, of pictures, stored as they are.
@@ -53,37 +58,44 @@ def images(
     pictures are of one codec: the most frequent, unless ``schema`` names another.
 
     Args:
-        src: The folder or the zip file.
+        src: The folder or the zip file, or the URL of one in a store.
         dst: Path or URL of the dataset.
         schema: Types in place of those guessed, by tensor name.
+        labels: Whether folders are classes; then a picture outside them is an error, or left out.
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: No picture is there, or one is damaged; the message names the file.
+        InvalidInputError: No picture is there, one lies outside the folders of the others, or one
+            is damaged; the message names the file.
     """
-    return run_ingest(_source(local_path(src), schema), dst, **options)
+    files = SourceFiles(options.get("storage_options"))
+    is_strict = options.get("on_error", "raise") == "raise"
+    source = _source(source_path(src), files, schema, labels=labels, is_strict=is_strict)
+    return run_ingest(source, dst, **options)
 
 
-def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
-    is_zip = folder.is_file() and zipfile.is_zipfile(folder)
-    if folder.is_file() and not is_zip:
-        message = f"{str(folder)!r} is no folder, and no whole zip file\ngive one of pictures"
-        raise InvalidInputError(message, src=str(folder))
-    if not folder.is_dir() and not is_zip:
-        raise InvalidInputError(
-            f"no folder {str(folder)!r} to ingest\ngive a folder or a zip file of pictures",
-            src=str(folder),
-        )
-    found = _members(folder) if is_zip else _walk(str(folder), ())
+def _source(
+    folder: str,
+    files: SourceFiles,
+    schema: Mapping[str, Any] | None,
+    *,
+    labels: bool,
+    is_strict: bool,
+) -> Source[_Picture]:
+    found, is_zip = _found(folder, files)
+    shown = public_url(folder)
     pictures = sorted(found, key=lambda picture: picture.path)
     if not pictures:
         raise InvalidInputError(
-            f"no picture under {str(folder)!r}\nknown are {', '.join(PICTURE_ENDINGS)}",
-            src=str(folder),
+            f"no picture under {shown!r}\nknown are {', '.join(PICTURE_ENDINGS)}", src=shown
         )
-    has_split = all(p.parts and p.parts[0] in SPLITS for p in pictures)
+    inside = [p for p in pictures if p.parts]
+    has_split = bool(inside) and all(p.parts[0] in SPLITS for p in inside)
     depth = 1 if has_split else 0
-    has_label = all(len(p.parts) > depth for p in pictures)
+    has_label = labels and any(len(p.parts) > depth for p in pictures)
+    pictures, outside = _told_apart(pictures, depth + has_label)
+    if outside and is_strict:
+        raise _is_outside(pictures, outside, depth, shown)
     codecs: Counter[ImageCodec] = Counter(PICTURE_ENDINGS[_ending(p.path)] for p in pictures)
     codec = codecs.most_common(1)[0][0]
     types: dict[str, Any] = {"image": Image(codec)}
@@ -94,12 +106,12 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
         message = f"schema names {unknown}; these pictures make {', '.join(types)}"
-        raise InvalidInputError(message, src=str(folder), expected=[*types])
-    files = FileReader()
+        raise InvalidInputError(message, src=shown, expected=[*types])
+    read = files.reader(folder)
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
-        contents = _read_members(folder, paths) if is_zip else files.read(paths, sizes)
+        contents = _read_members(folder, files, paths) if is_zip else read(paths, sizes)
         columns: dict[str, Any] = {"image": contents}
         if has_label:
             columns["label"] = [p.parts[depth] for p in batch]
@@ -112,12 +124,63 @@ def _source(folder: Path, schema: Mapping[str, Any] | None) -> Source[_Picture]:
         schema={**types, **(schema or {})},
         items=pictures,
         sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: "/".join(
-            (*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2])
-        ),
+        name=_name,
         load=load,
-        place=folder.name,
+        place=Path(shown).name,
+        left_out=[SkippedItem(_name(p), _OUTSIDE) for p in outside],
     )
+
+
+def _name(picture: _Picture) -> str:
+    return "/".join((*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2]))
+
+
+def _told_apart(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture], list[_Picture]]:
+    """Pictures that lie so many folders deep, and those that do not."""
+    inside = [p for p in pictures if len(p.parts) >= depth]
+    return inside, [p for p in pictures if len(p.parts) < depth]
+
+
+def _is_outside(
+    pictures: Sequence[_Picture], outside: Sequence[_Picture], depth: int, shown: str
+) -> InvalidInputError:
+    at = min(depth, len(pictures[0].parts) - 1)
+    folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in pictures})[:3])
+    few = f"{plural(len(outside), 'picture')} of {len(outside) + len(pictures):,}"
+    return InvalidInputError(
+        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} (such as {folders}); so do {few}"
+        "\nput each into its folder, or leave them out: on_error='skip'; if folders are no"
+        " classes: labels=False",
+        src=shown,
+        item=_name(outside[0]),
+    )
+
+
+def _found(folder: str, files: SourceFiles) -> tuple[Iterator[_Picture], bool]:
+    """Pictures of a folder or a zip file, and whether it is the latter."""
+    shown = public_url(folder)
+    if files.nbytes(folder) is not None:
+        with files.open(folder) as file:
+            if zipfile.is_zipfile(file):
+                return _members(folder, files), True
+        message = f"{shown!r} is no folder, and no whole zip file\ngive one of pictures"
+        raise InvalidInputError(message, src=shown)
+    if is_url(folder):
+        return _walk_store(folder, files), False
+    if not Path(folder).is_dir():
+        raise InvalidInputError(
+            f"no folder {shown!r} to ingest\ngive a folder or a zip file of pictures", src=shown
+        )
+    return _walk(folder, ()), False
+
+
+def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
+    start = folder.rstrip("/") + "/"
+    for path, nbytes in files.list(folder).items():
+        *parts, name = path.removeprefix(start).split("/")
+        is_hidden = any(part.startswith(".") for part in (*parts, name))
+        if not is_hidden and _ending(name) in PICTURE_ENDINGS:
+            yield _Picture(path, nbytes, tuple(parts))
 
 
 def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[_Picture]:
@@ -141,9 +204,9 @@ def _nbytes(entry: os.DirEntry[str]) -> int:
         return 0
 
 
-def _members(file: Path) -> Iterator[_Picture]:
+def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
     seen: set[str] = set()
-    with zipfile.ZipFile(file) as archive:
+    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
         for member in archive.infolist():
             *parts, name = member.filename.split("/")
             if member.is_dir() or name.startswith(".") or "__MACOSX" in parts:
@@ -152,19 +215,20 @@ def _members(file: Path) -> Iterator[_Picture]:
                 continue
             if member.file_size > MAX_MEMBER_NBYTES:
                 message = (
-                    f"{member.filename!r} of {str(file)!r} says it has {member.file_size:,} bytes"
+                    f"{member.filename!r} of {public_url(file)!r} says it has"
+                    f" {member.file_size:,} bytes"
                 )
-                raise InvalidInputError(message, src=str(file), item=member.filename)
+                raise InvalidInputError(message, src=public_url(file), item=member.filename)
             if member.filename in seen:
-                message = f"{str(file)!r} holds two files {member.filename!r}"
-                raise InvalidInputError(message, src=str(file), item=member.filename)
+                message = f"{public_url(file)!r} holds two files {member.filename!r}"
+                raise InvalidInputError(message, src=public_url(file), item=member.filename)
             seen.add(member.filename)
             yield _Picture(member.filename, member.file_size, tuple(parts))
 
 
-def _read_members(file: Path, names: Sequence[str]) -> list[bytes]:
-    with zipfile.ZipFile(file) as archive:
-        return [_read_member(archive, name, str(file)) for name in names]
+def _read_members(file: str, files: SourceFiles, names: Sequence[str]) -> list[bytes]:
+    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
+        return [_read_member(archive, name, public_url(file)) for name in names]
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:

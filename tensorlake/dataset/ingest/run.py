@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -38,6 +39,9 @@ ROWS_LOOKED_AT = 3
 
 DEFAULT_WORKERS = 4
 """Pieces read ahead of their use, one a thread."""
+
+PLACE = re.compile(r"row [\d,]+ of extend\(\)")
+PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
 
 
 def run_ingest(
@@ -208,9 +212,8 @@ def _stage(
                 raise
             name = source.row_called(items, int(left[row]))
             if on_error == "raise":
-                raise type(error)(
-                    f"{name}: {error.message}", **{**error.facts, "item": name}
-                ) from error
+                told = f"{name}: {_told(error, name)}"
+                raise type(error)(told, **{**error.facts, "item": name}) from error
             values = {tensor: values[row] for tensor, values in columns.items()}
             refused.append(_refused(name, error, values))
             left = np.delete(left, row)
@@ -221,7 +224,12 @@ def _stage(
 
 
 def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:
-    return SkippedItem(name, error.message.splitlines()[0]), values
+    return SkippedItem(name, _told(error, name).splitlines()[0]), values
+
+
+def _told(error: TensorlakeError, name: str) -> str:
+    """What is wrong with an item: ``extend()`` is our call, and its rows are not the user's."""
+    return PLACE.sub(name.replace("\\", r"\\"), PLACE_FIRST.sub("", error.message))
 
 
 def _num_rows(columns: Mapping[str, Any]) -> int:

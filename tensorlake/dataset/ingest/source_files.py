@@ -1,21 +1,30 @@
 """Files of a source, on this machine or in an object store, opened the same way.
 
 A file of a URL is read by ranges of it, as it is asked for: what reads a local file piece by piece
-reads it so, too.
+reads it so, too. Many small ones, such as pictures, are read whole, several requests at a time.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
-from functools import lru_cache
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from tensorlake.dataset.ingest.files import FileReader, unreadable_file
 from tensorlake.errors import InvalidInputError
-from tensorlake.storage import Store, open_store, public_url, runtime
+from tensorlake.storage import Store, gather_bounded, open_store, public_url, runtime
+from tensorlake.types import Buffer
 
-__all__ = ["SourceFiles", "is_url"]
+__all__ = ["ReadFiles", "SourceFiles", "is_url"]
+
+ReadFiles = Callable[[Sequence[str], Sequence[int]], list[Buffer]]
+"""Reads whole files, given with the sizes they had when they were listed."""
+
+REQUESTS_AT_ONCE = 16
+"""Of one piece of a source; several pieces are read side by side."""
 
 READ_AHEAD_NBYTES = 1 << 20
 """Of a remote file: a request costs as long as reading about as much."""
@@ -47,6 +56,54 @@ class SourceFiles:
 
         return runtime.run(every())
 
+    def below(self, folder: str) -> dict[str, int]:
+        """Return the files below a folder, with their sizes, by path, in the order of folders."""
+        if is_url(folder):
+            found = self.list(folder)
+        else:
+            above = os.walk(folder, followlinks=False)
+            paths = [os.path.join(at, name) for at, _, names in above for name in names]  # noqa: PTH118 - making a Path costs as much as reading the file
+            found = {path: os.stat(path).st_size for path in paths if os.path.exists(path)}  # noqa: PTH110, PTH116 - as above
+        return {path: found[path] for path in sorted(found, key=_by_folders)}
+
+    def reader(self, folder: str) -> ReadFiles:
+        """Return what reads files, below a folder as a rule, for one ingestion."""
+        of_this_machine = FileReader().read
+
+        def read(paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
+            if not is_url(folder):
+                return of_this_machine(paths, sizes)
+            found = self._contents(paths, folder)
+            for path, content in zip(paths, found, strict=True):
+                if content is None:
+                    shown = public_url(path)
+                    message = f"no file {shown!r} to ingest"
+                    raise InvalidInputError(message, src=shown, item=shown)
+            return cast("list[Buffer]", found)
+
+        return read
+
+    def contents(self, paths: Sequence[str]) -> list[bytes | None]:
+        """Read whole files, small ones; None for one that is not there.
+
+        Raises:
+            InvalidInputError: One cannot be read.
+        """
+        urls = [path for path in paths if is_url(path)]
+        found = dict(zip(urls, self._contents(urls), strict=True))
+        return [found[path] if is_url(path) else _local_content(path) for path in paths]
+
+    def _contents(self, urls: Sequence[str], below: str | None = None) -> list[bytes | None]:
+        """Read files of stores; one store for all that lie ``below`` a folder."""
+        if not urls:
+            return []
+        requests: list[Callable[[], Awaitable[bytes | None]]] = []
+        for url in urls:
+            is_below = below is not None and url.startswith(f"{below.rstrip('/')}/")
+            folder = below.rstrip("/") if below and is_below else url.rpartition("/")[0]
+            requests.append(partial(self._store(folder).get, url[len(folder) + 1 :]))
+        return runtime.run(gather_bounded(requests, limit=REQUESTS_AT_ONCE))
+
     def nbytes(self, path: str) -> int | None:
         """Return the size of a file; None where there is none."""
         if not is_url(path):
@@ -76,6 +133,19 @@ class SourceFiles:
 
     def _opened(self, folder: str) -> Store:
         return open_store(folder, storage_options=self._storage_options)
+
+
+def _by_folders(path: str) -> list[str]:
+    return path.split("/" if is_url(path) else os.sep)
+
+
+def _local_content(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable_file(path, error) from error
 
 
 class _StoredFile(io.RawIOBase):

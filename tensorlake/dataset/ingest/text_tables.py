@@ -22,6 +22,7 @@ from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
 from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
+from tensorlake.storage import public_url
 from tensorlake.types import Bool, Scalar, Text, as_type
 
 __all__ = ["csv", "jsonl"]
@@ -36,6 +37,7 @@ def csv(
     dst: str | Path,
     *,
     delimiter: str = ",",
+    encoding: str = "utf-8",
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -47,11 +49,13 @@ def csv(
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
         dst: Path or URL of the dataset.
         delimiter: What stands between values.
+        encoding: How the text is written, such as "latin-1" or "cp1252".
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: There is no such file, or a line has another number of values.
+        InvalidInputError: There is no such file, a line has another number of values, or the text
+            is of another encoding.
     """
     require_pyarrow()
     import pyarrow as pa
@@ -60,6 +64,7 @@ def csv(
     if len(delimiter) != 1:
         message = f"delimiter={delimiter!r}: give one character"
         raise InvalidInputError(message, actual=delimiter)
+    _check_encoding(encoding)
     files = SourceFiles(options.get("storage_options"))
     paths = find_files(src, ".csv", files)
     headers = {path: first_line(path, files) for path in paths}
@@ -70,8 +75,11 @@ def csv(
     parse = reader.ParseOptions(delimiter=delimiter)
     try:
         first = io.BytesIO(headers[paths[0]].rstrip(b"\r\n") + b"\n")
-        header = reader.read_csv(first, parse_options=parse).column_names
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        names = reader.ReadOptions(encoding=encoding)
+        header = reader.read_csv(first, read_options=names, parse_options=parse).column_names
+    except UnicodeDecodeError as error:
+        raise _of_another_encoding(paths[0], encoding, error.object[error.start :]) from error
+    except pa.ArrowInvalid as error:
         raise InvalidInputError(f"{paths[0]!r} names no columns: {error}", src=paths[0]) from error
     _check_names(header, paths[0])
     known: dict[str, Arrow] = {}
@@ -88,17 +96,27 @@ def csv(
             return "skip"
 
         # Only one thread counts lines
-        block = reader.ReadOptions(column_names=header, block_size=1 << 30, use_threads=is_strict)
+        block = reader.ReadOptions(
+            column_names=header, block_size=1 << 30, use_threads=is_strict, encoding=encoding
+        )
         handler = None if is_strict else leave_out
         parse = reader.ParseOptions(delimiter=delimiter, invalid_row_handler=handler)
         convert = reader.ConvertOptions(column_types=known)
         text = read_lines(piece, files)
         try:
-            return reader.read_csv(
+            table = reader.read_csv(
                 io.BytesIO(text), read_options=block, parse_options=parse, convert_options=convert
             )
+        except UnicodeDecodeError as error:
+            raise _of_another_encoding(piece.path, encoding, error.object[error.start :]) from error
         except pa.ArrowInvalid as error:
+            if "UTF8" in str(error):  # in a column that the schema says is text
+                raise _of_another_encoding(piece.path, encoding, text) from error
             raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
+        for name in header:  # what is no text it would take for bytes
+            if pa.types.is_binary(table[name].type) and name not in (schema or {}):
+                raise _of_another_encoding(piece.path, encoding, text)
+        return table
 
     pieces = [piece for path in paths for piece in cut_lines(path, len(headers[path]), files)]
     known.update(_declared(schema))
@@ -186,6 +204,34 @@ def jsonl(
     known.update(_guessed(pieces, read))
     kind = "jsonl" if made is None else "tokens"
     return ingest_pieces(kind, pieces, read, dst, schema, options, tokenized=made)
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        is_by_bytes = "\n".encode(encoding) == b"\n"
+    except LookupError:
+        is_by_bytes = False
+    if not is_by_bytes:
+        message = (
+            f"encoding={encoding!r}: give one whose line breaks are single bytes,"
+            " such as 'utf-8', 'latin-1' or 'cp1252'"
+        )
+        raise InvalidInputError(message, actual=encoding)
+
+
+def _of_another_encoding(path: str, encoding: str, text: bytes) -> InvalidInputError:
+    """The error of text that is not of its encoding, showing the first such bytes."""
+    try:
+        text.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = text[error.start :]
+    shown = public_url(path)
+    return InvalidInputError(
+        f"{shown!r} is not {encoding} from the bytes {text[:8]!r} on"
+        "\nsay how it is written, such as encoding='latin-1' or 'cp1252'",
+        src=shown,
+        encoding=encoding,
+    )
 
 
 def _check_names(names: Sequence[str], path: str) -> None:

@@ -7,35 +7,38 @@ boxes count pixels from 1 and hold their last pixel, so 1 is taken from their fi
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Unpack
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import FileReader
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import public_url
 from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask
 
 __all__ = ["voc"]
 
+_FOLDER = "JPEGImages"
 _BORDER = 255  # of segmentations: no class
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    path: Path
+    path: str
     nbytes: int
     objects: tuple[_Object, ...]
-    mask: Path | None
+    mask: str | None
     sets: tuple[str, ...]
 
 
@@ -54,20 +57,23 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     where ``SegmentationClass`` has one for every picture. Rows are in the order of the names.
 
     Args:
-        src: The folder that holds ``JPEGImages`` and ``Annotations``.
+        src: The folder that holds ``JPEGImages`` and ``Annotations``, or its URL in a store.
         dst: Path or URL of the dataset.
         **options: See `IngestOptions`.
 
     Raises:
         InvalidInputError: A folder is missing, or an annotation is not VOC's.
     """
-    root = local_path(src)
-    pictures = _pictures(root)
+    root = source_path(src)
+    files = SourceFiles(options.get("storage_options"))
+    left_out: list[SkippedItem] = []
+    is_strict = options.get("on_error", "raise") == "raise"
+    pictures = _pictures(root, files, None if is_strict else left_out)
     names = sorted({one.name for picture in pictures for one in picture.objects})
     has_masks = all(picture.mask is not None for picture in pictures)
     sets = sorted({name for picture in pictures for name in picture.sets})
     schema: dict[str, Any] = {
-        "image": Image(PICTURE_ENDINGS[pictures[0].path.suffix.lower()]),
+        "image": Image(PICTURE_ENDINGS[_path(pictures[0]).suffix.lower()]),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(names, per="boxes"),
         "difficult": Array("uint8", (None,)),
@@ -76,7 +82,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     }
     if has_masks:
         schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
-    files = FileReader()
+    read = files.reader(root)
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
         flags = [
@@ -84,7 +90,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
             for picture in batch
         ]
         columns: dict[str, Any] = {
-            "image": files.read([str(one.path) for one in batch], [one.nbytes for one in batch]),
+            "image": read([one.path for one in batch], [one.nbytes for one in batch]),
             "boxes": [
                 np.array([one.box for one in picture.objects], np.float32).reshape(-1, 4)
                 for picture in batch
@@ -95,7 +101,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
             "sets": [list(picture.sets) for picture in batch],
         }
         if has_masks:
-            columns["mask"] = [picture.mask for picture in batch]
+            columns["mask"] = files.contents([picture.mask or "" for picture in batch])
         return columns
 
     source = Source(
@@ -103,61 +109,91 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
         schema=schema,
         items=pictures,
         sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: picture.path.name,
+        name=lambda picture: _path(picture).name,
         load=load,
-        place=root.name,
+        place=Path(public_url(root)).name,
+        left_out=left_out,
     )
     return run_ingest(source, dst, **options)
 
 
-def _pictures(root: Path) -> list[_Picture]:
-    folder = root / "JPEGImages"
-    if not folder.is_dir():
-        message = f"no folder {str(folder)!r}\ngive the folder that holds JPEGImages"
-        raise InvalidInputError(message, src=str(root))
-    sets = _read_sets(root / "ImageSets" / "Main")
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURE_ENDINGS)
+def _path(picture: _Picture) -> PurePath:
+    return PurePath(picture.path)
+
+
+def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Picture]:
+    """Pictures with their objects; those of bad annotations are errors, or ``left_out``."""
+    shown = public_url(root)
+    sizes = {
+        PurePath(path[len(root) :].lstrip("/\\")).as_posix(): (path, nbytes)
+        for path, nbytes in files.below(root).items()
+    }
+    found = [
+        (PurePath(name).stem, *sizes[name])
+        for name in sizes
+        if PurePath(name).parent.as_posix() == _FOLDER
+        and PurePath(name).suffix.lower() in PICTURE_ENDINGS
+    ]
     if not found:
-        raise InvalidInputError(f"no picture in {str(folder)!r}", src=str(folder))
-    pictures: list[_Picture] = []
-    for path in found:
-        annotation = root / "Annotations" / f"{path.stem}.xml"
-        mask = root / "SegmentationClass" / f"{path.stem}.png"
-        pictures.append(
-            _Picture(
-                path,
-                path.stat().st_size,
-                _read_objects(annotation) if annotation.exists() else (),
-                mask if mask.exists() else None,
-                tuple(sorted(name for name, stems in sets.items() if path.stem in stems)),
-            )
+        has_folder = any(name.startswith(f"{_FOLDER}/") for name in sizes)
+        message = (
+            f"no picture in {_FOLDER!r} of {shown!r}"
+            if has_folder
+            else f"no pictures in a folder {_FOLDER!r} of {shown!r}\ngive the folder that holds it"
         )
+        raise InvalidInputError(message, src=shown)
+    sets = _read_sets(sizes, files)
+    nothing = ("", 0)
+    annotations = [sizes.get(f"Annotations/{stem}.xml", nothing)[0] for stem, _, _ in found]
+    contents = iter(files.contents([path for path in annotations if path]))
+    pictures: list[_Picture] = []
+    for (stem, path, nbytes), annotation in zip(found, annotations, strict=True):
+        content = next(contents) if annotation else None
+        try:
+            objects = () if content is None else _read_objects(content, public_url(annotation))
+        except InvalidInputError as error:
+            if left_out is None:
+                raise
+            left_out.append(SkippedItem(PurePath(path).name, error.message.splitlines()[0]))
+            continue
+        mask = sizes.get(f"SegmentationClass/{stem}.png", nothing)[0] or None
+        of_sets = sorted(name for name, stems in sets.items() if stem in stems)
+        pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets)))
+    if not pictures:
+        raise InvalidInputError(f"no picture of {shown!r} has an annotation of VOC's", src=shown)
     return pictures
 
 
-def _read_sets(folder: Path) -> dict[str, set[str]]:
+def _read_sets(sizes: Mapping[str, tuple[str, int]], files: SourceFiles) -> dict[str, set[str]]:
     """Sets of pictures; the file of a class (``cat_train.txt``) marks with 1 and -1: none."""
+    names = [
+        name
+        for name in sizes
+        if PurePath(name).parent.as_posix() == "ImageSets/Main" and name.endswith(".txt")
+    ]
     sets: dict[str, set[str]] = {}
-    for file in sorted(folder.glob("*.txt")) if folder.is_dir() else []:
-        lines = [line.split() for line in file.read_text().splitlines() if line.strip()]
+    contents = files.contents([sizes[name][0] for name in names])
+    for name, content in zip(names, contents, strict=True):
+        try:
+            text = bytes(content or b"").decode()
+        except UnicodeDecodeError as error:
+            shown = public_url(sizes[name][0])
+            raise InvalidInputError(f"{shown!r} is not text: {error}", src=shown) from error
+        lines = [line.split() for line in text.splitlines() if line.strip()]
         if all(len(line) == 1 for line in lines):
-            sets[file.stem] = {line[0] for line in lines}
+            sets[PurePath(name).stem] = {line[0] for line in lines}
     return sets
 
 
-def _read_objects(file: Path) -> tuple[_Object, ...]:
-    content = file.read_bytes()
+def _read_objects(content: bytes, shown: str) -> tuple[_Object, ...]:
+    content = bytes(content)
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:  # an entity can stand for gigabytes
-        raise InvalidInputError(
-            f"{str(file)!r} declares entities, as no VOC file does", src=str(file)
-        )
+        raise InvalidInputError(f"{shown!r} declares entities, as no VOC file does", src=shown)
     try:
         root = ET.fromstring(content)  # noqa: S314 - without entities, see above
         return tuple(_read_object(one) for one in root.iter("object"))
     except (ET.ParseError, ValueError) as error:
-        raise InvalidInputError(
-            f"{str(file)!r} is no VOC annotation: {error}", src=str(file)
-        ) from error
+        raise InvalidInputError(f"{shown!r} is no VOC annotation: {error}", src=shown) from error
 
 
 def _read_object(element: ET.Element) -> _Object:

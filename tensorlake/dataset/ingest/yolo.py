@@ -10,22 +10,25 @@ labels have no object.
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import FileReader, unreadable_file
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.quantities import plural
+from tensorlake.storage import public_url
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
 
 __all__ = ["yolo"]
@@ -39,19 +42,23 @@ _SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    path: Path
+    path: str
     nbytes: int
-    labels: Path
+    labels: str
     split: str
+
+    @property
+    def ending(self) -> str:
+        return PurePath(self.path).suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """What the dataset's YAML file says."""
 
-    root: Path
+    root: str
     names: tuple[str, ...]
-    splits: Mapping[str, tuple[Path, ...]]
+    splits: Mapping[str, tuple[str, ...]]
     points: tuple[int, int] | None
 
 
@@ -68,7 +75,8 @@ def yolo(
     "segment" also ``outlines``, of "pose" ``keypoints``.
 
     Args:
-        src: The YAML file, or the folder that holds one, such as ``data.yaml``.
+        src: The YAML file, or the folder that holds one, such as ``data.yaml``; or its URL in a
+            store.
         dst: Path or URL of the dataset.
         task: What the lines are; None: "pose" where the YAML file has ``kpt_shape``, else by the
             first line.
@@ -77,21 +85,24 @@ def yolo(
     Raises:
         InvalidInputError: A file is missing, or a line is not of the task.
     """
-    layout = _read_layout(local_path(src))
+    files = SourceFiles(options.get("storage_options"))
+    layout = _read_layout(source_path(src), files)
     pictures = [
         picture
         for split, folders in layout.splits.items()
         for folder in dict.fromkeys(folders)
-        for picture in _pictures(folder, split)
+        for picture in _pictures(folder, split, files)
     ]
     if not pictures:
-        raise InvalidInputError(f"no picture in the folders of {str(src)!r}", src=str(src))
-    kind = task or _guess_task(layout, pictures)
+        shown = public_url(str(src))
+        raise InvalidInputError(f"no picture in the folders of {shown!r}", src=shown)
+    kind = task or _guess_task(layout, pictures, files)
     if kind == "pose" and layout.points is None:
-        message = f"{str(src)!r} names no kpt_shape, which task='pose' needs"
-        raise InvalidInputError(message, src=str(src))
+        shown = public_url(str(src))
+        message = f"{shown!r} names no kpt_shape, which task='pose' needs"
+        raise InvalidInputError(message, src=shown)
     schema: dict[str, Any] = {
-        "image": Image(PICTURE_ENDINGS[pictures[0].path.suffix.lower()]),
+        "image": Image(PICTURE_ENDINGS[pictures[0].ending]),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(layout.names, per="boxes"),
         "split": ClassLabel([*layout.splits]),
@@ -100,13 +111,14 @@ def yolo(
         schema["outlines"] = Polygon(of="image")
     if kind == "pose":
         schema["keypoints"] = Keypoints(of="image")
-    files = FileReader()
+    read = files.reader(layout.root)
 
     def load(batch: Sequence[_Picture]) -> dict[str, Any]:
-        contents = files.read([str(one.path) for one in batch], [one.nbytes for one in batch])
+        contents = read([one.path for one in batch], [one.nbytes for one in batch])
+        labels = files.contents([one.labels for one in batch])
         objects = [
-            _read_objects(picture, content, kind, layout)
-            for picture, content in zip(batch, contents, strict=True)
+            _read_objects(picture, content, _lines(picture.labels, text), kind, layout)
+            for picture, content, text in zip(batch, contents, labels, strict=True)
         ]
         columns: dict[str, Any] = {
             "image": contents,
@@ -125,9 +137,9 @@ def yolo(
         schema=schema,
         items=pictures,
         sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: f"{picture.split}/{picture.path.name}",
+        name=lambda picture: f"{picture.split}/{PurePath(picture.path).name}",
         load=load,
-        place=Path(src).name,
+        place=PurePath(public_url(str(src))).name,
     )
     return run_ingest(source, dst, **options)
 
@@ -140,13 +152,14 @@ class _Objects:
     points: np.ndarray
 
 
-def _read_objects(picture: _Picture, content: Any, task: Task, layout: _Layout) -> _Objects:
-    codec = PICTURE_ENDINGS[picture.path.suffix.lower()]
+def _read_objects(
+    picture: _Picture, content: Any, lines: list[tuple[int, str]], task: Task, layout: _Layout
+) -> _Objects:
+    codec = PICTURE_ENDINGS[picture.ending]
     try:
         height, width, _ = Image(codec).parse_shape(content)
     except ValueError:
         height = width = 1  # the picture itself is refused, with its reason, when it is staged
-    lines = _lines(picture.labels)
     scale = np.array([width, height], dtype=np.float64)
     count, values_each = layout.points or (0, 3)
     codes: list[int] = []
@@ -177,18 +190,29 @@ def _read_objects(picture: _Picture, content: Any, task: Task, layout: _Layout) 
     return _Objects(codes, boxes, outlines, points)
 
 
-def _code(value: float, layout: _Layout, file: Path, number: int) -> int:
+def _code(value: float, layout: _Layout, file: str, number: int) -> int:
     if not value.is_integer() or not 0 <= value < len(layout.names):
         raise _bad_line(file, number, f"of a class 0 … {len(layout.names) - 1}")
     return int(value)
 
 
-def _folders(root: Path, given: Any) -> tuple[Path, ...]:
+def _joined(folder: str, name: str) -> str:
+    """A path that a file names, from the folder it lies in."""
+    if not is_url(folder):
+        return os.path.join(folder, name)  # noqa: PTH118 - paths are text here, as URLs are
+    if is_url(name):
+        return name
+    scheme, _, path = folder.partition("://")
+    return f"{scheme}://{posixpath.normpath(posixpath.join(path, name))}"
+
+
+def _folders(root: str, given: Any) -> tuple[str, ...]:
     """The folders of a split, which may be one or a list."""
-    return tuple(root / str(one) for one in (given if isinstance(given, list) else [given]))
+    names = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return tuple(_joined(root, str(one)) for one in names)
 
 
-def _numbers(text: str, file: Path, number: int) -> np.ndarray:
+def _numbers(text: str, file: str, number: int) -> np.ndarray:
     try:
         numbers = np.array([float(word) for word in text.split()], dtype=np.float64)
     except ValueError as error:
@@ -198,90 +222,116 @@ def _numbers(text: str, file: Path, number: int) -> np.ndarray:
     return numbers
 
 
-def _check_shares(shares: np.ndarray, file: Path, number: int) -> None:
+def _check_shares(shares: np.ndarray, file: str, number: int) -> None:
     """Refuse pixels, which would become boxes far outside; rounding may go a little beyond."""
     if bool((np.abs(shares) > _BEYOND_ANY_SHARE).any()):
         raise _bad_line(file, number, "in shares of the picture's size, 0 … 1")
 
 
-def _bad_line(file: Path, number: int, expected: str) -> InvalidInputError:
-    message = f"line {number} of {str(file)!r} is not {expected}"
-    return InvalidInputError(message, src=str(file), line=number)
+def _bad_line(file: str, number: int, expected: str) -> InvalidInputError:
+    message = f"line {number} of {public_url(file)!r} is not {expected}"
+    return InvalidInputError(message, src=public_url(file), line=number)
 
 
-def _lines(file: Path) -> list[tuple[int, str]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+def _lines(file: str, content: bytes | None) -> list[tuple[int, str]]:
+    if content is None:
         return []
-    except OSError as error:
-        raise unreadable_file(str(file), error) from error
+    try:
+        text = bytes(content).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{str(file)!r} is not text: {error}", src=str(file)) from error
+        shown = public_url(file)
+        raise InvalidInputError(f"{shown!r} is not text: {error}", src=shown) from error
     return [(at, line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
-def _guess_task(layout: _Layout, pictures: Sequence[_Picture]) -> Task:
+def _guess_task(layout: _Layout, pictures: Sequence[_Picture], files: SourceFiles) -> Task:
     if layout.points is not None:
         return "pose"
-    first = next((lines for picture in pictures if (lines := _lines(picture.labels))), None)
-    is_box = first is None or len(first[0][1].split()) == _DETECT_VALUES
+    first = next((line for one in pictures if (line := _first_line(one, files))), None)
+    is_box = first is None or len(first.split()) == _DETECT_VALUES
     return "detect" if is_box else "segment"
 
 
-def _pictures(folder: Path, split: str) -> list[_Picture]:
+def _first_line(picture: _Picture, files: SourceFiles) -> str | None:
+    """The first line of a picture's objects; a file that is none is told, or left out, later."""
+    try:
+        lines = _lines(picture.labels, *files.contents([picture.labels]))
+    except InvalidInputError:
+        return None
+    return lines[0][1] if lines else None
+
+
+def _pictures(folder: str, split: str, files: SourceFiles) -> list[_Picture]:
     """Pictures of a split, in the order of their paths; ``images`` becomes ``labels`` in theirs."""
-    if not folder.is_dir():
-        message = f"no folder {str(folder)!r}, which the YAML file names as {split!r}"
-        raise InvalidInputError(message, src=str(folder))
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PICTURE_ENDINGS)
-    return [_Picture(path, path.stat().st_size, _labels_of(path), split) for path in found]
+    found = files.below(folder)
+    if not found and (is_url(folder) or not Path(folder).is_dir()):
+        shown = public_url(folder)
+        message = f"no folder {shown!r}, which the YAML file names as {split!r}"
+        raise InvalidInputError(message, src=shown)
+    return [
+        _Picture(path, nbytes, _labels_of(path), split)
+        for path, nbytes in found.items()
+        if PurePath(path).suffix.lower() in PICTURE_ENDINGS
+    ]
 
 
-def _labels_of(picture: Path) -> Path:
-    parts = [*picture.with_suffix(".txt").parts]
+def _labels_of(picture: str) -> str:
+    separator = "/" if is_url(picture) else os.sep
+    parts = f"{picture.rpartition('.')[0]}.txt".split(separator)
     for at in range(len(parts) - 1, -1, -1):
         if parts[at] == "images":
             parts[at] = "labels"
             break
-    return Path(*parts)
+    return separator.join(parts)
 
 
-def _read_layout(src: Path) -> _Layout:
-    file = src
-    if src.is_dir():
-        found = sorted([*src.glob("*.yaml"), *src.glob("*.yml")])
-        if len(found) != 1:
-            many = plural(len(found), "YAML file")
-            message = f"{str(src)!r} holds {many}\nname the one to ingest, such as data.yaml"
-            raise InvalidInputError(message, src=str(src))
-        file = found[0]
+def _yaml_file(src: str, files: SourceFiles) -> str:
+    """The file itself, or the only one in the folder."""
+    if files.nbytes(src) is not None or not (is_url(src) or Path(src).is_dir()):
+        return src
+    folder = src.rstrip("/")
+    inside = files.list(folder) if is_url(src) else map(str, Path(src).iterdir())
+    endings = (".yaml", ".yml")
+    at = len(folder) + 1
+    found = [path for path in inside if path.endswith(endings) and "/" not in path[at:]]
+    if len(found) != 1:
+        shown = public_url(src)
+        many = plural(len(found), "YAML file")
+        message = f"{shown!r} holds {many}\nname the one to ingest, such as data.yaml"
+        raise InvalidInputError(message, src=shown)
+    return found[0]
+
+
+def _read_layout(src: str, files: SourceFiles) -> _Layout:
+    path = _yaml_file(src, files)
+    file = public_url(path)
     try:
         import yaml
     except ImportError as error:
         raise missing_extra("ingesting YOLO datasets", "media") from error
     try:
-        content: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        message = f"no file or folder {str(file)!r} to ingest"
-        raise InvalidInputError(message, src=str(file)) from error
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{str(file)!r} cannot be read: {error}", src=str(file)) from error
+        (text,) = files.contents([path])
+        if text is None:
+            raise InvalidInputError(f"no file or folder {file!r} to ingest", src=file)
+        content: Any = yaml.safe_load(bytes(text).decode())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file!r} cannot be read: {error}", src=file) from error
     names: Any = content.get("names") if isinstance(content, dict) else None
     if isinstance(names, dict):
         ordered = sorted(cast("dict[int, Any]", names).items())
         if [number for number, _ in ordered] != list(range(len(ordered))):
-            message = f"{str(file)!r} does not number its classes from 0"
-            raise InvalidInputError(message, src=str(file))
+            message = f"{file!r} does not number its classes from 0"
+            raise InvalidInputError(message, src=file)
         names = [name for _, name in ordered]
     if not isinstance(names, list) or not names:
-        message = f"{str(file)!r} names no classes\ngive names: [cat, dog]"
-        raise InvalidInputError(message, src=str(file))
-    root = file.parent / str(content.get("path") or ".")
+        message = f"{file!r} names no classes\ngive names: [cat, dog]"
+        raise InvalidInputError(message, src=file)
+    parent = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path)  # noqa: PTH120 - paths are text here, as URLs are
+    root = _joined(parent, str(content.get("path") or "."))
     splits = {name: _folders(root, content[name]) for name in _SPLITS if content.get(name)}
     if not splits:
-        message = f"{str(file)!r} names no folder of pictures as train, val or test"
-        raise InvalidInputError(message, src=str(file))
+        message = f"{file!r} names no folder of pictures as train, val or test"
+        raise InvalidInputError(message, src=file)
     shape: Any = content.get("kpt_shape")
     points = None if shape is None else (int(shape[0]), int(shape[1]))
     return _Layout(root, tuple(map(str, cast("list[Any]", names))), splits, points)

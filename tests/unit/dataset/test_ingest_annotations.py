@@ -160,6 +160,13 @@ def test_bad_voc_annotation_is_named(dst, tmp_path, annotation):
         tl.ingest.voc(voc_folder(tmp_path, annotation), dst)
 
 
+def test_picture_of_a_bad_voc_annotation_can_be_left_out(dst, tmp_path):
+    ds = tl.ingest.voc(voc_folder(tmp_path, "<annotation>"), dst, on_error="skip")
+
+    assert [one.item for one in ds.ingest_report.skipped] == ["0.jpg"]
+    assert [ds["image"].bytes(row) for row in range(len(ds))] == [jpeg(1)]
+
+
 def coco_file(tmp_path: Path, annotations: list[dict], **category) -> tuple[Path, Path]:
     (tmp_path / "a.jpg").write_bytes(jpeg(1))
     (tmp_path / "b.jpg").write_bytes(jpeg(2))

@@ -16,8 +16,8 @@ import simplejpeg
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 
-LOCAL = ["images", "yolo", "voc", "numpy"]
-ANYWHERE = ["csv", "jsonl", "parquet", "webdataset"]
+LOCAL = ["numpy"]
+ANYWHERE = ["images", "yolo", "voc", "csv", "jsonl", "parquet", "webdataset"]
 
 
 def jpeg(seed: int) -> bytes:
@@ -56,9 +56,7 @@ def test_a_url_is_refused_where_only_local_files_are_read(name, dst):
         getattr(tl.ingest, name)("s3://bucket/x", dst)
 
 
-def test_a_url_of_coco_or_idx_is_refused(dst, tmp_path):
-    with pytest.raises(UnsupportedFeatureError, match=r"x\.json"):
-        tl.ingest.coco("s3://bucket/x.json", tmp_path, dst)
+def test_a_url_of_idx_is_refused(dst):
     with pytest.raises(UnsupportedFeatureError, match="images"):
         tl.ingest.idx("memory://a/images", "memory://a/labels", dst)
 
@@ -115,6 +113,41 @@ def test_a_link_to_the_folder_it_lies_in_ends(pictures, dst):
     assert len(tl.ingest.images(pictures, dst)) == 2
 
 
+def test_a_picture_outside_the_class_folders_is_an_error_or_left_out(pictures, dst):
+    (pictures / "stray.jpg").write_bytes(jpeg(3))
+
+    with pytest.raises(InvalidInputError, match=r"'stray\.jpg' of .* lies outside.*'cat', 'dog'"):
+        tl.ingest.images(pictures, dst)
+    ds = tl.ingest.images(pictures, f"{dst}-skip", on_error="skip")
+
+    assert (ds["label"][:] == ["cat", "dog"]).all()
+    assert [one.item for one in ds.ingest_report.skipped] == ["stray.jpg"]
+    every = tl.ingest.images(pictures, f"{dst}-plain", labels=False)
+    assert (len(every), [*every.schema]) == (3, ["image"])
+
+
+def test_a_picture_beside_the_splits_is_told_from_a_class(pictures, dst):
+    (pictures / "cat").rename(pictures / "train")
+    (pictures / "dog").rename(pictures / "val")
+    (pictures / "stray.jpg").write_bytes(jpeg(3))
+
+    with pytest.raises(InvalidInputError, match=r"'stray\.jpg'.*'train', 'val'"):
+        tl.ingest.images(pictures, dst)
+
+
+def test_a_reason_names_the_file_and_no_row_of_a_call_that_nobody_made(pictures, dst):
+    (pictures / "dog" / "bad.jpg").write_bytes(b"no picture")
+
+    with pytest.raises(InvalidInputError) as refused:
+        tl.ingest.images(pictures, dst)
+    ds = tl.ingest.images(pictures, f"{dst}-skip", on_error="skip")
+
+    (skipped,) = ds.ingest_report.skipped
+    assert skipped.item == "dog/bad.jpg"
+    assert refused.value.message.startswith("dog/bad.jpg: 'image' ")
+    assert "extend()" not in skipped.reason + refused.value.message
+
+
 def test_a_truncated_zip_file_is_told_from_a_missing_folder(dst, tmp_path):
     with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
         archive.writestr("a.jpg", jpeg(1))
@@ -168,6 +201,18 @@ def test_a_picture_with_a_bad_label_file_can_be_left_out(line, told, dst, tmp_pa
     assert [one.item for one in ds.ingest_report.skipped] == ["train/b.jpg"]
 
 
+def test_a_first_label_file_that_is_no_text_does_not_stop_the_others(dst, tmp_path):
+    root = yolo_folder(tmp_path, b"0 .5 .5 .1 .1")
+    (root / "labels" / "train" / "a.txt").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(InvalidInputError, match=r"a\.txt' is not text"):
+        tl.ingest.yolo(root, dst)
+    ds = tl.ingest.yolo(root, f"{dst}-skip", on_error="skip")
+
+    assert [one.item for one in ds.ingest_report.skipped] == ["train/a.jpg"]
+    assert len(ds[0]["boxes"]) == 1
+
+
 def test_a_split_of_several_folders_is_all_of_them(dst, tmp_path):
     root = yolo_folder(tmp_path, b"0 .5 .5 .1 .1", "train: [images/train, images/more]")
     (root / "images" / "more").mkdir()
@@ -204,6 +249,35 @@ def test_csv_lines_of_other_lengths_can_be_left_out_each(dst, tmp_path):
         "1 value for 2 columns: '3'",
         "3 values for 2 columns: '4,5,6'",
     ]
+
+
+@pytest.mark.parametrize("schema", [None, {"city": tl.Text()}])
+def test_csv_of_another_encoding_is_an_error_that_names_it(schema, dst, tmp_path):
+    (tmp_path / "a.csv").write_bytes("city,n\nZürich,1\n".encode("latin-1"))
+
+    told = r"a\.csv' is not utf-8 from the bytes b'\\xfcrich.*\n.*encoding='latin-1'"
+    with pytest.raises(InvalidInputError, match=told):
+        tl.ingest.csv(tmp_path / "a.csv", dst, schema=schema)
+    ds = tl.ingest.csv(tmp_path / "a.csv", dst, schema=schema, encoding="latin-1")
+
+    assert ds["city"][:] == ["Zürich"]
+
+
+def test_csv_names_of_another_encoding_are_told_and_read(dst, tmp_path):
+    (tmp_path / "a.csv").write_bytes("größe,n\n1,1\n".encode("cp1252"))
+
+    with pytest.raises(InvalidInputError, match="is not utf-8 from the bytes"):
+        tl.ingest.csv(tmp_path / "a.csv", dst)
+
+    assert "größe" in tl.ingest.csv(tmp_path / "a.csv", dst, encoding="cp1252").schema
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "klingon"])
+def test_csv_encoding_is_one_whose_lines_can_be_found(encoding, dst, tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+
+    with pytest.raises(InvalidInputError, match=f"encoding='{encoding}': give one"):
+        tl.ingest.csv(tmp_path / "a.csv", dst, encoding=encoding)
 
 
 def test_csv_delimiter_is_one_character(dst, tmp_path):
