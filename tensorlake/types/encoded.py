@@ -5,17 +5,21 @@ A type derives from it besides `SampleType`: ``class Text(Encoded, SampleType)``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tensorlake.types.base import Layout
+    from tensorlake.types.base import Layout, QueryKind
 
 __all__ = ["Encoded"]
 
 
-class Encoded:
+_MEDIA_TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/json"}
+
+
+class Encoded(ABC):
     """One encoded value a row."""
 
     __slots__ = ()
@@ -34,3 +38,13 @@ class Encoded:
     def shape(self) -> tuple[int | None, ...]:
         """One value a row: ()."""
         return ()
+
+    @property
+    @abstractmethod
+    def query_kind(self) -> QueryKind:
+        """How a query sees a value."""
+
+    @property
+    def media_type(self) -> str | None:
+        """That of text and of JSON; of other bytes nothing is known."""
+        return _MEDIA_TYPES.get(self.query_kind)

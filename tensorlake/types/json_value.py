@@ -47,11 +47,6 @@ class Json(Encoded, SampleType):
         return "json"
 
     @property
-    def media_type(self) -> str:
-        """JSON."""
-        return "application/json"
-
-    @property
     def expected(self) -> str:
         """What a sample must be, as errors say it."""
         return "a value that JSON can hold (Json)"

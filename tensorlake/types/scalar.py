@@ -9,7 +9,6 @@ import numpy as np
 
 from tensorlake.types.base import (
     NO_DEFAULT,
-    Layout,
     QueryKind,
     SampleType,
     check_default,
@@ -18,17 +17,18 @@ from tensorlake.types.base import (
 from tensorlake.types.casting import uniform_values
 from tensorlake.types.column import Column, UniformColumn
 from tensorlake.types.dtypes import parse_dtype
+from tensorlake.types.one_number import OneNumber
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from tensorlake.types.rejection import Place
+from tensorlake.types.rejection import Place
 
 __all__ = ["Bool", "Scalar"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Scalar(SampleType):
+class Scalar(OneNumber, SampleType):
     """One number a row; ``"float32"`` in a schema is short for it.
 
     >>> Scalar("int8").convert([1, 2], tensor="x").values
@@ -45,16 +45,6 @@ class Scalar(SampleType):
         initialise(self, dtype=parse_dtype(dtype), nullable=nullable, default=default)
 
     @property
-    def layout(self) -> Layout:
-        """All samples have the shape ()."""
-        return "uniform"
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """A scalar's: ()."""
-        return ()
-
-    @property
     def query_kind(self) -> QueryKind:
         """A number, or a bool for ``Scalar("bool")``."""
         return "bool" if self.dtype == np.bool_ else "number"
@@ -69,7 +59,7 @@ class Scalar(SampleType):
 
 
 @dataclass(frozen=True, slots=True)
-class Bool(SampleType):
+class Bool(OneNumber, SampleType):
     """One truth value a row; 0 and 1 are refused."""
 
     kind: ClassVar[str] = "bool"
@@ -78,19 +68,9 @@ class Bool(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """All samples have the shape ()."""
-        return "uniform"
-
-    @property
     def dtype(self) -> np.dtype:
         """NumPy's bool: one byte."""
         return np.dtype(np.bool_)
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """A scalar's: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

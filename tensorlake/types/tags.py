@@ -42,11 +42,6 @@ class Tags(Encoded, SampleType):
         return "json"
 
     @property
-    def media_type(self) -> str:
-        """JSON."""
-        return "application/json"
-
-    @property
     def expected(self) -> str:
         """What a sample must be, as errors say it."""
         return "a list of different words (Tags)"

@@ -36,11 +36,6 @@ class Text(Encoded, SampleType):
         return "text"
 
     @property
-    def media_type(self) -> str:
-        """Plain text in UTF-8."""
-        return "text/plain; charset=utf-8"
-
-    @property
     def expected(self) -> str:
         """What a sample must be, as errors say it."""
         return "a str (Text)"

@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.column import Column, UniformColumn
+from tensorlake.types.one_number import OneNumber
 from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
 
 __all__ = ["TimeUnit", "Timestamp"]
@@ -33,7 +34,7 @@ _NANOSECOND_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Timestamp(SampleType):
+class Timestamp(OneNumber, SampleType):
     """A moment; columns read as ``numpy.datetime64[unit]``, one sample as `datetime.datetime`.
 
     >>> Timestamp("ms").convert(["2026-03-01T12:00"], tensor="at").values
@@ -72,19 +73,9 @@ class Timestamp(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """All samples have the shape ()."""
-        return "uniform"
-
-    @property
     def dtype(self) -> np.dtype:
         """Counts are int64."""
         return _INT64
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """One moment: ()."""
-        return ()
 
     @property
     def query_kind(self) -> QueryKind:

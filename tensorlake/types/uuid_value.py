@@ -43,11 +43,6 @@ class Uuid(Encoded, SampleType):
         return "text"
 
     @property
-    def media_type(self) -> str:
-        """Plain text."""
-        return "text/plain; charset=utf-8"
-
-    @property
     def expected(self) -> str:
         """What a sample must be, as errors say it."""
         return "a UUID, its text or its 16 bytes (Uuid)"
