@@ -30,7 +30,9 @@ Facts are attributes too (``error.expected``); ``code`` is a stable name for HTT
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "UnsupportedStoreError",
     "VersionNotFoundError",
     "ViewNotFoundError",
+    "did_you_mean",
     "missing_extra",
 ]
 
@@ -265,6 +268,16 @@ class QueryLimitError(QueryError):
 
 class MissingExtraError(TensorlakeError, ImportError):
     """An optional dependency is not installed."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return words for the known name that is nearest; none where none is near.
+
+    >>> did_you_mean("lable", ["image", "label"])
+    "; did you mean 'label'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def missing_extra(what: str, extra: str) -> MissingExtraError:

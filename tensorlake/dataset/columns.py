@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
-from tensorlake.errors import TensorNotFoundError
+from tensorlake.errors import TensorNotFoundError, did_you_mean
 
 __all__ = ["unknown_column"]
 
 
 def unknown_column(name: object, known: Sequence[str]) -> TensorNotFoundError:
     """Build the error, with the nearest known name."""
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, known)
     return TensorNotFoundError(
         f"no column {name!r}{hint}\ncolumns: {', '.join(known) or 'none'}",
         tensor=name,

@@ -15,13 +15,12 @@ are kept and written back.
 
 from __future__ import annotations
 
-import difflib
 import secrets
 import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from tensorlake.errors import SchemaError, TensorNotFoundError
+from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean
 from tensorlake.format.chunk import ChunkLayout
 from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
 
@@ -331,8 +330,7 @@ class Schema:
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
-        close = difflib.get_close_matches(str(name), self.names, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, self.names)
         raise TensorNotFoundError(
             f"no tensor {name!r}{hint}\ntensors: {', '.join(self.names) or 'none'}",
             tensor=name,

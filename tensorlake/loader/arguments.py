@@ -6,13 +6,12 @@ this version does not act on yet raise and say so. Nothing is silently ignored.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import Shuffle
 
@@ -110,8 +109,7 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
                 argument=name,
             )
         else:
-            near = difflib.get_close_matches(name, known, n=1)
-            slip = f"; did you mean {near[0]!r}?" if near else ""
+            slip = did_you_mean(name, known)
             raise InvalidInputError(
                 f"a loader has no {name!r} (got {value!r}){slip}"
                 f"\nit takes {', '.join(sorted(known))}",

@@ -13,13 +13,12 @@ JSON) it gets `widened_floats`: the same numbers as float32, which holds each of
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, did_you_mean
 from tensorlake.types.column import Column, EncodedColumn
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ def parse_dtype(value: Any) -> np.dtype:
     except TypeError:
         dtype = None
     if dtype is None or dtype.name not in DTYPE_NAMES or value is None:
-        close = difflib.get_close_matches(str(value), DTYPE_NAMES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(value, DTYPE_NAMES)
         raise SchemaError(
             f"{value!r} is not a dtype of samples{hint}\nuse one of {', '.join(DTYPE_NAMES)}",
             actual=value,

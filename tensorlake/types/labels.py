@@ -7,12 +7,11 @@ of arithmetic and comparisons are plain arrays.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensorlake.errors import UnknownClassError
+from tensorlake.errors import UnknownClassError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +34,7 @@ def unknown_class(
     head = f"{tensor!r} has no class {name!r} ({count}{': ' if names else ''}{shown})"
     advice = f"codes are 0 … {last_code}" if names else "add names first"
     if isinstance(name, str):
-        close = difflib.get_close_matches(name, names, n=1)
-        head += f"; did you mean {close[0]!r}?" if close else ""
+        head += did_you_mean(name, names)
         advice = f"to add it: ds[{tensor!r}].add_names([{name!r}])"
     return UnknownClassError(
         f"{head}\n{advice}{where}", tensor=tensor, row=row, expected=tuple(names), actual=name

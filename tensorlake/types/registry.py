@@ -7,13 +7,12 @@ when a schema first names a kind that is not known (docs/how-to/add-a-type.md).
 
 from __future__ import annotations
 
-import difflib
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, did_you_mean
 from tensorlake.types.base import SampleType
 from tensorlake.types.bbox import BBox
 from tensorlake.types.bbox3d import BBox3D
@@ -151,9 +150,8 @@ def as_type(value: Any) -> SampleType:
         except SchemaError:
             pass  # told below, with the other short forms
     names = (*DTYPE_NAMES, *(name for name in _SHORT if isinstance(name, str)), *_types)
-    close = difflib.get_close_matches(str(value), names, n=1)
     raise SchemaError(
-        f"{value!r} is not a type of samples{f'; did you mean {close[0]!r}?' if close else ''}"
+        f"{value!r} is not a type of samples{did_you_mean(value, names)}"
         "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",
         actual=value,
     )
