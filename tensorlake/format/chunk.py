@@ -35,6 +35,7 @@ from tensorlake.format.chunk_header import (
 )
 from tensorlake.format.chunk_units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
 from tensorlake.format.codec import (
+    GROWING_NBYTES,
     MAX_COMPRESSED_NBYTES,
     Codec,
     decode,
@@ -290,7 +291,7 @@ def decode_chunk(
     is_compressed = not (layout.is_raw or header.is_stored)
     if (
         verify is None
-        and is_compressed  # decompressors cannot be trusted with damaged bytes
+        and not layout.is_raw  # decompressors cannot be trusted with damaged bytes
         and checksum_of(payload) != header.payload_checksum
     ):
         raise damaged(where, "the checksum of its samples is wrong")
@@ -338,8 +339,9 @@ def _check_column(column: Column, layout: ChunkLayout) -> None:
 
 
 def _encode_payload(values: np.ndarray, layout: ChunkLayout) -> tuple[Buffer, bool]:
-    fits = layout.is_raw or values.nbytes <= MAX_COMPRESSED_NBYTES
-    return encode(values, layout.codecs if fits else raw_codecs(values.dtype)), not fits
+    nbytes = values.nbytes
+    pays = layout.is_raw or not nbytes or GROWING_NBYTES < nbytes <= MAX_COMPRESSED_NBYTES
+    return encode(values, layout.codecs if pays else raw_codecs(values.dtype)), not pays
 
 
 def _uniform_units(column: UniformColumn, payload: Buffer, layout: ChunkLayout) -> Units | None:

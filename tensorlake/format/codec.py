@@ -45,6 +45,8 @@ Codec = dict[str, Any]  # Any: a codec's JSON
 RAW_SAMPLE_NBYTES = 256
 # c-blosc takes at most 2³¹ − 1 bytes less its overhead; larger payloads are stored uncompressed.
 MAX_COMPRESSED_NBYTES = 2**31 - 1 - 16
+# A number or two, of a commit of one row: Blosc's header alone is as long.
+GROWING_NBYTES = 16
 
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 _BLOSC_NAMES = ("lz4", "lz4hc", "zstd", "zlib", "blosclz")

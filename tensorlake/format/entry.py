@@ -191,6 +191,8 @@ class Entry:
             value = self._part(name)
             if name not in spilled and value and len(trusted_bytes(value)) > limit:
                 spilled[name] = sink.add(encode_json_page(value), rows=0, entries=1, height=0)
+        if not self.digest and len(spilled) == len(self.spilled):
+            return self
         return replace(self, spilled=spilled, digest="")
 
     async def load(self, pages: PageSource, *, where: str) -> Entry:

@@ -26,7 +26,7 @@ from tensorlake.format.nodes import (
 )
 from tensorlake.format.pages import PageTable, decode_json_page, decode_page, read_table
 from tensorlake.format.tails import LeafTable
-from tensorlake.storage import ForkLock, SingleFlight
+from tensorlake.storage import ForkLock, SingleFlight, runtime
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -150,6 +150,7 @@ class PageReader:
             if len(batch) == 1:
                 found.append(await read(batch[0]))
             else:
+                await runtime.to_loop()
                 found.extend(await asyncio.gather(*(read(item) for item in batch)))
         return found
 
@@ -195,6 +196,7 @@ async def read_json_pages(refs: Sequence[PageRef], pages: PageSource) -> list[An
             raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
         return decode_json_page(data, where=str(ref))
 
+    await runtime.to_loop()
     return list(await asyncio.gather(*(read(ref) for ref in refs)))
 
 

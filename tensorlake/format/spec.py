@@ -18,6 +18,7 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tensorlake.errors import CorruptionError, InvalidInputError
 
@@ -50,6 +51,7 @@ MAX_PACK_NUMBER = 2**32 - 1
 MAX_PAGE_NBYTES = 64 * 1024 * 1024
 
 MAX_NAME_NBYTES = 200
+NAMES_KEPT = 128  # encoded ones: each request for an entry names its branch
 
 _FIRST_FOLDER = secrets.randbits(8)
 _FOLDER_SPAN_BITS = 22  # of milliseconds: 70 minutes
@@ -135,6 +137,7 @@ def is_txid(text: object) -> bool:
     return isinstance(text, str) and _TXID.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def encode_name(name: str) -> str:
     """Return the path component of a branch's or tag's name.
 

@@ -10,11 +10,12 @@ With ``durable=False`` nothing is waited for: step 1 only lets the disk begin, s
 and ``sync`` brings files and folders to disk, many at once, which costs one flush.
 
 Small requests run right where they are awaited, because handing them to a thread costs more than
-the I/O; large ones, and all that wait for fsync, run on the event loop's threads.
+the I/O; large ones, and all that wait for fsync, run on the event loop's threads. In a thread of
+the caller's own (``runtime.run_here``) all run where they are awaited.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
-# ruff: noqa: PTH100, PTH103, PTH108, PTH112, PTH116, PTH118, PTH120 - a Path costs more than these calls
+# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH112, PTH116, PTH118, PTH120 - a Path costs more than these calls
 
 from __future__ import annotations
 
@@ -28,13 +29,19 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
+from tensorlake.storage.file_bytes import (
+    INLINE_NBYTES,
+    bring_to_disk,
+    read_ranges,
+    read_whole,
+    write_all,
+)
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.publish import publish_exclusive
-from tensorlake.storage.runtime import gather_bounded
+from tensorlake.storage.runtime import gather_bounded, runs_here, to_loop
 from tensorlake.storage.store import (
     SCRATCH,
     Buffer,
@@ -49,19 +56,10 @@ from tensorlake.storage.store import (
     pieces_of,
     short,
 )
-from tensorlake.storage.write_back import begin_write_back
 
 T = TypeVar("T")
 Durability: TypeAlias = Literal["fsync", "none"]
 
-INLINE_NBYTES: Final = 256 * 1024
-"""Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
-MAX_PIECES: Final = 1024  # of one writev: IOV_MAX of Linux and macOS
-WRITE_NBYTES: Final = 512 * 1024
-"""Of one writev, up to twice as many. Larger ones take page cache by 2 MiB, which a virtual machine
-may have to get from its host: 110 MB then took 25 to 190 ms of processor time, not 26 to 30."""
-WRITE_BACK_NBYTES: Final = 8 << 20
-"""Written to a file before the disk is let begin with it: enough for large requests to it."""
 SYNCS_AT_ONCE: Final = 8
 """Files synced side by side: a disk flushes once for those that wait together."""
 SCRATCH_LIFETIME_S: Final = 24 * 3600  # no write takes a day: what is older, a crash left behind
@@ -99,11 +97,16 @@ class LocalStore:
     def is_local(self) -> bool:
         return True
 
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether writing takes fsyncs: a thread that does, has time for something else."""
+        return self._durability == "fsync"
+
     async def get(self, path: str) -> bytes | None:
         file = self._file(path)
         try:
             nbytes = os.stat(file).st_size
-            return await _where_it_pays(nbytes, partial(_read_whole, file))
+            return await _where_it_pays(nbytes, partial(read_whole, file))
         except ABSENT:
             return None
         except OSError as error:
@@ -118,7 +121,7 @@ class LocalStore:
         file = self._file(path)
         nbytes = sum(stop - start for start, stop in ranges)
         try:
-            data = await _where_it_pays(nbytes, partial(_read_ranges, file, ranges))
+            data = await _where_it_pays(nbytes, partial(read_ranges, file, ranges))
         except ABSENT as error:
             raise missing(path, self.url) from error
         except OSError as error:
@@ -128,13 +131,36 @@ class LocalStore:
                 raise short(path, self.url, start=start, stop=stop, received=len(piece))
         return data
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        """As of every store; one more thing may be waited for before the object is seen.
+
+        Args:
+            path: Where.
+            data: What.
+            durable: Whether it is on disk when this returns.
+            after: Called when the bytes are on disk and have no name yet, in a thread that may
+                block: until it returns nobody sees the object, and if it raises nobody ever will.
+        """
+
+        def publish(scratch: str, file: str) -> None:
+            if after is not None:
+                after()
+            publish_exclusive(scratch, file)
+
         durable = durable and self._durability == "fsync"
-        await self._put(path, data, durable=durable, publish=publish_exclusive)
+        await self._put(path, data, durable=durable, publish=publish)
 
     async def sync(self, paths: Sequence[str]) -> None:
         if self._durability == "none" or not paths:
             return
+        await to_loop()
         loop = asyncio.get_running_loop()
 
         def synced(path: str) -> asyncio.Future[None]:
@@ -167,6 +193,7 @@ class LocalStore:
         folder, _, _ = prefix.rpartition("/")
         if folder:
             check_path(folder)
+        await to_loop()
         # One folder a step: a branch's log may be long, and the caller may stop early.
         walk = _walk(os.path.join(self._root, folder), f"{folder}/" if folder else "", prefix)
         loop = asyncio.get_running_loop()
@@ -248,7 +275,7 @@ class LocalStore:
         write = partial(self._write, path, file, pieces_of(data), durable=durable, publish=publish)
         # an object's first write may bring the folder itself to disk; a hint never waits for that
         may_sync = self._durability == "fsync" and publish is not _replace_hint
-        if may_sync or nbytes_of(data) > INLINE_NBYTES:
+        if not runs_here() and (may_sync or nbytes_of(data) > INLINE_NBYTES):
             await asyncio.get_running_loop().run_in_executor(None, write)
         else:
             write()
@@ -270,6 +297,8 @@ class LocalStore:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(file), exist_ok=True)
                 publish(scratch, file)
+        except TensorlakeError:  # that of another object, waited for before this one is seen
+            raise
         except FileExistsError as error:
             raise exists(path, self.url) from error
         except OSError as error:
@@ -299,7 +328,7 @@ class LocalStore:
             self._make_root()
             descriptor = os.open(scratch, flags, 0o666)
         try:
-            _write_all(descriptor, pieces, is_synced=self._durability == "fsync")
+            write_all(descriptor, pieces, is_synced=self._durability == "fsync")
             if durable:
                 os.fsync(descriptor)
         finally:
@@ -315,11 +344,11 @@ class LocalStore:
         os.makedirs(self._scratch, exist_ok=True)
         if self._durability == "fsync":
             for new_folder in new_folders:
-                _sync(os.path.dirname(new_folder))
+                bring_to_disk(os.path.dirname(new_folder))
 
     def _sync_object(self, path: str) -> None:
         try:
-            _sync(self._file(path))
+            bring_to_disk(self._file(path))
         except ABSENT as error:
             raise missing(path, self.url) from error
         except OSError as error:
@@ -334,10 +363,10 @@ class LocalStore:
 
     def _sync_folders(self, folder: str) -> None:
         """Bring a new name in `folder` to disk, and once the names of the folders down to it."""
-        _sync(folder)
+        bring_to_disk(folder)
         while folder != self._root and folder not in self._durable_folders:
             parent = os.path.dirname(folder)
-            _sync(parent)
+            bring_to_disk(parent)
             self._durable_folders.add(folder)
             folder = parent
 
@@ -366,73 +395,9 @@ class LocalStore:
 
 
 async def _where_it_pays(nbytes: int, read: Callable[[], T]) -> T:
-    if nbytes <= INLINE_NBYTES:
+    if nbytes <= INLINE_NBYTES or runs_here():
         return read()
     return await asyncio.get_running_loop().run_in_executor(None, read)
-
-
-def _read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return [_pread(descriptor, start, stop) for start, stop in ranges]
-    finally:
-        os.close(descriptor)
-
-
-def _pread(descriptor: int, start: int, stop: int) -> bytes:
-    """Read [start, stop), less only where the file ends: one pread returns at most 2 GiB."""
-    data = os.pread(descriptor, stop - start, start)
-    if len(data) == stop - start:
-        return data
-    parts = [data]
-    while parts[-1] and (start := start + len(parts[-1])) < stop:
-        parts.append(os.pread(descriptor, stop - start, start))
-    return b"".join(parts)
-
-
-def _read_whole(file: str) -> bytes:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return _pread(descriptor, 0, os.fstat(descriptor).st_size)
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, pieces: list[Buffer], *, is_synced: bool) -> None:
-    """Write a file's bytes; of one that will be synced the disk gets those that lie ready."""
-    parts = [
-        view.cast("B")[at : at + WRITE_NBYTES]
-        for piece in pieces
-        for view in (memoryview(piece),)
-        for at in range(0, view.nbytes, WRITE_NBYTES)
-    ]
-    start = end = begun = 0
-    while start < len(parts):
-        stop, nbytes = start, 0
-        while stop < len(parts) and stop - start < MAX_PIECES and nbytes < WRITE_NBYTES:
-            nbytes += len(parts[stop])
-            stop += 1
-        written = os.writev(descriptor, parts[start:stop])
-        end += written
-        while start < stop and written >= len(parts[start]):
-            written -= len(parts[start])
-            start += 1
-        if written:
-            parts[start] = parts[start][written:]
-        unbegun = end - begun
-        is_ready = unbegun >= WRITE_BACK_NBYTES or (start == len(parts) and unbegun > INLINE_NBYTES)
-        if is_synced and is_ready:
-            begin_write_back(descriptor, begun, unbegun)
-            begun = end
-
-
-def _sync(file: str) -> None:
-    """Bring a file, or the names in a folder, to disk."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
@@ -481,7 +446,7 @@ def _replace_hint(scratch: str, file: str) -> None:
     """
     with suppress(FileNotFoundError):
         os.unlink(file)
-    Path(scratch).replace(file)
+    os.replace(scratch, file)
 
 
 def _remove(scratch: str) -> None:

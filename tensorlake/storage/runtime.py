@@ -3,6 +3,7 @@
     caller's thread            loop thread (daemon, one a process, started when first needed)
     run(coroutine) ──────────► awaits it; blocking file I/O goes on to the loop's few threads
          ◄──── result or error
+    run_here(coroutine)        only what is left of it, once it has to wait for something
 
 - A forked child gets a loop of its own: the parent's thread does not exist there.
 - Ctrl-C in the caller cancels what it waited for, and waits for that to end: nothing that the
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,9 +39,8 @@ class _LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(
-            ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="tensorlake-io")
-        )
+        self.threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="tensorlake-io")
+        self.loop.set_default_executor(self.threads)
         self.thread = threading.Thread(target=self._serve, name="tensorlake-loop", daemon=True)
         self.thread.start()
 
@@ -144,6 +145,13 @@ class Scope:
         self._calls.discard(call)
 
 
+class _Driven(threading.local):
+    """Whether a thread is inside ``run_here``."""
+
+    is_here = False
+
+
+_driven = _Driven()
 _scope: ContextVar[Scope | None] = ContextVar("tensorlake_storage_scope", default=None)
 _lock = threading.Lock()
 _current: _LoopThread | None = None
@@ -198,6 +206,49 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
         del call  # an error's traceback holds this frame, and the answer holds the error
 
 
+def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in the caller's own thread, and hand over to the loop what is left of it.
+
+    A hop to the loop and back takes longer than writing a small file, and every write that waits
+    for the disk takes another. So where the store is a folder, what a commit does is done here.
+    What such a coroutine calls may block where ``runs_here()``, and before it uses anything of
+    asyncio's it awaits ``to_loop()``: from there on it runs as ``run`` would run it.
+
+    Raises:
+        InvalidStateError: Called from the loop thread itself.
+        CancelledError: The scope that the caller is in was cancelled.
+    """
+    scope = _scope.get()
+    if is_loop_thread() or (scope is not None and scope.is_cancelled):
+        return run(coroutine)  # which refuses it
+    was_here, _driven.is_here = _driven.is_here, True
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        _driven.is_here = was_here
+    assert waits_for is None, "to_loop() comes before anything of asyncio's"
+    return run(coroutine)
+
+
+def submit_here(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """As ``run_here``, in one of the threads for blocking I/O: it begins, and this returns."""
+    return _loop_thread().threads.submit(run_here, coroutine)
+
+
+def runs_here() -> bool:
+    """Whether this is part of what ``run_here`` runs, which may block: no loop stands still."""
+    return _driven.is_here
+
+
+@types.coroutine
+def to_loop() -> Generator[None, None, None]:
+    """Go on on the storage loop; whoever is there already goes on at once."""
+    if _driven.is_here:
+        yield
+
+
 def is_loop_thread() -> bool:
     """Whether this is the loop's own thread, which must never wait for what it runs itself."""
     return _current is not None and threading.current_thread() is _current.thread
@@ -213,6 +264,7 @@ async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, lim
 
     The first error cancels the others and is raised once they have ended.
     """
+    await to_loop()
     waiting = [*factories]
     pending = enumerate(waiting)
     results: dict[int, T] = {}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tensorlake.storage.runtime import to_loop
+
 __all__ = ["SingleFlight"]
 
 K = TypeVar("K", bound=Hashable)
@@ -47,6 +49,7 @@ class SingleFlight(Generic[K, T]):
 
     async def read(self, key: K, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Wait for what is being read already, or else read it."""
+        await to_loop()
         flight = self._flights.get(key)
         if flight is None or not flight.is_under_way:
             flight = self._flights[key] = _Flight(asyncio.create_task(read()))

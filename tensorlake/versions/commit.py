@@ -21,12 +21,13 @@ from tensorlake.errors import (
     StorageError,
 )
 from tensorlake.format import Entry
-from tensorlake.storage import runtime
+from tensorlake.storage import LocalStore, runtime
 from tensorlake.versions.conflict_report import conflict_error
 from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.entries import author, check_writable, fence_of
 from tensorlake.versions.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.packs import PackReader, loaded
+from tensorlake.versions.stage import RenamedPackError
 from tensorlake.versions.state import Published, state_of
 from tensorlake.versions.transaction import Savepoint, Transaction
 
@@ -79,10 +80,12 @@ def _publish(
     request: CommitRequest,
     differ: CellsDiffer,
 ) -> Published:
+    # A folder answers at once: there nothing is handed to the storage loop.
+    run = runtime.run_here if isinstance(log.store, LocalStore) else runtime.run
     came: list[Entry] = []
     races = 0
     while races < RACES_MAX:
-        attempt = runtime.run(_attempt(transaction, log, request))
+        attempt = run(_attempt(transaction, log, request))
         if attempt is None:
             continue  # a pack was stored under another name: what cites it is built again
         built, outcome = attempt
@@ -148,6 +151,7 @@ async def _attempt(
 ) -> tuple[Published, Entry | LostRace] | None:
     """Make the entry, store its packs, publish it; None when it must be done again."""
     stage, base = transaction.stage, transaction.base
+    renames = stage.renames
     members = {
         "author": author() if request.author is None else request.author,
         "message": request.message,
@@ -161,21 +165,31 @@ async def _attempt(
         members,
         branch=log.branch,
         is_same_schema=transaction.schema is transaction.base_state.schema,
+        packs_may_follow=True,
     )
     if built is None:
         return None
     if fence_of(base).t > transaction.began_at_fence:
         advice = "stage the changes again on a fresh handle"
         await stage.check_age(base, advice=advice)
-    return built, await _put(transaction, log, built.entry)
+    try:
+        return built, await _put(transaction, log, built.entry, renames=renames)
+    except RenamedPackError:
+        return None
 
 
-async def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry | LostRace:
+async def _put(
+    transaction: Transaction, log: BranchLog, entry: Entry, *, renames: int
+) -> Entry | LostRace:
     """Publish an entry, remembering where it may stand when nobody says so."""
     doubted = transaction.doubted
-    transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
+
+    def check_packs() -> None:
+        transaction.stage.check_stored(renames=renames)
+        transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
+
     try:
-        outcome = await log.publish(entry, hint_later=True)
+        outcome = await log.publish(entry, hint_later=True, after=check_packs)
     except StorageError as error:
         if not isinstance(error, CommitOutcomeUnknownError):
             transaction.doubted = doubted  # the store said no: nothing new stands anywhere

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import os
+from functools import cache
 from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
@@ -25,8 +26,12 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def author() -> str:
     """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
-    if value := os.environ.get("TENSORLAKE_AUTHOR"):
-        return value
+    return os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
+
+
+@cache
+def _login_name() -> str:
+    """Ask once: a file is read for it, and a process stays the same user's."""
     try:
         return getpass.getuser()  # the environment first, then the system's list of users
     except (OSError, KeyError, ImportError):  # a container's user may have no name, Windows no list

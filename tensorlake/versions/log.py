@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from tensorlake.errors import (
@@ -28,7 +28,13 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_path
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
+from tensorlake.storage import (
+    LocalStore,
+    ObjectExistsError,
+    Store,
+    UnknownOutcomeError,
+    runtime,
+)
 
 __all__ = ["RACES_MAX", "BranchLog", "LostRace", "branch_names", "list_branches"]
 
@@ -171,10 +177,14 @@ class BranchLog:
                 found.append(entry)
             at_once = min(2 * at_once, READ_AT_ONCE)
 
-    async def publish(self, entry: Entry, *, hint_later: bool = False) -> Entry | LostRace:
+    async def publish(
+        self, entry: Entry, *, hint_later: bool = False, after: Callable[[], None] | None = None
+    ) -> Entry | LostRace:
         """Put ``entry`` at its number, durably, exactly once.
 
-        With ``hint_later`` the hint follows in the background, off the caller's path.
+        With ``hint_later`` the hint follows, where it takes a request off the caller's path.
+        ``after`` is called before anybody can see the entry; if it raises, nobody ever does. In a
+        folder the entry is on disk by then, but for its name.
 
         Whatever the store answered, the number is read back before a failure is believed: our own
         ``txid`` there is success, another's a lost race, absence means that nothing landed.
@@ -188,7 +198,7 @@ class BranchLog:
         for attempt in range(PUBLISH_TRIES):
             started = time.monotonic()
             try:
-                await self.store.put_if_absent(path, data)
+                await self._put_after(after, path, data)
             except (ObjectExistsError, UnknownOutcomeError) as error:
                 put_s = time.monotonic() - started
                 may_land_later = may_land_later or isinstance(error, UnknownOutcomeError)
@@ -196,18 +206,30 @@ class BranchLog:
                 if found is not None:
                     # Ours may be of an earlier try, with another time: its bytes are what counts.
                     return found if found.txid == entry.txid else LostRace(found, put_s)
+                await runtime.to_loop()
                 await asyncio.sleep(0.05 * 2**attempt)
             except StorageError as error:
                 if may_land_later:  # this try did not land, but one before it still may
                     raise _outcome_unknown(self.store.url, entry, error) from error
                 raise
             else:
-                if hint_later:
+                if hint_later and runtime.runs_here():
+                    await self._put_hint(data)  # in a folder cheaper than handing it to the loop
+                elif hint_later:
                     hint = asyncio.ensure_future(self._put_hint_later(data))
                     _hints.add(hint)
                     hint.add_done_callback(_hints.discard)
                 return entry
         raise _outcome_unknown(self.store.url, entry, None)
+
+    async def _put_after(self, after: Callable[[], None] | None, path: str, data: bytes) -> None:
+        store = self.store
+        if after is not None and isinstance(store, LocalStore):
+            await store.put_if_absent(path, data, after=after)
+            return
+        if after is not None:
+            after()
+        await store.put_if_absent(path, data)
 
     async def write_hint(self, entry: Entry) -> None:
         """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""

@@ -10,7 +10,7 @@ whole, and remembering it costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -27,7 +27,7 @@ from tensorlake.types import (
 )
 from tensorlake.versions.stage import PackStage
 
-__all__ = ["PendingChunks", "sample_nbytes", "store_column"]
+__all__ = ["PendingChunks", "column_nbytes", "store_column"]
 
 T = TypeVar("T")
 
@@ -69,12 +69,12 @@ class PendingChunks:
     def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
         """Take samples; full chunks go to the stage."""
         waiting = self.waiting.with_items([column])
-        nbytes = self.nbytes + int(sample_nbytes(column).sum())
+        nbytes = self.nbytes + column_nbytes(column)
         if nbytes >= self.spec.chunk_nbytes:
             return self._sealed_but_the_last(concat(waiting.to_list()), stage)
         if waiting.count >= PENDING_COLUMNS_MAX:
             waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
-        return replace(self, waiting=waiting, nbytes=nbytes)
+        return PendingChunks(self.spec, waiting, nbytes, self.sealed)
 
     def seal(self, stage: PackStage) -> PlacedChunks:
         """Make chunks of all that waits; those of everything, from the first sample on."""
@@ -94,7 +94,7 @@ class PendingChunks:
         return PendingChunks(
             self.spec,
             waiting=_Pile(list[Column]()).with_items([rest] if len(rest) else []),
-            nbytes=int(sample_nbytes(rest).sum()),
+            nbytes=column_nbytes(rest),
             sealed=self.sealed.with_items(made),
         )
 
@@ -109,9 +109,10 @@ def _store_cut(
     spec: TensorSpec, column: Column, cuts: list[int], stage: PackStage
 ) -> list[PlacedChunk]:
     layout, read_as = spec.layout, spec.read_as
+    is_whole = cuts == [0, len(column)]  # as of every small commit
     return [
         stage.add_chunk(
-            encode_chunk(slice_rows(column, start, stop), layout),
+            encode_chunk(column if is_whole else slice_rows(column, start, stop), layout),
             tensor_id=spec.id,
             read_as=read_as,
         )
@@ -136,6 +137,13 @@ def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
         stop = int(np.searchsorted(ends, before + chunk_nbytes, side="right"))
         cuts.append(min(rows, max(stop, cuts[-1] + 1)))
     return cuts
+
+
+def column_nbytes(column: Column) -> int:
+    """Tell how many bytes all samples take before compression."""
+    if isinstance(column, UniformColumn):
+        return column.values.nbytes
+    return int(sample_nbytes(column).sum())
 
 
 def sample_nbytes(column: Column) -> np.ndarray:

@@ -43,7 +43,7 @@ from tensorlake.types import Column
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.optimize import Optimized, TensorOptimized, chunks_in
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.pending import PendingChunks, sample_nbytes
+from tensorlake.versions.pending import PendingChunks, column_nbytes
 from tensorlake.versions.ranges import known_union, rows_in
 from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_entry
 from tensorlake.versions.stage import PackStage
@@ -150,7 +150,7 @@ def _rewritten(
         column = read(spec, begun.order[done : done + batch_rows])
         pending = pending.with_column(column, stage)
         done += len(column)
-        nbytes = int(sample_nbytes(column).sum())
+        nbytes = column_nbytes(column)
         progress(nbytes)
         mean = max(1, nbytes // len(column))
         batch_rows = min(BATCH_ROWS_MAX, max(1, BATCH_NBYTES // mean))

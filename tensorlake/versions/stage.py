@@ -14,6 +14,8 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
   packs whose names are known: else it is made again (``entry_after``);
 - packs of a local folder are stored first and made durable later: together, before what cites
   them is published. A pack whose sync failed is read back, and goes out again as another;
+- the one pack of a small commit in a folder may be on its way, to be durable at once, while its
+  entry is made (``finish``): ``check_stored`` waits for it before anybody can see the entry;
 - Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
   under way, is sent; a pack may so be stored twice, under two names, and is never left out.
 """
@@ -40,12 +42,19 @@ from tensorlake.format import (
     PlacedChunk,
     new_txid,
 )
-from tensorlake.storage import Buffer, ObjectExistsError, Store, UnknownOutcomeError, runtime
+from tensorlake.storage import (
+    Buffer,
+    LocalStore,
+    ObjectExistsError,
+    Store,
+    UnknownOutcomeError,
+    runtime,
+)
 from tensorlake.versions.entries import author, fence_of, following, microseconds
 from tensorlake.versions.state import Published, State
 from tensorlake.versions.unsent import UnsentPack, UnsyncedPack
 
-__all__ = ["PACK_NBYTES", "PackStage"]
+__all__ = ["PACK_NBYTES", "PackStage", "RenamedPackError"]
 
 PACK_NBYTES = 64 << 20
 """A pack is closed when it reaches this size (format.md, "Chunks")."""
@@ -67,6 +76,10 @@ disk, where it is on its way since it was written."""
 
 PUT_TRIES = 4
 """How many names a pack is given before its PUT is reported as failed."""
+
+
+class RenamedPackError(Exception):
+    """A pack that an entry cites was stored under another name: the entry is to be made again."""
 
 
 class PackStage:
@@ -179,6 +192,7 @@ class PackStage:
 
     async def settled(self) -> None:
         """Wait until every pack is stored, and durable; on the storage loop."""
+        await runtime.to_loop()
         for _, upload in self._uploads:
             ended = asyncio.wrap_future(upload)
             # settle() reports a failure; asyncio would report this copy of it once more, on stderr.
@@ -187,8 +201,13 @@ class PackStage:
         self.settle()
         await self._sync(len(self._unsynced))
 
-    async def finish(self) -> None:
-        """Send what is left; wait until every pack is stored, and durable; on the storage loop."""
+    async def finish(self, *, may_follow: bool = False) -> None:
+        """Send what is left; wait until every pack is stored, and durable; on the storage loop.
+
+        Args:
+            may_follow: Whether a pack may still be on its way to a disk, when this runs in the
+                caller's thread: ``check_stored`` then waits for it.
+        """
         await self._take_back_doubted()
         waiting = self._waiting()
         if self._uploads or len(waiting) != 1:
@@ -197,12 +216,36 @@ class PackStage:
             return
         # One pack, as of every small commit: sent by this very task, durable at once.
         self._open, pack = None, waiting[0]
+        if may_follow and not self._unsynced and self._has_time_meanwhile():
+            pack.writer.finish()  # here: its length is in the entry
+            upload = runtime.submit_here(self._send(pack, after=None, durable=True))
+            self._first = self._first or upload
+            self._uploads.append((pack, upload))
+            return
         stored_as = await self._send(pack, after=None, durable=not self._unsynced)
         if self._first is None:
             self._first = Future()
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
         await self._sync(len(self._unsynced))
+
+    def check_stored(self, *, renames: int) -> None:
+        """Wait for what ``finish`` let follow: what cites it may be published from then on.
+
+        Raises:
+            StorageError: A pack could not be stored.
+            RenamedPackError: One was, but not under the name it had after so many renames.
+        """
+        self.settle()
+        if self._unsynced:  # its folder could not be synced, or nobody knows
+            runtime.run(self._sync(len(self._unsynced)))
+        if self.renames != renames:
+            raise RenamedPackError
+
+    def _has_time_meanwhile(self) -> bool:
+        """Whether this thread would wait for a disk, and nothing else."""
+        store = self._store
+        return runtime.runs_here() and isinstance(store, LocalStore) and store.waits_for_disk
 
     async def entry_after(
         self,
@@ -212,6 +255,7 @@ class PackStage:
         *,
         branch: str,
         is_same_schema: bool = False,
+        packs_may_follow: bool = False,
     ) -> Published | None:
         """Make the entry that follows ``head``, and store all packs that it cites.
 
@@ -221,6 +265,7 @@ class PackStage:
             members: Its other members: message, parents, changes, …
             branch: Whose log it is in.
             is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
+            packs_may_follow: Whether ``check_stored`` is called before the entry is published.
 
         Returns:
             None when a pack was stored under another name: what cites it must be built again.
@@ -240,25 +285,31 @@ class PackStage:
         if "author" not in members:
             body["author"] = author()
         entry = following(head, branch=branch, **{**body, **members})
-        entry = await self.completed(entry, renames=renames)
+        entry = await self.completed(entry, renames=renames, packs_may_follow=packs_may_follow)
         return None if entry is None else Published(entry, state)
 
-    async def completed(self, entry: Entry, *, renames: int) -> Entry | None:
+    async def completed(
+        self, entry: Entry, *, renames: int, packs_may_follow: bool = False
+    ) -> Entry | None:
         """Store all packs that an entry cites, and count them in it.
 
         Args:
             entry: The entry, in the making.
             renames: How many packs were renamed when its pages began to be built.
+            packs_may_follow: Whether ``check_stored`` is called before the entry is published.
 
         Returns:
             None when one more was: what cites it must be built again.
         """
         spilled = entry.spill(self)
-        await self.finish()
+        await self.finish(may_follow=packs_may_follow)
         if self.renames != renames:
             return None
-        known = entry.packs
-        totals = PackTotals(known.count + self.pack_count, known.nbytes + self.pack_nbytes)
+        known, on_their_way = entry.packs, [pack.writer.nbytes for pack, _ in self._uploads]
+        totals = PackTotals(
+            known.count + self.pack_count + len(on_their_way),
+            known.nbytes + self.pack_nbytes + sum(on_their_way),
+        )
         return spilled.changed(packs=totals)
 
     async def check_age(self, head: Entry, *, advice: str) -> None:
@@ -353,6 +404,7 @@ class PackStage:
     ) -> PackId:
         """PUT a pack under a name that is never used twice; the name that holds it is returned."""
         if after is not None:
+            await runtime.to_loop()
             await asyncio.wrap_future(after)
         sending = self._renamed(pack) if pack.is_tried else pack
         pack.is_tried = True

@@ -31,6 +31,7 @@ from tensorlake.storage import (
     open_store,
     probe,
     run,
+    runtime,
 )
 from tensorlake.storage.publish import publish_exclusive, rename_exclusive
 from tensorlake.testing import StoreConformance
@@ -299,6 +300,25 @@ def test_large_reads_leave_the_loop_free(tmp_path):
 
     assert readers[0].startswith("tensorlake-io")
     assert readers[1] == "tensorlake-loop"
+
+
+@pytest.mark.parametrize("durability", ["fsync", "none"])
+def test_where_the_caller_waits_everything_is_done_in_its_thread(tmp_path, durability):
+    store = LocalStore(tmp_path, durability=durability)
+    threads: list[str] = []
+
+    async def work() -> bytes | None:
+        await store.put_if_absent("large", bytes(1 << 20))
+        await store.put("HEAD", b"hint", durable=False)
+        threads.append(threading.current_thread().name)
+        found = await store.get("large")
+        threads.append(threading.current_thread().name)
+        threads.extend([threading.current_thread().name async for _ in store.list("")])
+        return found
+
+    assert runtime.run_here(work()) == bytes(1 << 20)
+    here = threading.current_thread().name
+    assert threads == [here, here, "tensorlake-loop", "tensorlake-loop"]
 
 
 def test_mapping_of_absent_object_is_missing(tmp_path):

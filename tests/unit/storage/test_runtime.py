@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
-from tensorlake.storage import MemoryStore, gather_bounded, run, runtime
+from tensorlake.storage import MemoryStore, SingleFlight, gather_bounded, run, runtime
 from tensorlake.storage.runtime import stop
 from tests.handles import wait_for_storage
 from tests.interrupts import interrupted_at
@@ -111,6 +111,87 @@ def test_an_interrupt_at_any_step_leaves_nothing_running():
         step += 1
 
     assert 0 < len(began) < step
+
+
+async def this_thread() -> threading.Thread:
+    return threading.current_thread()
+
+
+def test_run_here_stays_in_the_callers_thread():
+    async def both() -> tuple[threading.Thread, bool]:
+        return await this_thread(), runtime.runs_here()
+
+    assert runtime.run_here(both()) == (threading.current_thread(), True)
+    assert not runtime.runs_here()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_run_here_raises_the_error_as_it_is(waits):
+    async def fail() -> None:
+        if waits:
+            await runtime.to_loop()
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        runtime.run_here(fail())
+    assert not runtime.runs_here()
+
+
+def test_what_has_to_wait_goes_on_on_the_loop():
+    async def work() -> list[threading.Thread]:
+        threads = [await this_thread()]
+        threads += await gather_bounded([this_thread, this_thread], limit=2)
+        await asyncio.sleep(0.001)
+        await runtime.to_loop()  # where it is already
+        assert not runtime.runs_here()
+        return [*threads, await this_thread()]
+
+    here, *there = runtime.run_here(work())
+
+    assert here is threading.current_thread()
+    assert [thread.name for thread in there] == ["tensorlake-loop"] * 3
+
+
+def test_reads_that_others_may_join_are_on_the_loop():
+    flights = SingleFlight[str, threading.Thread]()
+
+    reader = runtime.run_here(flights.read("a", this_thread))
+
+    assert reader.name == "tensorlake-loop"
+
+
+def test_run_here_on_the_loop_itself_is_refused():
+    async def nested() -> None:
+        runtime.run_here(forever())
+
+    with pytest.raises(InvalidStateError, match="wait for itself"):
+        run(nested())
+
+
+def test_run_here_within_a_cancelled_scope_does_not_begin():
+    scope = runtime.Scope()
+    began: list[int] = []
+
+    async def begin() -> None:
+        began.append(1)
+
+    scope.cancel()
+    with scope.entered(), pytest.raises(CancelledError):
+        runtime.run_here(begin())
+
+    assert began == []
+
+
+def test_a_call_within_what_runs_here_leaves_it_here():
+    """As of an object that is collected meanwhile, and closes what it holds."""
+
+    async def work() -> tuple[threading.Thread, bool]:
+        runtime.run_here(this_thread())
+        return run(this_thread()), runtime.runs_here()
+
+    thread, is_here = runtime.run_here(work())
+
+    assert (thread.name, is_here) == ("tensorlake-loop", True)
 
 
 class Call(threading.Thread):

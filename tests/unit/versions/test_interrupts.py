@@ -1,10 +1,15 @@
-"""Ctrl-C while packs are filled and sent: the next commit stores whatever was staged before."""
+"""Ctrl-C while packs are filled and sent: the next commit stores whatever was staged before.
+
+In a folder it may also come between any two steps of what the storage loop does elsewhere.
+"""
+
+import os
 
 import pytest
 
-from tensorlake.storage import LocalStore, MemoryStore
+from tensorlake.storage import LocalStore, MemoryStore, local, runtime
 from tensorlake.testing import Fault, FaultyStore
-from tensorlake.versions import stage, unsent
+from tensorlake.versions import commit, log, stage, unsent
 from tests.handles import create_on, open_on
 from tests.interrupts import interrupted_at
 
@@ -64,3 +69,30 @@ def test_an_interrupt_at_any_step_leaves_out_no_pack_of_a_folder(monkeypatch, tm
         step += 1
 
     assert step > 30
+
+
+@pytest.mark.parametrize("durability", ["fsync", "none"])
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.soak)])
+def test_an_interrupt_at_any_step_of_a_commit_in_a_folder_publishes_once(
+    tmp_path, monkeypatch, stride, durability
+):
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)  # dozens of datasets are made
+    step, was_interrupted = 1, True
+    steps_of = frozenset(module.__file__ for module in (stage, commit, log, local))
+
+    while was_interrupted:
+        store = LocalStore(tmp_path / str(step), durability=durability)
+        dataset = create_on(store, {"x": "int64"})
+        dataset.append({"x": 0})
+        was_interrupted = interrupted_at(step, dataset.commit, within=steps_of)
+        assert not runtime.runs_here(), f"interrupted at step {step}"
+        dataset.commit()  # what was staged, unless it was published already
+        dataset.append({"x": 1})
+        dataset.commit()
+
+        read = open_on(store)
+        assert read["x"][:].tolist() == [0, 1], f"interrupted at step {step}"
+        assert read.version == "main@2", f"interrupted at step {step}"
+        step += stride
+
+    assert step > 50
