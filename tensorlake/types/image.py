@@ -155,18 +155,18 @@ class Image(SampleType):
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take paths, bytes, files, PIL images, and arrays of pixels."""
         encoded: list[Buffer] = []
-        shapes = np.empty((len(samples), 3), dtype=np.int64)
+        shapes: list[tuple[int, ...]] = []
         for position, sample in enumerate(samples):
             content = given_bytes(sample, place, position)
             if content is None:
                 pixels = self._pixels(sample, place, position)
                 encoded.append(self._codec.encode(pixels))
-                shapes[position] = pixels.shape
+                shapes.append(pixels.shape)
             else:
                 header = self._check(content, sample, place, position)
                 encoded.append(content)
-                shapes[position] = self.shape_of(header)
-        return EncodedColumn(encoded, shapes)
+                shapes.append(self.shape_of(header))
+        return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
 
     def shape_of(self, header: ImageHeader) -> tuple[int, int, int]:
         """Return the shape that a picture with this header is read with."""

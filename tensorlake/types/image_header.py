@@ -13,6 +13,7 @@ Numbers are big-endian. Damage that these bytes show raises ValueError with the 
 
 from __future__ import annotations
 
+import struct
 import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,9 +46,10 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
 # Markers that stand alone, without a length: TEM, RST0–7.
 _STANDALONE = frozenset((0x01, *range(0xD0, 0xD8)))
 _MARKER, _SOS, _EOI, _APP1 = 0xFF, 0xDA, 0xD9, 0xE1
+_SEGMENT = struct.Struct(">BBH")  # FF, marker, length
+_FRAME = struct.Struct(">BHHB")  # precision, height, width, components; and three bytes for each
 _EXIF = b"Exif\x00\x00"
 _LENGTH_NBYTES = 2  # a segment's length counts itself
-_FRAME_NBYTES = 6  # and three for each component
 _JPEG_DEPTH = 8
 # Start of frame: baseline, extended, progressive are what decoders read.
 _READABLE_FRAMES = frozenset((0xC0, 0xC1, 0xC2))
@@ -88,17 +90,17 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
     orientation = 1
     position, end = 2, len(data)
     while True:
-        while (
-            position < end
-            and data[position] == _MARKER
-            and data[position + 1 : position + 2] == b"\xff"
-        ):
-            position += 1  # fill bytes
-        if position + 2 > end:
+        if position + _SEGMENT.size <= end:
+            first, marker, length = _SEGMENT.unpack_from(data, position)
+        elif position + 2 <= end:
+            first, marker, length = data[position], data[position + 1], 0
+        else:
             raise ValueError("data end before the picture begins")
-        if data[position] != _MARKER:
+        if first != _MARKER:
             raise ValueError(f"no marker at byte {position}")
-        marker = data[position + 1]
+        if marker == _MARKER:  # the byte before it was there to fill
+            position += 1
+            continue
         position += 2
         if marker in _STANDALONE:
             continue
@@ -106,16 +108,15 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
             raise ValueError("it ends before the picture begins")
         if marker in _OTHER_FRAMES:
             raise ValueError(f"{_OTHER_FRAMES[marker]} is not supported")
-        length = int.from_bytes(data[position : position + 2], "big")
-        if position + 2 > end or length < _LENGTH_NBYTES or position + length > end:
+        if length < _LENGTH_NBYTES or position + length > end:
             raise ValueError(f"data end inside the segment at byte {position - 2}")
         if marker in _READABLE_FRAMES:
             if header is not None:
                 raise ValueError("it has two frame headers")
-            header = _parse_frame(data[position + 2 : position + length])
-        if marker == _APP1 and bytes(data[position + 2 : position + 8]) == _EXIF:
+            header = _parse_frame(data, position + 2, position + length)
+        elif marker == _APP1 and bytes(data[position + 2 : position + 8]) == _EXIF:
             orientation = exif_orientation(data[position + 8 : position + length])
-        if marker == _SOS:
+        elif marker == _SOS:
             if header is None:
                 raise ValueError("it has no frame header")
             return header if orientation == 1 else replace(header, orientation=orientation)
@@ -148,11 +149,11 @@ def parse_png_header(data: Buffer) -> ImageHeader:
     return ImageHeader("PNG", height, width, channels, depth, has_alpha, orientation)
 
 
-def _parse_frame(frame: Buffer) -> ImageHeader:
-    if len(frame) < _FRAME_NBYTES or len(frame) < _FRAME_NBYTES + 3 * frame[5]:
+def _parse_frame(data: Buffer, start: int, stop: int) -> ImageHeader:
+    nbytes = stop - start
+    if nbytes < _FRAME.size or nbytes < _FRAME.size + 3 * data[start + _FRAME.size - 1]:
         raise ValueError("its frame header is too short")
-    depth, channels = frame[0], frame[5]
-    height, width = int.from_bytes(frame[1:3], "big"), int.from_bytes(frame[3:5], "big")
+    depth, height, width, channels = _FRAME.unpack_from(data, start)
     if depth != _JPEG_DEPTH:
         raise ValueError(f"{depth} bits a channel are not supported")
     if not height or not width or channels not in (1, 3, 4):
