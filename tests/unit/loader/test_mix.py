@@ -18,6 +18,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.loader import NewerVersionWarning
+from tests.handles import wait_for_storage
 from tests.unit.loader.conftest import picture, threads_left
 
 NAMES = itertools.count()
@@ -246,6 +247,30 @@ def test_fills_and_pictures_of_several_sources_mix():
     for row in range(5):  # the same picture, once lossy
         jpeg, png = batch["image"][2 * row : 2 * row + 2].astype(int)
         assert np.abs(jpeg - png).mean() < 5
+
+
+def test_a_first_batch_of_several_sources_is_read_row_by_row():
+    sources = []
+    for seed in range(2):
+        dataset = tl.create(f"memory://mix-{next(NAMES)}", {"image": tl.Image(codec="png")})
+        noise = np.random.default_rng(seed).integers(0, 255, (60, 40, 40, 3), dtype=np.uint8)
+        dataset.extend({"image": list(noise)})
+        dataset.commit("pictures that PNG cannot make small")
+        wait_for_storage()  # what is still staged is at hand
+        sources.append(tl.open(dataset.url))
+    mixture = tl.mix({"one": (sources[0], 1), "other": (sources[1], 1)})
+    loader = mixture.loader(
+        batch_size=8,
+        shuffle=True,
+        columns=["image", "_row", "_source"],
+        collate={"image": "list"},
+    )
+
+    batch = next(iter(loader))
+
+    assert loader.stats().row_reads == 8
+    for image, row, source in zip(batch["image"], batch["_row"], batch["_source"], strict=True):
+        assert np.array_equal(image, sources[int(source)]["image"][int(row)])
 
 
 def test_a_loader_of_a_mix_is_the_same_after_pickling(web, code):
