@@ -14,6 +14,7 @@ from tensorlake_query.errors import (
     QueryNameError,
     QuerySyntaxError,
     QueryTypeError,
+    known_names,
 )
 from tensorlake_query.functions import Function, is_function
 from tensorlake_query.functions.user import user_function
@@ -61,6 +62,7 @@ __all__ = [
     "compile_query",
     "complete",
     "is_function",
+    "known_names",
     "parse",
     "parse_change",
     "parse_predicate",

@@ -8,7 +8,7 @@ reserved word, else what was expected there.
 import re
 
 from tensorlake_query.ast import Span
-from tensorlake_query.errors import QuerySyntaxError
+from tensorlake_query.errors import NOT_RECURSIVE, QuerySyntaxError
 from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
 
@@ -39,6 +39,14 @@ MOVED = (
     ("SEED", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight SEED … LIMIT n"),
 )
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
+STATEMENTS = "UPDATE this SET …, DELETE FROM this WHERE … or INSERT INTO this SELECT …"
+READS = {"SELECT", "WITH", "FROM", "WHERE", "ORDER", "GROUP", "EXPLAIN", "LIMIT"}
+# What is parsed → its name, and what to write where there is nothing.
+EMPTY = {
+    "query": ("query", "for all rows write SELECT *"),
+    "predicate": ("condition", "for all rows write TRUE"),
+    "change": ("statement", f"write {STATEMENTS}"),
+}
 CLAUSES = (
     "SELECT", "FROM", "WHERE", "EXPAND BY", "GROUP BY", "HAVING", "UNGROUP BY", "ORDER BY",
     "ARRANGE BY", "SAMPLE BY", "LIMIT", "OFFSET",
@@ -58,8 +66,17 @@ _FOREIGN = (
 )
 
 
-def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
-    """Say what went wrong where the parser stopped, by the most specific rule that fits."""
+def empty_text(text: str, start: str) -> QuerySyntaxError:
+    """Say that there is nothing to parse."""
+    what, hint = EMPTY[start]
+    return QuerySyntaxError(f"the {what} is empty", text=text, span=Span(0, 0), hint=hint)
+
+
+def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QuerySyntaxError:
+    """Say what went wrong where the parser stopped, by the most specific rule that fits.
+
+    `start` is what was to be parsed: a query, a predicate or a change.
+    """
     at = error.position
     rest = text[at:]
     word_match = _WORD.match(rest)
@@ -71,26 +88,38 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
     def fail(message: str, hint: str = "", where: Span = span) -> QuerySyntaxError:
         return QuerySyntaxError(message, text=text, span=where, hint=hint)
 
-    for candidate, start in (
+    for candidate, first in (
         (word, at),
         (previous, at - len(text[:at]) + _start_of(previous_match)),
     ):
         if candidate.upper() in UNSUPPORTED:
-            where = Span(start, start + len(candidate))
+            where = Span(first, first + len(candidate))
             message = f"{candidate.upper()} is not supported yet"
             return fail(message, UNSUPPORTED[candidate.upper()], where)
         if candidate.upper() in RESPELLED:
-            where = Span(start, start + len(candidate))
+            where = Span(first, first + len(candidate))
             return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)
     for moved, before, hint in MOVED:
         if word.upper() == moved and re.search(before, text[:at], re.IGNORECASE | re.DOTALL):
             return fail(f"unexpected {word!r}", hint)
-    if word.upper() in CHANGES and not text[:at].strip():
+    recursive = re.search(r"\bWITH\s+(RECURSIVE)\s+\Z", text[:at], re.IGNORECASE)
+    if recursive:
+        where = Span(*recursive.span(1))
+        return fail("a query of WITH cannot read itself", NOT_RECURSIVE, where)
+    is_first = not text[:at].strip()
+    if start == "change" and is_first and word.upper() in READS:
+        return fail(f"{word.upper()} only reads", f"ds.query(…); ds.execute takes {STATEMENTS}")
+    if start == "change" and is_first and word:
+        return fail(f"unexpected {word!r}", f"a statement is {STATEMENTS}")
+    if start != "change" and is_first and word.upper() in CHANGES:
         return fail(f"{word.upper()} changes rows", "a query only reads: ds.execute(…)")
-    for start in (at - 1, at):
-        if text[max(start, 0) : start + 2] == "/*":
-            where = Span(start, start + 2)
+    for first in (at - 1, at):
+        if text[max(first, 0) : first + 2] == "/*":
+            where = Span(first, first + 2)
             return fail("unexpected '/*'", "this comment has no closing */", where)
+    if text[max(at - 1, 0) : at + 1] == "*/":
+        where = Span(at - 1, at + 1)
+        return fail("unexpected '*/'", "no comment is open here: /* opens one", where)
     if not rest:
         return fail("the query ends too early", f"expected {_expected(error)}")
     if rest.startswith("[") and previous.upper() == "IN":
@@ -111,6 +140,8 @@ def diagnosed(text: str, error: ParseStopError) -> QuerySyntaxError:
         if rest[0] == ".":
             return fail("unexpected '.'", "a member of a JSON value is written meta['name']")
         if any(word.upper() == clause.split()[0] for clause in CLAUSES):
+            if re.match(r"\s*(update|delete)\b", text, re.IGNORECASE) and start == "change":
+                return fail(f"unexpected {word!r}", "UPDATE and DELETE end with WHERE")
             order = ", ".join(CLAUSES)
             return fail(f"unexpected {word!r}", f"clauses stand once, in this order: {order}")
     for foreign, hint in _FOREIGN:
@@ -140,6 +171,8 @@ def _expected(error: ParseStopError) -> str:
     names = error.expected
     if {"NUMBER", "TEXT", "NAME"} <= names:
         return "a value, a tensor or '('"
+    if "_SELECT" in names:
+        return "a query: SELECT …"
     if "$END" in names:
         return "an operator, the next clause, or the end"
     symbols = {

@@ -6,7 +6,14 @@ from typing import cast
 from msgspec import Struct, field, structs
 
 from tensorlake_query import ast
-from tensorlake_query.errors import QueryNameError, QueryTypeError, joined, listed, nearest
+from tensorlake_query.errors import (
+    NOT_RECURSIVE,
+    QueryNameError,
+    QueryTypeError,
+    joined,
+    listed,
+    nearest,
+)
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.relations import Derived, Other, Relation, Schema, This
 from tensorlake_query.source import ColumnSource, Tables
@@ -23,6 +30,8 @@ class Environment(Struct, frozen=True):
         functions: the user's functions, beside the built-in ones.
         seed: what RANDOM and SAMPLE BY draw from.
         common: the queries that WITH has named.
+        begun: the queries of WITH that are being bound, the innermost first.
+        later: those that are written after them.
         used_params: the parameters that some part of the query mentions.
     """
 
@@ -34,11 +43,17 @@ class Environment(Struct, frozen=True):
     seed: int = 0
     optimize: bool = True
     common: Mapping[str, Derived] = field(default_factory=dict[str, Derived])
+    begun: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
     used_params: set[str] = field(default_factory=set[str])
 
     def naming(self, table: Derived) -> "Environment":
         """Return the environment with one more query named."""
         return structs.replace(self, common={**self.common, table.name: table})
+
+    def within(self, name: str, later: tuple[str, ...]) -> "Environment":
+        """Return the environment inside a query of WITH, from the names of those after it."""
+        return structs.replace(self, begun=(name, *self.begun), later=(*later, *self.later))
 
     def parameter(self, expr: ast.Parameter) -> object:
         """Return the value given for a parameter.
@@ -51,7 +66,9 @@ class Environment(Struct, frozen=True):
                 f"no value for the parameter ${expr.name}",
                 text=self.text,
                 span=expr.span,
-                hint=joined(nearest(expr.name, self.params), f"give it: query(…, {expr.name}=…)"),
+                hint=joined(
+                    nearest(expr.name, self.params), f"give it beside the text: {expr.name}=…"
+                ),
             )
         self.used_params.add(expr.name)
         return self.params[expr.name]
@@ -93,6 +110,9 @@ class Environment(Struct, frozen=True):
             return self.common[name]
         if version is None and name == "this":
             return This(self.this)
+        is_unbound = version is None and name in {*self.begun, *self.later}
+        if self.tables is None and is_unbound:
+            raise self._unbound(name, table)
         if self.tables is None:
             known = ["this", *self.common]
             raise QueryNameError(
@@ -104,9 +124,19 @@ class Environment(Struct, frozen=True):
         try:
             source = self.tables.table(name, version)
         except LookupError as error:
+            if is_unbound:
+                raise self._unbound(name, table) from error
             shown = str(error.args[0]) if error.args else f"no table {name!r}"
             raise QueryNameError(shown, text=self.text, span=table.span) from error
         return Other(name, source)
+
+    def _unbound(self, name: str, table: ast.Table) -> QueryNameError:
+        if name in self.begun:
+            message, hint = "a query of WITH cannot read itself", NOT_RECURSIVE
+        else:
+            message = f"{name!r} is bound after the query that reads it"
+            hint = f"write {name} AS (…) before {self.begun[0]} AS (…)"
+        return QueryNameError(message, text=self.text, span=table.span, hint=hint)
 
     def _given(self, parameter: ast.Parameter, table: ast.Table) -> Relation:
         value = self.parameter(parameter)

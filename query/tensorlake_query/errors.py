@@ -23,6 +23,7 @@ MAX_LINE = (
     96  # a longer line is shown as a window around the span, so that the marker stays near the eye
 )
 MAX_MARKER = 60
+NOT_RECURSIVE = "name each step: WITH a AS (…), b AS (SELECT … FROM a), c AS (SELECT … FROM b) …"
 MAX_NAMES = 12
 
 
@@ -114,6 +115,12 @@ def listed(what: str, names: Iterable[str]) -> str:
     every = list(names)
     more = f", … {len(every) - MAX_NAMES} more" if len(every) > MAX_NAMES else ""
     return f"{what}: {', '.join(every[:MAX_NAMES])}{more}"
+
+
+def known_names(name: str, what: str, known: Iterable[str]) -> str:
+    """Return the hint for a name that is not known: the nearest, and all there are."""
+    names = list(known)
+    return joined(nearest(name, names), listed(what, names))
 
 
 def joined(*parts: str) -> str:

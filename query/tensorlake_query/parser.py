@@ -9,8 +9,8 @@ from typing import cast
 
 from tensorlake_query import ast
 from tensorlake_query.ast import Span
-from tensorlake_query.diagnosis import diagnosed
-from tensorlake_query.errors import QueryLimitError, QuerySyntaxError
+from tensorlake_query.diagnosis import diagnosed, empty_text
+from tensorlake_query.errors import QueryLimitError
 from tensorlake_query.lalr import ParseStopError, parsed
 from tensorlake_query.tree_clauses import StatementBuilder
 
@@ -82,12 +82,10 @@ def _parsed(text: str, start: str) -> ast.Node:
             hint="pass long arrays as parameters: $name",
         )
     if not text.strip():
-        raise QuerySyntaxError(
-            "the query is empty", text=text, span=Span(0, 0), hint="for all rows write SELECT *"
-        )
+        raise empty_text(text, start)
     try:
         node = cast("ast.Node", parsed(text, start, StatementBuilder(text)))
     except ParseStopError as stop:
-        raise diagnosed(text, stop) from None
+        raise diagnosed(text, stop, start) from None
     check_depth(node, text)
     return node

@@ -49,7 +49,7 @@ def print_query(query: ast.Statement) -> str:
 
 def print_change(change: ast.Change) -> str:
     """Return the canonical text of UPDATE, DELETE or INSERT."""
-    table = print_name(change.table)
+    table = print_name(change.table.name)
     match change:
         case ast.Update(_, assignments, where):
             shown = ", ".join(f"{print_name(a.name)} = {print_expr(a.value)}" for a in assignments)
@@ -58,7 +58,7 @@ def print_change(change: ast.Change) -> str:
             words = ("DELETE FROM", table, _clause("WHERE", where).strip())
             return " ".join(word for word in words if word)
         case ast.Insert(_, names, query):
-            columns = f" ({', '.join(map(print_name, names))})" if names else ""
+            columns = f" ({', '.join(print_name(each.name) for each in names)})" if names else ""
             return " ".join(("INSERT INTO", f"{table}{columns}", print_query(query)))
 
 

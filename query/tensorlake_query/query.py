@@ -280,6 +280,7 @@ def compile_query(
     functions: Mapping[str, Function] | None = None,
     seed: int | None = None,
     optimize: bool = True,
+    text: str | None = None,
 ) -> CompiledQuery:
     """Parse, bind and optimize a query.
 
@@ -293,6 +294,7 @@ def compile_query(
         seed: what RANDOM() and SAMPLE BY draw from; it is written into the canonical text, so that
             the text gives the same rows again. None draws from 0, and writes nothing.
         optimize: False keeps the plan as written, which gives the same result more slowly.
+        text: what the syntax tree's places are in, for errors to point at; None: its own text.
 
     Raises:
         QuerySyntaxError: the text is not TQL.
@@ -301,20 +303,24 @@ def compile_query(
         QueryLimitError: it is too long or nested too deeply.
     """
 
-    def environment(text: str) -> Environment:
+    def environment(written: str) -> Environment:
         return Environment(
-            source_schema, params or {}, text, tables, functions or {}, seed or 0, optimize
+            source_schema, params or {}, written, tables, functions or {}, seed or 0, optimize
         )
 
-    parsed, statement = _bound(query, environment)
-    written = query if isinstance(query, str) else print_query(parsed)
+    if text is not None and isinstance(query, ast.Query | ast.SetQuery):
+        check_depth(query, text)
+        parsed, statement = query, _checked(query, environment(text))
+    else:
+        parsed, statement = _bound(query, environment)
+        text = query if isinstance(query, str) else print_query(parsed)
     return CompiledQuery(
         text=_canonical(parsed, seed),
         columns={PLAN_COLUMN: TEXT} if parsed.explain else statement.columns,
         selects_rows=statement.selects_rows and not parsed.explain,
         warnings=warnings_of(statement.plan),
         _statement=statement,
-        _written=written,
+        _written=text,
         _explains=parsed.explain,
         _analyzes=parsed.analyze,
     )

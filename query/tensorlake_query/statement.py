@@ -78,7 +78,7 @@ def bind_statement(query: ast.Statement, env: Environment) -> Statement:
         QueryNameError: a name, parameter or class does not exist, or two outputs share a name.
         QueryTypeError: parts do not fit together.
     """
-    for table in query.tables:
+    for number, table in enumerate(query.tables):
         if any(other.name == table.name for other in query.tables if other is not table):
             raise QueryNameError(
                 f"two queries of WITH are named {table.name!r}",
@@ -86,7 +86,9 @@ def bind_statement(query: ast.Statement, env: Environment) -> Statement:
                 span=table.span,
                 hint="give one another name",
             )
-        env = env.naming(bind_derived(table.name, table.query, env))
+        later = tuple(each.name for each in query.tables[number + 1 :])
+        inside = env.within(table.name, later)
+        env = env.naming(bind_derived(table.name, table.query, inside))
     if isinstance(query, ast.SetQuery):
         side = _combined(query, env)
         plain = ast.Query(

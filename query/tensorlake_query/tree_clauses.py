@@ -210,7 +210,7 @@ class StatementBuilder(ExpressionBuilder):
 
     def update(self, span: Span, children: Children) -> ast.Update:
         table, *assignments, where = children
-        return ast.Update(table.name, tuple(assignments), where, span=span)
+        return ast.Update(table, tuple(assignments), where, span=span)
 
     def assignment(self, span: Span, children: Children) -> ast.Assignment:
         name, sign, value = children
@@ -219,12 +219,12 @@ class StatementBuilder(ExpressionBuilder):
         return ast.Assignment(name.name, value, span=span)
 
     def delete(self, span: Span, children: Children) -> ast.Delete:
-        return ast.Delete(children[0].name, children[1], span=span)
+        return ast.Delete(children[0], children[1], span=span)
 
     def insert(self, span: Span, children: Children) -> ast.Insert:
         table, *names, query = children
-        columns = tuple(name.name for name in names if name is not None)
-        return ast.Insert(table.name, columns, query.query, span=span)
+        columns = tuple(name for name in names if name is not None)
+        return ast.Insert(table, columns, query.query, span=span)
 
 
 def _statement(term: ast.Statement | ast.Subquery) -> ast.Statement:

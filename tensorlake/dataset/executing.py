@@ -15,8 +15,10 @@ import numpy as np
 import tensorlake_query as tql
 from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.query import NO_LIMITS, QueryLimitError, engine_errors, run_tree
+from tensorlake.dataset.staging import assign_by_view, extend
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
 from tensorlake.storage import counted
 
 if TYPE_CHECKING:
@@ -34,58 +36,72 @@ def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
     """Stage a change; return how many rows it changes."""
     with engine_errors(dataset):
         change = tql.parse_change(text)
-        if isinstance(change, tql.ast.Update):
-            _check_assignments(dataset, change, text)
-    if change.table != "this":
-        raise InvalidInputError(
-            f"a statement changes 'this', not {change.table!r}\nopen the other dataset, and"
-            " execute it there"
-        )
+        _check_names(dataset, change, text)
     with dataset.session.lock:
         match change:
             case tql.ast.Update():
-                return _update(dataset, change, params)
+                return _update(dataset, change, params, text)
             case tql.ast.Delete(where=where):
-                view = run_tree(dataset, tql.ast.Query(where=where), params)
+                view = run_tree(dataset, tql.ast.Query(where=where), params, text)
                 count = dataset.delete(view) if len(view) else 0
                 note_reads(dataset, () if where is None else (where,))
                 return count
             case tql.ast.Insert():
-                return _insert(dataset, change, params)
+                return _insert(dataset, change, params, text)
 
 
-def _check_assignments(dataset: Dataset, change: tql.ast.Update, text: str) -> None:
-    def fail(at: tql.ast.Assignment, problem: str, hint: str) -> tql.QueryNameError:
-        message = f"UPDATE sets {at.name!r}{problem}"
-        return tql.QueryNameError(message, text=text, span=at.span, hint=hint)
-
+def _check_names(dataset: Dataset, change: tql.ast.Change, text: str) -> None:
+    """Refuse what a change names and is not there, or names twice."""
+    if change.table.name != "this":
+        raise tql.QueryNameError(
+            f"a statement changes 'this', not {change.table.name!r}",
+            text=text,
+            span=change.table.span,
+            hint="open the other dataset, and execute it there",
+        )
+    verb, targets = "UPDATE sets", ()
+    if isinstance(change, tql.ast.Update):
+        targets = tuple((each.name, each.span) for each in change.assignments)
+    elif isinstance(change, tql.ast.Insert):
+        verb, targets = "INSERT names", tuple((each.name, each.span) for each in change.names)
     seen: set[str] = set()
-    for assignment in change.assignments:
-        if assignment.name not in dataset.schema:
-            known = ", ".join(dataset.schema)
-            raise fail(assignment, ", which is no tensor", f"tensors: {known}")
-        if assignment.name in seen:
-            raise fail(assignment, " twice", "give it one value")
-        seen.add(assignment.name)
+    for name, span in targets:
+        if name not in dataset.schema:
+            raise _no_tensor(dataset, f"{verb} {name!r}, which is no tensor", name, text, span)
+        if name in seen:
+            message = f"{verb} {name!r} twice"
+            raise tql.QueryNameError(message, text=text, span=span, hint="give it one value")
+        seen.add(name)
 
 
-def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any]) -> int:
+def _no_tensor(
+    dataset: Dataset, message: str, name: str, text: str, span: tql.ast.Span
+) -> tql.QueryNameError:
+    hint = tql.known_names(name, "tensors", dataset.schema)
+    return tql.QueryNameError(message, text=text, span=span, hint=hint)
+
+
+def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any], text: str) -> int:
     outputs = tuple(
-        tql.ast.Output(assignment.value, f"value {number}")
+        tql.ast.Output(assignment.value, f"value {number}", span=assignment.value.span)
         for number, assignment in enumerate(change.assignments)
     )
-    view = run_tree(dataset, tql.ast.Query(outputs, where=change.where), params)
+    view = run_tree(dataset, tql.ast.Query(outputs, where=change.where), params, text)
     if not view.has_rows:
-        raise InvalidInputError(
-            "UPDATE sets one value for each row, and an aggregate gives one for all\nwrite a query"
-            " of its own: SET x = (SELECT MAX(y))"
-        )
+        with engine_errors(dataset):
+            raise tql.QueryTypeError(
+                "UPDATE sets one value for each row, and an aggregate gives one for all",
+                text=text,
+                span=tql.ast.Span(outputs[0].span.start, outputs[-1].span.stop),
+                hint="write a query of its own: SET x = (SELECT MAX(y))",
+            )
     if not len(view):
         return 0
     rows = dataset.frozen()[view.rows]
     values = [_values(view, f"value {number}") for number in range(len(outputs))]
     for assignment, value in zip(change.assignments, values, strict=True):
-        dataset.assign(assignment.name, rows, value)
+        here = dataset.selection()
+        assign_by_view(dataset.session, assignment.name, rows, here, value, call="UPDATE")
     exprs = [assignment.value for assignment in change.assignments]
     note_reads(dataset, exprs if change.where is None else [*exprs, change.where])
     return len(view)
@@ -107,13 +123,29 @@ def _stored_values(computed: Computed) -> Any:
     return [names[code] for code in presented.tolist()]
 
 
-def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any]) -> int:
-    query = change.query
-    if isinstance(query, tql.ast.Query):
-        view = run_tree(dataset, query, params)
-    else:
-        view = dataset.query(tql.print_query(query), **params)
-    return insert_rows(dataset, view, query, change.names)
+def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any], text: str) -> int:
+    query, names = change.query, [each.name for each in change.names]
+    view = run_tree(dataset, query, params, text)
+    selected = _selected(query, view)
+    with engine_errors(dataset):
+        if names and len(names) != len(selected):
+            raise tql.QueryTypeError(
+                f"INSERT names {plural(len(names), 'tensor')} and its query gives {len(selected)}",
+                text=text,
+                span=tql.ast.Span(change.names[0].span.start, change.names[-1].span.stop),
+                hint="name as many",
+            )
+        for name in () if names else selected:
+            if name not in dataset.schema:
+                message = f"the query gives {name!r}, which is no tensor"
+                raise _no_tensor(dataset, message, name, text, _place_of(name, query))
+    return insert_rows(dataset, view, query, names)
+
+
+def _place_of(name: str, query: tql.ast.Statement) -> tql.ast.Span:
+    """Where an output of a query is written: the whole query where it is not by that name."""
+    outputs = query.select if isinstance(query, tql.ast.Query) else ()
+    return next((each.span for each in outputs if _output_name(each) == name), query.span)
 
 
 def insert_rows(
@@ -136,18 +168,18 @@ def insert_rows(
         InvalidInputError: There are more names than outputs, or fewer.
         QueryLimitError: A limit was passed.
     """
-    outputs = [*view.computed, *view.selection().columns]
-    selected = _output_names(query, view) or outputs
+    selected = _selected(query, view)
     targets = tuple(names) or tuple(selected)
     if len(targets) != len(selected):
         raise InvalidInputError(
-            f"INSERT names {len(targets)} columns and its query gives {len(selected)}\nname as many"
+            f"INSERT names {plural(len(targets), 'tensor')} and its query gives {len(selected)}"
+            "\nname as many"
         )
     started = time.monotonic()
     with counted() as tally:
         for batch in _batches(view, dict(zip(selected, targets, strict=True))):
             _check_limits(limits, time.monotonic() - started, tally.nbytes)
-            dataset.extend(batch)
+            extend(dataset.session, batch, call="INSERT")
     is_one = isinstance(query, tql.ast.Query)  # of several put together all may have been read
     copied = {name for name in selected if name not in view.computed}
     if _reads_this(query):
@@ -180,18 +212,22 @@ def _reads_this(query: tql.ast.Statement) -> bool:
     return False
 
 
-def _output_names(query: tql.ast.Statement, view: View) -> list[str]:
+def _selected(query: tql.ast.Statement, view: View) -> list[str]:
     """Outputs in the order in which they are written; computed ones stand apart in a view."""
-    if not isinstance(query, tql.ast.Query) or not query.select:
-        return []
     names: list[str] = []
-    for output in query.select:
+    for output in query.select if isinstance(query, tql.ast.Query) else ():
         if isinstance(output.expr, tql.ast.Star):
             return [*view.selection().columns, *view.computed]
-        expr = output.expr
-        default = expr.name if isinstance(expr, tql.ast.Column) else tql.print_expr(expr)
-        names.append(output.alias or default)
-    return names
+        names.append(_output_name(output))
+    return names or [*view.computed, *view.selection().columns]
+
+
+def _output_name(output: tql.ast.Output) -> str:
+    expr = output.expr
+    if isinstance(expr, tql.ast.Star):
+        return "*"
+    default = expr.name if isinstance(expr, tql.ast.Column) else tql.print_expr(expr)
+    return output.alias or default
 
 
 def _batches(view: View, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:

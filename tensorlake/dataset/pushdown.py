@@ -41,7 +41,10 @@ Found = npt.NDArray[np.int64] | dict[str, tql.Batch]
 
 
 def ask_server(
-    view: View, query: tql.CompiledQuery, written: str | tql.ast.Query, params: Mapping[str, Any]
+    view: View,
+    query: tql.CompiledQuery,
+    written: str | tql.ast.Statement,
+    params: Mapping[str, Any],
 ) -> Found | None:
     """Let the view's server run a query; None where it runs here.
 

@@ -88,9 +88,18 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
     return run_tree(rows, tql.ast.Query(where=expr), params)
 
 
-def run_tree(rows: Readable, query: tql.ast.Query, params: Mapping[str, Any]) -> View:
-    """Evaluate a query that was built, over what ``rows`` shows now."""
-    return _run(rows.frozen(), query, params, NO_LIMITS, reaches_out=True)
+def run_tree(
+    rows: Readable, query: tql.ast.Statement, params: Mapping[str, Any], text: str | None = None
+) -> View:
+    """Evaluate a query that was built, over what ``rows`` shows now.
+
+    Args:
+        rows: A dataset or view.
+        query: The query.
+        params: A value for each ``$name``.
+        text: What it was written in, for errors to point at.
+    """
+    return _run(rows.frozen(), query, params, NO_LIMITS, reaches_out=True, text=text)
 
 
 def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
@@ -105,7 +114,12 @@ def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
 
 
 def compiled_query(
-    view: View, query: str | tql.ast.Query, params: Mapping[str, Any], *, reaches_out: bool
+    view: View,
+    query: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+    *,
+    reaches_out: bool,
+    text: str | None = None,
 ) -> tuple[SelectionSource, tql.CompiledQuery]:
     """Check a query against a view; return the view as a source, and the query."""
     source = source_of(view)
@@ -116,20 +130,22 @@ def compiled_query(
         tables=DatasetTables(view, reaches_out=reaches_out),
         functions=known_functions() if reaches_out else None,
         seed=secrets.randbits(SEED_BITS),
+        text=text,
     )
     return source, compiled
 
 
 def _run(
     view: View,
-    query: str | tql.ast.Query,
+    query: str | tql.ast.Statement,
     params: Mapping[str, Any],
     limits: QueryLimits,
     *,
     reaches_out: bool,
+    text: str | None = None,
 ) -> View:
     with engine_errors(view):
-        source, compiled = compiled_query(view, query, params, reaches_out=reaches_out)
+        source, compiled = compiled_query(view, query, params, reaches_out=reaches_out, text=text)
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = ask_server(view, compiled, query, params)
@@ -155,7 +171,7 @@ def _run(
 
 def _over_rows(
     view: View,
-    query: str | tql.ast.Query,
+    query: str | tql.ast.Statement,
     params: Mapping[str, Any],
     rows: Int64Array,
     made: _Made,

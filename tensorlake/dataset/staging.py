@@ -47,16 +47,16 @@ def append(session: Session, row: Mapping[str, Any]) -> None:
         transaction.append(columns, 1)
 
 
-def extend(session: Session, data: Any) -> None:
-    """Stage rows, in as many batches as the data come in."""
+def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
+    """Stage rows, in as many batches as the data come in; errors name the call."""
     with session.lock:
         transaction = session.staging()
         savepoint = transaction.savepoint()
         row_start = 0
         try:
-            for batch in batches(data, schema=transaction.schema, call="extend()"):
+            for batch in batches(data, schema=transaction.schema, call=call):
                 columns, rows = convert_batch(
-                    transaction.schema, batch, row_start=row_start, call="extend()"
+                    transaction.schema, batch, row_start=row_start, call=call
                 )
                 if rows:
                     transaction.append(columns, rows)
@@ -74,6 +74,7 @@ def assign(
     *,
     kept: Int64Array | None = None,
     given: int | None = None,
+    call: str | None = None,
 ) -> int:
     """Stage values for rows (positions in what the handle sees) of one tensor.
 
@@ -84,6 +85,7 @@ def assign(
         values: One for all rows named, or one for each.
         kept: Where rows were named that are gone: which of those named the positions are.
         given: Then, how many rows were named.
+        call: What errors say that was called; None: an assignment by index.
 
     Returns:
         How many rows got a value.
@@ -97,7 +99,7 @@ def assign(
                 "name every row once",
                 tensor=name,
             )
-        call = f"ds[{name!r}][rows] ="
+        call = call or f"ds[{name!r}][rows] ="
         count = len(positions) if given is None else given
         column = _converted(session, name, values, count, call=call)
         if kept is not None and len(kept) < count:
@@ -107,12 +109,18 @@ def assign(
 
 
 def assign_by_view(
-    session: Session, name: str, view: Readable, here: Selection, values: Any
+    session: Session,
+    name: str,
+    view: Readable,
+    here: Selection,
+    values: Any,
+    *,
+    call: str | None = None,
 ) -> int:
     """Stage values for the rows of a view, by identity; rows that are gone are left out."""
     named = view.selection()
     positions, kept = matched_by_row_id(named, here)
-    return assign(session, name, positions, values, kept=kept, given=named.num_rows)
+    return assign(session, name, positions, values, kept=kept, given=named.num_rows, call=call)
 
 
 def stage_values(session: Session, spec: TensorSpec, positions: Int64Array, column: Column) -> None:

@@ -28,7 +28,13 @@ from tensorlake.types.dtypes import (
     widened_floats,
 )
 from tensorlake.types.ragged import Ragged
-from tensorlake.types.rejection import Place, describe_value, dtype_mismatch, shape_mismatch
+from tensorlake.types.rejection import (
+    STATEMENTS,
+    Place,
+    describe_value,
+    dtype_mismatch,
+    shape_mismatch,
+)
 
 __all__ = [
     "as_samples",
@@ -130,7 +136,7 @@ def cast_array(
     if source.kind not in _accepted_kinds(dtype):
         position = locate(0)
         shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
-        raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype))
+        raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype, place))
     rounds = dtype.kind in "fc" and source in _WIDEST_INTEGERS  # which NumPy calls safe
     if not (rounds or is_narrow_float(dtype)) and np.can_cast(source, dtype, "safe"):
         return np.asarray(values, dtype=dtype, order="C")
@@ -386,7 +392,9 @@ def _differ(integers: np.ndarray, floats: np.ndarray) -> np.ndarray:
     return ~fits | (found != integers)
 
 
-def _kind_hint(source: np.dtype, dtype: np.dtype) -> str:
+def _kind_hint(source: np.dtype, dtype: np.dtype, place: Place) -> str:
+    if source.kind in "biuf" and place.call in STATEMENTS:
+        return f"kinds never change silently; write CAST(… AS {dtype.name.upper()})"
     if source.kind in "biufc":
         return f"kinds never change silently; convert it yourself: values.astype({dtype.name!r})"
     return ""

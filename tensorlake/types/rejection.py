@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "STATEMENTS",
     "Place",
     "describe_value",
     "dtype_mismatch",
@@ -27,6 +28,8 @@ __all__ = [
     "unreadable",
 ]
 
+STATEMENTS = frozenset({"INSERT", "UPDATE"})
+"""Calls that were written in TQL: what to do is said in it."""
 _SHOWN_CHARACTERS = 60
 
 

@@ -138,7 +138,7 @@ class Assignment(Node, frozen=True):
 class Update(Node, frozen=True):
     """`UPDATE this SET name = expr, … [WHERE condition]`."""
 
-    table: str
+    table: Column
     assignments: tuple[Assignment, ...]
     where: Expr | None = None
 
@@ -146,15 +146,15 @@ class Update(Node, frozen=True):
 class Delete(Node, frozen=True):
     """`DELETE FROM this [WHERE condition]`."""
 
-    table: str
+    table: Column
     where: Expr | None = None
 
 
 class Insert(Node, frozen=True):
     """`INSERT INTO this [(names)] SELECT …`."""
 
-    table: str
-    names: tuple[str, ...]
+    table: Column
+    names: tuple[Column, ...]
     query: Statement
 
 

@@ -322,21 +322,49 @@ def test_labels_that_a_query_computes_are_shown_like_stored_ones(ds):
 
 
 def test_wrong_statements_are_refused(ds):
-    with pytest.raises(tl.InvalidInputError, match="changes 'this'"):
+    with pytest.raises(tl.QueryNameError, match="column 13: a statement changes 'this'"):
         ds.execute("DELETE FROM that")
     with pytest.raises(tl.QueryNameError, match="no tensor"):
         ds.execute("UPDATE this SET y = 1")
     with pytest.raises(tl.QueryNameError, match="'x' twice"):
         ds.execute("UPDATE this SET x = 1, label = 'dog', x = 2")
-    with pytest.raises(tl.InvalidInputError, match="an aggregate gives one for all"):
+    with pytest.raises(tl.QueryTypeError, match=r"column 21: .* an aggregate gives one for all"):
         ds.execute("UPDATE this SET x = MAX(x)")
     with pytest.raises(tl.QueryNameError, match="is no time"):
         ds.query("FROM this AS OF 'yesterday'")
     with pytest.raises(tl.QuerySyntaxError):
         ds.execute("SELECT *")
-    with pytest.raises(tl.InvalidInputError, match="names 1 columns"):
+    with pytest.raises(tl.QueryTypeError, match=r"column 19: INSERT names 1 tensor and .* gives 2"):
         ds.execute("INSERT INTO this (x) SELECT x, label")
     assert ds.execute("UPDATE this SET x = 1 WHERE false") == 0
+    assert not ds.has_changes
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("INSERT INTO this SELECT label", "INSERT lacks '"),
+        ("INSERT INTO this (x, label) SELECT 'a', label", "row 0 of INSERT: 'x' expects"),
+        ("INSERT INTO this (x, lable) SELECT x, label", "column 22: .*'lable', which is no tensor"),
+        ("INSERT INTO this (x, x) SELECT x, label", "column 22: INSERT names 'x' twice"),
+        ("INSERT INTO this SELECT *, x AS y", "column 28: the query gives 'y', which is no tensor"),
+        ("INSERT INTO this", "column 17: .*\n.*\n.*a query: SELECT …"),
+        ("UPDATE this SET x = 'one'", "row 0 of UPDATE: 'x' expects"),
+        ("UPDATE this SET x = x / 2", "row 0 of UPDATE: 'x' .*\n.*CAST\\(… AS INT64\\)"),
+        ("UPDATE this SET label = 'dgo'", "row 0 of UPDATE"),
+        ("UPDATE this SET x = 1 WHERE sizes > 1", "column 29: 'sizes' is an array"),
+        ("UPDATE this SET x = 1 LIMIT 2", "UPDATE and DELETE end with WHERE"),
+        ("DELETE FROM this WHERE x = $low", "column 28: no value for the parameter"),
+        ("SELECT *", "SELECT only reads"),
+        ("DROP TABLE this", "unexpected 'DROP'"),
+        (" ", "the statement is empty"),
+    ],
+)
+def test_what_is_wrong_with_a_statement_is_said_in_its_own_words(ds, statement, said):
+    with pytest.raises(tl.TensorlakeError, match=said) as caught:
+        ds.execute(statement)
+
+    assert "extend()" not in str(caught.value)
     assert not ds.has_changes
 
 

@@ -150,6 +150,17 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("SELECT * SAMPLE BY score REPLACE 1", QuerySyntaxError, "1", "expected"),
         ("SELECT * FROM (SELECT * GROUP BY label) GROUP BY label UNGROUP BY image",
          QueryTypeError, "image", "UNGROUP BY and GROUP BY"),
+        ("WITH t AS (SELECT * FROM t) FROM t", QueryNameError, "t", "cannot read itself"),
+        ("WITH a AS (WITH b AS (FROM a) FROM b) FROM a", QueryNameError, "a", "cannot read itself"),
+        ("WITH a AS (FROM b), b AS (FROM this) FROM a", QueryNameError, "b", "b AS (…) before a"),
+        (
+            "WITH RECURSIVE t AS (SELECT score FROM t) FROM t",
+            QuerySyntaxError, "RECURSIVE", "cannot read itself",
+        ),
+        ("WHERE score > 1 /* cats", QuerySyntaxError, "/*", "this comment has no closing */"),
+        ("/* SELECT *", QuerySyntaxError, "/*", "this comment has no closing */"),
+        ("WHERE score > 1 */", QuerySyntaxError, "*/", "no comment is open here"),
+        ("WHERE score = $low", QueryNameError, "$low", "give it beside the text: low=…"),
         ("WITH a AS (SELECT *), a AS (SELECT *) SELECT *", QueryNameError, "a AS (SELECT *)",
          "two queries"),
         # tables and queries

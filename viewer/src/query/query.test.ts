@@ -75,6 +75,12 @@ test("an unclosed quote is told as the server tells it", () => {
     `[query-syntax] at line 1, column 15: unexpected "'"\n    WHERE label = 'do\n                  ^ this text has no closing '`,
   );
   expect(openQuoteProblem("SELECT *\nWHERE x = 'a")).toMatchObject({ start: 19, line: 2, column: 11 });
+  const comment = openQuoteProblem("WHERE x = 1 /* 'y");
+  expect(comment).toMatchObject({ start: 12, stop: 14, line: 1, column: 13 });
+  expect(comment?.detail).toBe(`[query-syntax] at line 1, column 13: unexpected '/*'
+    WHERE x = 1 /* 'y
+                ^^ this comment has no closing */`);
+  expect([openQuoteProblem("x /* ' */ = 1"), findOpenQuote("x /* y")]).toEqual([null, null]);
 });
 
 test("a class filter quotes what needs quotes", () => {

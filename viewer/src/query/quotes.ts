@@ -1,28 +1,38 @@
-/** Quotes that begin and do not end: seen here at once, where the server's parser is asked after a pause. */
+/** Quotes and comments that begin and do not end: seen here at once, where the server's parser is asked after a pause. */
 import type { Problem } from "../api";
 
-/** Comments, texts and names; `text` or `name` is empty where one runs to the end of the query. */
-const WHOLE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*(?<text>'|$)|"(?:[^"]|"")*(?<name>"|$)/g;
-const WORDS = { "'": "this text has no closing '", '"': 'this quoted name has no closing "' };
+/** Comments, texts and names; the group of its kind is empty where one runs to the end of the query. */
+const WHOLE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|(?<comment>$))|'(?:[^']|'')*(?<text>'|$)|"(?:[^"]|"")*(?<name>"|$)/g;
+const WORDS = {
+  "'": "this text has no closing '",
+  '"': 'this quoted name has no closing "',
+  "/*": "this comment has no closing */",
+};
 
 /** Where the text or name begins that does not end; null where all do. */
 export function findOpenQuote(text: string): number | null {
+  const start = findOpen(text);
+  return start === null || text[start] === "/" ? null : start;
+}
+
+/** The same, of comments too. */
+function findOpen(text: string): number | null {
   for (const { index, groups } of text.matchAll(WHOLE)) {
-    if (groups?.["text"] === "" || groups?.["name"] === "") return index;
+    if (groups && ["text", "name", "comment"].some((kind) => groups[kind] === "")) return index;
   }
   return null;
 }
 
 /** In the words and the form of the server's parser. */
 export function openQuoteProblem(text: string): Problem | null {
-  const start = findOpenQuote(text);
+  const start = findOpen(text);
   if (start === null) return null;
-  const quote = text[start] === "'" ? "'" : '"';
+  const quote = text[start] === "/" ? "/*" : text[start] === "'" ? "'" : '"';
   const before = text.slice(0, start).split("\n");
   const [line, column] = [before.length, (before.at(-1)?.length ?? 0) + 1];
   const shown = text.split("\n")[line - 1] ?? "";
-  const detail = `[query-syntax] at line ${line}, column ${column}: unexpected ${quote === "'" ? `"'"` : `'"'`}
+  const detail = `[query-syntax] at line ${line}, column ${column}: unexpected ${quote === "'" ? `"'"` : `'${quote}'`}
     ${shown}
-    ${" ".repeat(column - 1)}^ ${WORDS[quote]}`;
-  return { title: "Bad Request", status: 400, code: "query-syntax", detail, line, column, start, stop: start + 1 };
+    ${" ".repeat(column - 1)}${"^".repeat(quote.length)} ${WORDS[quote]}`;
+  return { title: "Bad Request", status: 400, code: "query-syntax", detail, line, column, start, stop: start + quote.length };
 }
