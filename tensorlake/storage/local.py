@@ -160,14 +160,18 @@ class LocalStore:
     async def sync(self, paths: Sequence[str]) -> None:
         if self._durability == "none" or not paths:
             return
-        await to_loop()
+        folders = sorted({os.path.dirname(self._file(path)) for path in paths})
+        if runs_here():
+            for path in paths:
+                self._sync_object(path)
+            self._sync_new_names(folders)
+            return
         loop = asyncio.get_running_loop()
 
         def synced(path: str) -> asyncio.Future[None]:
             return loop.run_in_executor(None, self._sync_object, path)
 
         await gather_bounded([partial(synced, path) for path in paths], limit=SYNCS_AT_ONCE)
-        folders = sorted({os.path.dirname(self._file(path)) for path in paths})
         await loop.run_in_executor(None, self._sync_new_names, folders)
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:

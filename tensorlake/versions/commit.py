@@ -27,7 +27,6 @@ from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.entries import author, check_writable, fence_of
 from tensorlake.versions.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.packs import PackReader, loaded
-from tensorlake.versions.stage import RenamedPackError
 from tensorlake.versions.state import Published, state_of
 from tensorlake.versions.transaction import Savepoint, Transaction
 
@@ -151,7 +150,6 @@ async def _attempt(
 ) -> tuple[Published, Entry | LostRace] | None:
     """Make the entry, store its packs, publish it; None when it must be done again."""
     stage, base = transaction.stage, transaction.base
-    renames = stage.renames
     members = {
         "author": author() if request.author is None else request.author,
         "message": request.message,
@@ -172,20 +170,15 @@ async def _attempt(
     if fence_of(base).t > transaction.began_at_fence:
         advice = "stage the changes again on a fresh handle"
         await stage.check_age(base, advice=advice)
-    try:
-        return built, await _put(transaction, log, built.entry, renames=renames)
-    except RenamedPackError:
-        return None
+    return built, await _put(transaction, log, built.entry)
 
 
-async def _put(
-    transaction: Transaction, log: BranchLog, entry: Entry, *, renames: int
-) -> Entry | LostRace:
+async def _put(transaction: Transaction, log: BranchLog, entry: Entry) -> Entry | LostRace:
     """Publish an entry, remembering where it may stand when nobody says so."""
     doubted = transaction.doubted
 
     def check_packs() -> None:
-        transaction.stage.check_stored(renames=renames)
+        transaction.stage.check_synced()
         transaction.doubted = entry.seq if doubted is None else min(doubted, entry.seq)
 
     try:

@@ -14,8 +14,8 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
   packs whose names are known: else it is made again (``entry_after``);
 - packs of a local folder are stored first and made durable later: together, before what cites
   them is published. A pack whose sync failed is read back, and goes out again as another;
-- the one pack of a small commit in a folder may be on its way, to be durable at once, while its
-  entry is made (``finish``): ``check_stored`` waits for it before anybody can see the entry;
+- the one pack of a small commit in a folder may be synced while its entry is made (``finish``):
+  ``check_synced`` waits for that before anybody can see the entry;
 - Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
   under way, is sent; a pack may so be stored twice, under two names, and is never left out.
 """
@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.errors import StorageError, TransactionExpiredError
+from tensorlake.errors import StorageError, TensorlakeError, TransactionExpiredError
 from tensorlake.format import (
     ChunkBlob,
     Entry,
@@ -54,7 +55,7 @@ from tensorlake.versions.entries import author, fence_of, following, microsecond
 from tensorlake.versions.state import Published, State
 from tensorlake.versions.unsent import UnsentPack, UnsyncedPack
 
-__all__ = ["PACK_NBYTES", "PackStage", "RenamedPackError"]
+__all__ = ["PACK_NBYTES", "PackStage"]
 
 PACK_NBYTES = 64 << 20
 """A pack is closed when it reaches this size (format.md, "Chunks")."""
@@ -78,10 +79,6 @@ PUT_TRIES = 4
 """How many names a pack is given before its PUT is reported as failed."""
 
 
-class RenamedPackError(Exception):
-    """A pack that an entry cites was stored under another name: the entry is to be made again."""
-
-
 class PackStage:
     """The packs of one transaction, being filled and sent. Also the page sink of its trees.
 
@@ -99,6 +96,7 @@ class PackStage:
         self._uploads: list[tuple[UnsentPack, Future[PackId]]] = []
         self._unsynced: dict[PackId, UnsyncedPack] = {}
         self._doubted: list[UnsyncedPack] = []
+        self._syncing: tuple[list[UnsyncedPack], Future[None]] | None = None
         self._staged_nbytes = 0
         self.pack_count = 0
         self.pack_nbytes = 0
@@ -205,9 +203,11 @@ class PackStage:
         """Send what is left; wait until every pack is stored, and durable; on the storage loop.
 
         Args:
-            may_follow: Whether a pack may still be on its way to a disk, when this runs in the
-                caller's thread: ``check_stored`` then waits for it.
+            may_follow: Whether a pack may still be on its way to the disk, when this runs in the
+                caller's thread: ``check_synced`` then waits for it.
         """
+        with suppress(TensorlakeError):  # of a try before: what was not synced is now in doubt
+            self.check_synced()
         await self._take_back_doubted()
         waiting = self._waiting()
         if self._uploads or len(waiting) != 1:
@@ -216,31 +216,30 @@ class PackStage:
             return
         # One pack, as of every small commit: sent by this very task, durable at once.
         self._open, pack = None, waiting[0]
-        if may_follow and not self._unsynced and self._has_time_meanwhile():
-            pack.writer.finish()  # here: its length is in the entry
-            upload = runtime.submit_here(self._send(pack, after=None, durable=True))
-            self._first = self._first or upload
-            self._uploads.append((pack, upload))
-            return
-        stored_as = await self._send(pack, after=None, durable=not self._unsynced)
+        follows = may_follow and not self._unsynced and self._has_time_meanwhile()
+        stored_as = await self._send(pack, after=None, durable=not self._unsynced and not follows)
         if self._first is None:
             self._first = Future()
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
-        await self._sync(len(self._unsynced))
+        if follows:
+            unsynced = list(self._unsynced.values())
+            sync = self._store.sync([one.stored_as.path for one in unsynced])
+            self._syncing = unsynced, runtime.submit_here(sync)
+        else:
+            await self._sync(len(self._unsynced))
 
-    def check_stored(self, *, renames: int) -> None:
+    def check_synced(self) -> None:
         """Wait for what ``finish`` let follow: what cites it may be published from then on.
 
         Raises:
-            StorageError: A pack could not be stored.
-            RenamedPackError: One was, but not under the name it had after so many renames.
+            StorageError: It may be lost; ``finish`` sends it again if it can still be read.
         """
-        self.settle()
-        if self._unsynced:  # its folder could not be synced, or nobody knows
-            runtime.run(self._sync(len(self._unsynced)))
-        if self.renames != renames:
-            raise RenamedPackError
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            unsynced, ended = syncing
+            with self._doubting(unsynced):
+                ended.result()
 
     def _has_time_meanwhile(self) -> bool:
         """Whether this thread would wait for a disk, and nothing else."""
@@ -265,7 +264,7 @@ class PackStage:
             members: Its other members: message, parents, changes, …
             branch: Whose log it is in.
             is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
-            packs_may_follow: Whether ``check_stored`` is called before the entry is published.
+            packs_may_follow: Whether ``check_synced`` is called before the entry is published.
 
         Returns:
             None when a pack was stored under another name: what cites it must be built again.
@@ -296,7 +295,7 @@ class PackStage:
         Args:
             entry: The entry, in the making.
             renames: How many packs were renamed when its pages began to be built.
-            packs_may_follow: Whether ``check_stored`` is called before the entry is published.
+            packs_may_follow: Whether ``check_synced`` is called before the entry is published.
 
         Returns:
             None when one more was: what cites it must be built again.
@@ -305,11 +304,8 @@ class PackStage:
         await self.finish(may_follow=packs_may_follow)
         if self.renames != renames:
             return None
-        known, on_their_way = entry.packs, [pack.writer.nbytes for pack, _ in self._uploads]
-        totals = PackTotals(
-            known.count + self.pack_count + len(on_their_way),
-            known.nbytes + self.pack_nbytes + sum(on_their_way),
-        )
+        known = entry.packs
+        totals = PackTotals(known.count + self.pack_count, known.nbytes + self.pack_nbytes)
         return spilled.changed(packs=totals)
 
     async def check_age(self, head: Entry, *, advice: str) -> None:
@@ -357,14 +353,20 @@ class PackStage:
         unsynced = list(self._unsynced.values())[:count]
         if not unsynced:
             return
-        try:
+        with self._doubting(unsynced):
             await self._store.sync([pack.stored_as.path for pack in unsynced])
-        except BaseException:  # an interrupt too: what the sync would have said, nobody heard
+
+    @contextmanager
+    def _doubting(self, unsynced: list[UnsyncedPack]) -> Generator[None]:
+        """Doubt packs whose sync fails, or is interrupted: what it would have said nobody heard."""
+        try:
+            yield
+        except BaseException:
             self._doubted += unsynced
             raise
         finally:
             for pack in unsynced:
-                del self._unsynced[pack.id]
+                self._unsynced.pop(pack.id, None)  # another sync may have had it too
 
     async def _take_back_doubted(self) -> None:
         """Hold again what a sync left in doubt: another would say that all is well.

@@ -83,10 +83,10 @@ def test_an_entry_gets_its_name_when_all_of_it_and_of_its_pack_is_on_disk(tmp_pa
 
     def linked(scratch: str, name: str) -> None:
         named[Path(name)] = Path(f"{name} in its folder")
-        assert Path(scratch) in on_disk
         if "branches" in name:
             packs = packs_in(tmp_path)
-            assert {named[pack] for pack in packs} <= on_disk
+            assert Path(scratch) in on_disk
+            assert {*packs, *(named[pack] for pack in packs)} <= on_disk
             assert {folder for pack in packs for folder in pack.parents[1:3]} <= on_disk
             entries.append(name)
 
