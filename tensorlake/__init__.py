@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import *  # noqa: F403 - the error tree is part of the face; it has __all__
 from tensorlake.errors import __all__ as _error_names
+from tensorlake.errors import no_such_name
 
 if TYPE_CHECKING:
     from tensorlake import errors
@@ -198,17 +199,17 @@ __all__ += [name for name in _error_names if name.endswith("Error")]
 
 _NEIGHBOURS = {
     **dict.fromkeys(
-        ("load", "load_dataset", "connect", "dataset"), "; datasets open by tl.open(url)"
+        ("load", "load_dataset", "connect", "dataset"), "datasets open by tl.open(url)"
     ),
     **dict.fromkeys(
-        ("empty", "new", "create_dataset"), "; datasets are made by tl.create(url, schema)"
+        ("empty", "new", "create_dataset"), "datasets are made by tl.create(url, schema)"
     ),
-    **dict.fromkeys(("remove", "rm", "drop"), "; datasets go by tl.delete(url, confirm=url)"),
+    **dict.fromkeys(("remove", "rm", "drop"), "datasets go by tl.delete(url, confirm=url)"),
     **dict.fromkeys(
         ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Video"),
-        "; it comes in a later version",
+        "it comes in a later version",
     ),
-    **dict.fromkeys(("concat",), "; it comes in a later version"),
+    **dict.fromkeys(("concat",), "it comes in a later version"),
 }
 """What users of other libraries type, and our word for it."""
 
@@ -221,8 +222,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = import_module(_MODULES[name])
     else:
-        hint = _NEIGHBOURS.get(name, "")
-        raise AttributeError(f"module 'tensorlake' has no attribute {name!r}{hint}", name=name)
+        raise no_such_name("module 'tensorlake'", name, __dir__(), _NEIGHBOURS)
     globals()[name] = value
     return value
 

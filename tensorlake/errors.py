@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "ViewNotFoundError",
     "did_you_mean",
     "missing_extra",
+    "no_such_name",
 ]
 
 
@@ -289,3 +290,24 @@ def missing_extra(what: str, extra: str) -> MissingExtraError:
     return MissingExtraError(
         f"{what} needs the extra {extra!r}: pip install 'tensorlake-dl[{extra}]'", extra=extra
     )
+
+
+def no_such_name(
+    module: str, name: str, known: Iterable[str], neighbours: Mapping[str, str]
+) -> AttributeError:
+    """Return the error of a name that a module of ours has not.
+
+    Args:
+        module: As users write it.
+        name: What was asked for.
+        known: The names there are.
+        neighbours: What users of other libraries type, and our word for it.
+
+    >>> no_such_name("tl.decode", "Resiz", ["Flip", "Resize"], {})
+    AttributeError("tl.decode has no 'Resiz'; did you mean 'Resize'?")
+    """
+    if name in neighbours:
+        hint = f"; {neighbours[name]}"
+    else:
+        hint = "" if name.startswith("_") else did_you_mean(name, known)
+    return AttributeError(f"{module} has no {name!r}{hint}", name=name)

@@ -446,7 +446,19 @@ class Dataset(Readable, Versioned, Maintained):
     # The handle
 
     def close(self) -> None:
-        """Give the handle back; staged changes are lost, with a warning."""
+        """Give the handle back; staged changes are lost, with a warning.
+
+        It takes no changes from then on. What was read of it stays readable: rows, Views and
+        loaders that outlive a ``with`` go on at their version.
+
+        >>> import tensorlake as tl
+        >>> with tl.create("memory://doc-close", {"x": "int64"}) as ds:
+        ...     ds.extend({"x": [1, 2]})
+        ...     commit = ds.commit("two")
+        ...     view = ds[:1]
+        >>> view["x"][:]
+        array([1])
+        """
         self.session.close()
 
     def __enter__(self) -> Self:

@@ -5,6 +5,8 @@ dataset with ``ds.ingest_report``. The same call after a kill continues where th
 stands: each batch of source files has a key, and a key is never committed twice.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tensorlake.dataset.ingest.arrays import huggingface, numpy, torch
 from tensorlake.dataset.ingest.coco import coco
 from tensorlake.dataset.ingest.idx import idx
@@ -15,6 +17,7 @@ from tensorlake.dataset.ingest.text_tables import csv, jsonl
 from tensorlake.dataset.ingest.voc import voc
 from tensorlake.dataset.ingest.webdataset import webdataset
 from tensorlake.dataset.ingest.yolo import yolo
+from tensorlake.errors import no_such_name
 
 __all__ = [
     "IngestReport",
@@ -33,3 +36,22 @@ __all__ = [
     "webdataset",
     "yolo",
 ]
+
+_LATER = ("audio", "deeplake", "dicom", "hdf5", "lance", "litdata", "mds", "nifti", "video", "zarr")
+_NEIGHBOURS = {
+    **dict.fromkeys(_LATER, "it comes in a later version"),
+    **dict.fromkeys(("folder", "image_folder", "imagefolder"), "pictures in folders are images()"),
+    **dict.fromkeys(("pandas", "polars", "duckdb", "dataframe"), "tables in memory are arrow()"),
+    **dict.fromkeys(("json", "ndjson", "text"), "objects and texts, one a line, are jsonl()"),
+    **dict.fromkeys(("hf", "datasets"), "its datasets are huggingface()"),
+    **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
+    **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
+    **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
+}
+"""What users of other libraries type, and our word for it."""
+
+
+if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name("tl.ingest", name, __all__, _NEIGHBOURS)

@@ -6,6 +6,9 @@ Ours are fused, seeded by place, and run in threads; several make a list, first 
 CenterCrop(height=224, width=224)
 """
 
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import no_such_name
 from tensorlake.loader.decode.boxes import BOX_FORMATS, MIN_AREA, move_boxes
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
@@ -46,3 +49,17 @@ __all__ = [
     "step_from_json",
     "step_to_json",
 ]
+
+_NEIGHBOURS = {
+    **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
+    **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
+    **dict.fromkeys(("Clip", "RandomPatch"), "it comes in a later version"),
+    "LetterBox": "did you mean 'Letterbox'?",
+}
+"""What users of other libraries type, and our word for it."""
+
+
+if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name("tl.decode", name, __all__, _NEIGHBOURS)

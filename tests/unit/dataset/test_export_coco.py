@@ -113,3 +113,53 @@ def test_captions_go_out_as_the_tools_of_coco_read_them_and_come_back(ds, tmp_pa
     assert again["captions"][:] == captions
     assert again["image_id"][:].tolist() == [5, 6, 7]
     assert [again["image"].bytes(row) for row in range(3)] == pictures
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
+def test_the_tools_of_coco_read_and_score_points_that_went_out(tmp_path):
+    """`COCOeval` gives the points, as detections, full marks against themselves."""
+    from pycocotools.cocoeval import COCOeval
+
+    schema = {
+        "image": tl.Image("png"),
+        "boxes": tl.BBox(format="xyxy", of="image"),
+        "label": tl.ClassLabel(["person"], per="boxes"),
+        "keypoints": tl.Keypoints(["nose", "neck", "tail"], [(0, 1), (1, 2)], of="image"),
+        "area": tl.Array("float32", (None,)),
+    }
+    points = np.array([[[10, 8, 2], [20, 30, 1], [0, 0, 0]], [[50, 40, 2]] * 3], np.float32)
+    with tl.create(f"memory://coco-points-{tmp_path.name}", schema) as ds:
+        ds.append(
+            {
+                "image": np.zeros((60, 80, 3), np.uint8),
+                "boxes": [[5, 5, 40, 45], [45, 35, 60, 50]],
+                "label": ["person", "person"],
+                "keypoints": points,
+                "area": [1400.0, 225.0],
+            }
+        )
+        ds.commit("posed")
+        ds.to_coco(tmp_path / "out")
+
+    tools = COCO(tmp_path / "out" / "annotations.json")
+    found = tools.loadAnns(tools.getAnnIds())
+    assert [one["keypoints"] for one in found] == points.reshape(2, -1).tolist()
+    assert [one["num_keypoints"] for one in found] == [2, 3]
+    (category,) = tools.loadCats(tools.getCatIds())
+    assert category["keypoints"] == ["nose", "neck", "tail"]
+    assert category["skeleton"] == [[1, 2], [2, 3]]
+
+    scored = COCOeval(tools, tools.loadRes([{**one, "score": 1.0} for one in found]), "keypoints")
+    scored.params.kpt_oks_sigmas = np.full(3, 0.05)
+    scored.evaluate()
+    scored.accumulate()
+    scored.summarize()
+    assert scored.stats[0] == pytest.approx(1.0)
+
+    again = tl.ingest.coco(
+        tmp_path / "out" / "annotations.json",
+        tmp_path / "out" / "images",
+        f"memory://coco-points-again-{tmp_path.name}",
+    )
+    assert np.array_equal(again[0]["keypoints"], points)
+    assert again.schema["keypoints"] == schema["keypoints"]
