@@ -362,23 +362,34 @@ class Announced:
         return 64, 64
 
 
+class Reader:
+    """A dataset's reader, of which a test does something in its own time."""
+
+    def __init__(self, dataset):
+        self.dataset, self.reader = dataset, dataset.reader()
+
+    def __getattr__(self, name):
+        return getattr(self.reader, name)
+
+
+def loader_by(reader, **arguments):
+    rows = SelectedRows(reader.dataset.selection(), reader)
+    return make_loader(rows, framework="numpy", **arguments)
+
+
 def test_pictures_of_the_first_batch_are_decoded_while_others_are_on_their_way(store):
     dataset = open_on(store)
     decoding = threading.Event()
     waited = []
 
-    class LastRowsLate:
-        def __getattr__(self, name):
-            return getattr(dataset.reader(), name)
-
+    class LastRowsLate(Reader):
         async def fetch(self, tensor, physical):
             if last in physical:
                 waited.append(await asyncio.to_thread(decoding.wait, 60))
-            return await dataset.reader().fetch(tensor, physical)
+            return await self.reader.fetch(tensor, physical)
 
-    loader = make_loader(
-        SelectedRows(dataset.selection(), LastRowsLate()),
-        framework="numpy",
+    loader = loader_by(
+        LastRowsLate(dataset),
         batch_size=32,
         shuffle=True,
         columns=["image", "_row"],
@@ -398,24 +409,19 @@ def test_chunks_of_the_first_batch_are_asked_for_though_its_pictures_came_first(
     dataset = open_on(store)
     decoding = threading.Event()
 
-    class PicturesFirst:
+    class PicturesFirst(Reader):
         """A reader whose chunks are asked about only when pictures of the first batch are here."""
-
-        def __getattr__(self, name):
-            return getattr(dataset.reader(), name)
 
         def map_chunk(self, key):
             assert decoding.wait(60)
-            return dataset.reader().map_chunk(key)
+            return self.reader.map_chunk(key)
 
-    loader = make_loader(
-        SelectedRows(dataset.selection(), PicturesFirst()),
-        framework="numpy",
+    loader = loader_by(
+        PicturesFirst(dataset),
         batch_size=8,
         shuffle=True,
         columns=["image", "label", "_row"],
         decode={"image": Announced(decoding)},
-        timeout=60,
     )
 
     batch = next(iter(loader))
@@ -428,19 +434,15 @@ def test_pictures_are_decoded_while_another_chunk_of_their_batch_is_on_its_way(s
     decoding = threading.Event()
     waited = []
 
-    class LastChunkLate:
-        def __getattr__(self, name):
-            return getattr(dataset.reader(), name)
-
+    class LastChunkLate(Reader):
         def decode_chunk(self, tensor, key, *blobs):
             if key == last:
                 waited.append(decoding.wait(60))
-            return dataset.reader().decode_chunk(tensor, key, *blobs)
+            return self.reader.decode_chunk(tensor, key, *blobs)
 
     last = dataset.reader().locate("image", np.array([ROWS - 1])).chunks[0]
-    loader = make_loader(
-        SelectedRows(dataset.selection(), LastChunkLate()),
-        framework="numpy",
+    loader = loader_by(
+        LastChunkLate(dataset),
         batch_size=ROWS,
         columns=["image", "_row"],
         decode={"image": Announced(decoding)},

@@ -20,6 +20,7 @@ from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore
 from tensorlake.versions import BranchLog
 from tests.handles import create_on, open_on, rows_of
+from tests.merging import labels
 
 
 @pytest.fixture
@@ -38,10 +39,6 @@ def main(store) -> Dataset:
 @pytest.fixture
 def fix(main) -> Dataset:
     return main.branch("fix")
-
-
-def labels(ds: Dataset) -> list[str]:
-    return [ds["label"].names[code] for code in ds["label"][:]]
 
 
 def test_what_each_side_did_to_other_cells_is_all_there(main, fix):

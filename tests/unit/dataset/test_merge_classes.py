@@ -4,9 +4,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on
+from tests.merging import check_nobody_can_be_preferred, labels
 
 
 @pytest.fixture
@@ -18,10 +18,6 @@ def main() -> Dataset:
     ds["label"].add_names(["owl"])
     ds.commit("owl")
     return ds
-
-
-def labels(ds: Dataset) -> list[str]:
-    return [ds["label"].names[code] for code in ds["label"][:]]
 
 
 @pytest.mark.parametrize("drops", ["main", "fix"])
@@ -70,9 +66,7 @@ def test_a_class_added_again_on_one_side_and_renamed_on_the_other_can_be_preferr
     fix["label"][1] = "eagle"
     fix.commit("renamed")
 
-    for how in ("error", "ours", "theirs"):
-        with pytest.raises(ConflictError, match="added it again, the other renamed it to 'eagle'"):
-            main.merge("side", on_conflict=how)
+    check_nobody_can_be_preferred(main, "side", "added it again, the other renamed it to 'eagle'")
 
     main["label"].rename("owl", "eagle")
     main.commit("the same name")
