@@ -17,7 +17,7 @@ import pytest
 
 import tensorlake as tl
 
-CASES, SOAK_CASES = 40, 1000
+CASES, SOAK_CASES = 20, 1000
 MAX_LEGS = 6
 ROWS = (97, 41)
 
