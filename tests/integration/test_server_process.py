@@ -27,7 +27,7 @@ ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server"))),
 }
-STOP_S = 60
+STOP_S = 150  # to start too, which takes a second of a whole processor
 
 
 def command(*arguments: str) -> list[str]:

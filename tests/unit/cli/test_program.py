@@ -69,7 +69,7 @@ def test_a_reader_that_closes_the_pipe_is_no_failure(tmp_path):
         "ds.extend({'x': np.arange(20000)})\n"
         "ds.commit('many')\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=150)
     command = [sys.executable, "-m", "tensorlake", "query", "many.tl", "SELECT x", "-n", "0"]
     with subprocess.Popen(
         [*command, "--format", "jsonl"],
@@ -83,7 +83,7 @@ def test_a_reader_that_closes_the_pipe_is_no_failure(tmp_path):
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=150)
 
     assert errors == ""
     assert code == 0
