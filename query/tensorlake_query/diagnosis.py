@@ -37,6 +37,14 @@ MOVED = (
     ("RANGE", r"\bOVER\s*\([^)]*\Z", "leave the frame out: with ORDER BY an aggregate runs so far"),
     ("ESCAPE", r"\bI?LIKE\b[^\n]*\Z", "write a backslash before a % or _ that is meant literally"),
     ("SEED", r"\bSAMPLE\s+BY\b.*\bLIMIT\b.*\Z", "write SAMPLE BY weight SEED … LIMIT n"),
+    (
+        "SELECT",
+        r"\b(ANY|ALL|SOME)\s*\(\s*\Z",
+        "write x IN (SELECT …), or compare with (SELECT MIN(x) …) or (SELECT MAX(x) …)",
+    ),
+    ("QUALIFY", r"\Z", "filter in a query around it: SELECT * FROM (SELECT …) WHERE …"),
+    ("FETCH", r"\Z", "write LIMIT n"),
+    ("TABLESAMPLE", r"\Z", "write SAMPLE BY 1 REPLACE false LIMIT 10 PERCENT"),
 )
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
 STATEMENTS = "UPDATE this SET …, DELETE FROM this WHERE … or INSERT INTO this SELECT …"
@@ -53,9 +61,11 @@ CLAUSES = (
 )  # fmt: skip
 _COMPARISON = re.compile(r"(<=|>=|<>|!=|==|=|<|>)")
 _PARAMETER = re.compile(r":([^\W\d]\w*)")
+_CLOSED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")  # a text, or a quoted name
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOREIGN = (
     ("&&", "write AND"),
+    ("::", "write CAST(x AS FLOAT)"),
     ("&", "write AND"),
     ("!", "write NOT, or != to compare"),
     ("?", "write a named parameter: $name"),
@@ -145,7 +155,7 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QuerySy
             order = ", ".join(CLAUSES)
             return fail(f"unexpected {word!r}", f"clauses stand once, in this order: {order}")
     for foreign, hint in _FOREIGN:
-        if rest.startswith(foreign):
+        if rest.startswith(foreign) and not _CLOSED.match(rest):
             return fail(f"unexpected {foreign!r}", hint, Span(at, at + len(foreign)))
     if not text[:at].strip():
         return fail(
