@@ -2,9 +2,10 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { findings } from "./axe";
-import { cellPixel, count, open } from "./browser";
+import { cellPixel, count, open, query } from "./browser";
 
 const PHONE = { width: 390, height: 844 };
+const EDGE = { width: 760, height: 700 }; // the widest that has a drawer
 const WALL = { width: 2560, height: 1440 };
 
 /** Controls of which a part lies outside the page, or under another. */
@@ -68,6 +69,57 @@ test("at every width all bars are whole, and a row has its place", async () => {
     await expect.poll(() => page.evaluate(CUT_OFF), { message: `${viewport.width} px` }).toEqual([]);
     await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     await expect.poll(async () => (await page.getByTestId("row-panel").boundingBox())?.height).toBeGreaterThan(200);
+    await page.context().close();
+  }
+});
+
+/** What of a part lies outside the page, or is wider than its place. */
+const outside = (page: Page, part: string) =>
+  page.locator(part).evaluateAll((all) =>
+    all
+      .filter((one) => one.checkVisibility())
+      .filter((one) => one.getBoundingClientRect().left < 0 || one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth)
+      .map((one) => one.textContent),
+  );
+
+test("classes and the histogram are read whole and filter by the keyboard alone at every width", async () => {
+  for (const viewport of [PHONE, EDGE, WALL]) {
+    const page = await opened("scenes", viewport);
+    await page.getByTestId("grid").focus();
+    await page.keyboard.press("p");
+    const bar = page.getByRole("button", { name: /^Rows with width of image/, disabled: false }).last();
+    await bar.waitFor();
+    await expect.poll(() => outside(page, ".schema, .schema .class, .schema [role=group]"), { message: `${viewport.width} px` }).toEqual([]);
+
+    await bar.focus();
+    await page.keyboard.press("Enter");
+
+    await expect.poll(() => new URL(page.url()).searchParams.get("q")).toContain("INFO(image)['width'] >= ");
+    await expect.poll(() => count(page)).toMatch(/^\d+ of 19 rows$/);
+    await page.context().close();
+  }
+});
+
+test("a view is given a name and opened by the keyboard alone at every width", async () => {
+  for (const viewport of [PHONE, EDGE, WALL]) {
+    const name = `at-${viewport.width}`;
+    const page = await open("named", { viewport });
+    await expect.poll(() => count(page)).toBe("7 rows");
+    await query(page, "WHERE x > 4");
+    await expect.poll(() => count(page)).toBe("2 of 7 rows");
+
+    await page.getByRole("button", { name: "Saved views" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByLabel("Name of the new view").fill(name);
+    await page.keyboard.press("Enter");
+    const saved = page.getByRole("menuitem", { name: new RegExp(`^${name} 2 rows`) });
+    await saved.waitFor();
+    await expect.poll(() => outside(page, ".panel, .panel form"), { message: name }).toEqual([]);
+    await saved.focus();
+    await page.keyboard.press("Enter");
+
+    await expect.poll(() => new URL(page.url()).searchParams.get("view")).toBe(name);
+    await expect.poll(() => count(page)).toBe("2 of 7 rows");
     await page.context().close();
   }
 });
