@@ -22,6 +22,7 @@
     │   └── StorageTimeoutError (TimeoutError) · CommitOutcomeUnknownError
     ├── QueryError (ValueError)            mend the query text
     │   └── QuerySyntaxError · QueryTypeError · QueryNameError · QueryLimitError
+    │       · QueryUnsupportedError (UnsupportedFeatureError)
     └── MissingExtraError (ImportError)    install the extra it names
 
 The first line of a message says what, where and with which value; the last says what to do.
@@ -54,6 +55,7 @@ __all__ = [
     "QueryNameError",
     "QuerySyntaxError",
     "QueryTypeError",
+    "QueryUnsupportedError",
     "RaggedBatchError",
     "ReadOnlyError",
     "RowNotFoundError",
@@ -265,6 +267,10 @@ class QueryNameError(QueryError):
 
 class QueryLimitError(QueryError):
     """The query exceeded a limit of time, bytes or depth."""
+
+
+class QueryUnsupportedError(QueryError, UnsupportedFeatureError):
+    """The query asks for a clause of TQL that this version does not run."""
 
 
 class MissingExtraError(TensorlakeError, ImportError):

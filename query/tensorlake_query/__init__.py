@@ -14,6 +14,7 @@ from tensorlake_query.errors import (
     QueryNameError,
     QuerySyntaxError,
     QueryTypeError,
+    QueryUnsupportedError,
     known_names,
 )
 from tensorlake_query.functions import Function, is_function
@@ -53,6 +54,7 @@ __all__ = [
     "QueryResult",
     "QuerySyntaxError",
     "QueryTypeError",
+    "QueryUnsupportedError",
     "RaggedBatch",
     "ReadCost",
     "RunSource",

@@ -8,7 +8,12 @@ reserved word, else what was expected there.
 import re
 
 from tensorlake_query.ast import Span
-from tensorlake_query.errors import NOT_RECURSIVE, QuerySyntaxError
+from tensorlake_query.errors import (
+    NOT_RECURSIVE,
+    QueryError,
+    QuerySyntaxError,
+    QueryUnsupportedError,
+)
 from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
 
@@ -82,7 +87,7 @@ def empty_text(text: str, start: str) -> QuerySyntaxError:
     return QuerySyntaxError(f"the {what} is empty", text=text, span=Span(0, 0), hint=hint)
 
 
-def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QuerySyntaxError:
+def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryError:
     """Say what went wrong where the parser stopped, by the most specific rule that fits.
 
     `start` is what was to be parsed: a query, a predicate or a change.
@@ -105,7 +110,8 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QuerySy
         if candidate.upper() in UNSUPPORTED:
             where = Span(first, first + len(candidate))
             message = f"{candidate.upper()} is not supported yet"
-            return fail(message, UNSUPPORTED[candidate.upper()], where)
+            hint = UNSUPPORTED[candidate.upper()]
+            return QueryUnsupportedError(message, text=text, span=where, hint=hint)
         if candidate.upper() in RESPELLED:
             where = Span(first, first + len(candidate))
             return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)

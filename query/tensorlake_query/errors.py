@@ -1,10 +1,11 @@
-"""What a query can fail with: one `QueryError`, four kinds, each pointing at the text.
+"""What a query can fail with: one `QueryError`, five kinds, each pointing at the text.
 
     QueryError (ValueError)
-    ├─ QuerySyntaxError   the text is not TQL, or uses a clause that is not supported yet
-    ├─ QueryNameError     no such tensor, function, class name or parameter
-    ├─ QueryTypeError     the parts exist but do not fit together
-    └─ QueryLimitError    too deep, too long, or past its timeout
+    ├─ QuerySyntaxError       the text is not TQL
+    ├─ QueryNameError         no such tensor, function, class name or parameter
+    ├─ QueryTypeError         the parts exist but do not fit together
+    ├─ QueryLimitError        too deep, too long, or past its timeout
+    └─ QueryUnsupportedError  a clause of TQL that this version does not run
 
 An error renders as its message, the line it happened on, and a marker under the span with the hint:
 
@@ -58,7 +59,7 @@ class QueryError(ValueError):
 
 
 class QuerySyntaxError(QueryError):
-    """The text is not TQL, or asks for a clause that is not supported yet."""
+    """The text is not TQL."""
 
     code = "query-syntax"
 
@@ -79,6 +80,12 @@ class QueryLimitError(QueryError):
     """The query is too long, nested too deeply, or ran past its timeout."""
 
     code = "query-limit"
+
+
+class QueryUnsupportedError(QueryError, NotImplementedError):
+    """The text asks for a clause of TQL that this version does not run."""
+
+    code = "query-unsupported"
 
 
 NEIGHBOURS = {

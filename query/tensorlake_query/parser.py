@@ -24,7 +24,8 @@ def parse(text: str) -> ast.Statement:
     """Parse a whole query; SELECT may be left out, so that it may start at WHERE or ORDER BY.
 
     Raises:
-        QuerySyntaxError: the text is not TQL, or uses a clause that is not supported yet.
+        QuerySyntaxError: the text is not TQL.
+        QueryUnsupportedError: it uses a clause that this version does not run.
         QueryLimitError: the text is too long or nested too deeply.
     """
     return cast("ast.Statement", _parsed(text, "query"))

@@ -340,11 +340,16 @@ class QueryLimitError(errors.QueryLimitError, tql.QueryLimitError):
     """Under both trees."""
 
 
+class QueryUnsupportedError(errors.QueryUnsupportedError, tql.QueryUnsupportedError):
+    """Under both trees."""
+
+
 BOTH_TREES: Mapping[type[tql.QueryError], type[errors.QueryError]] = {
     tql.QuerySyntaxError: QuerySyntaxError,
     tql.QueryTypeError: QueryTypeError,
     tql.QueryNameError: QueryNameError,
     tql.QueryLimitError: QueryLimitError,
+    tql.QueryUnsupportedError: QueryUnsupportedError,
 }
 
 

@@ -247,6 +247,15 @@ def test_limits_end_a_query(ds):
         ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes=100)
 
 
+def test_what_a_version_does_not_run_is_an_unsupported_feature(ds):
+    with pytest.raises(tl.QueryError, match="APPROX is not supported yet") as caught:
+        ds.query("ORDER BY x APPROX LIMIT 1")
+
+    assert isinstance(caught.value, tl.UnsupportedFeatureError)
+    assert caught.value.code == "query-unsupported"
+    assert caught.value.column == 12
+
+
 def test_update_sets_what_its_expressions_said_before_it(ds):
     count = ds.execute(
         "UPDATE this SET x = x + LENGTH(sizes), label = 'dog', text = $t WHERE x > 7", t="new"

@@ -12,6 +12,7 @@ from tensorlake_query import (
     QueryNameError,
     QuerySyntaxError,
     QueryTypeError,
+    QueryUnsupportedError,
     ast,
     compile_query,
     parse_predicate,
@@ -129,8 +130,8 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("WHERE score > 1e999", QuerySyntaxError, "1e999", "beyond float64"),
         ("SELECT ANY(axis => 0, boxes)", QuerySyntaxError, "boxes", "after a named one"),
         # not supported yet
-        ("ORDER BY DOT(boxes, boxes) APPROX", QuerySyntaxError, "APPROX", "not supported"),
-        ("ORDER BY score APPROX LIMIT 1", QuerySyntaxError, "APPROX", "exact, by scan"),
+        ("ORDER BY DOT(boxes, boxes) APPROX", QueryUnsupportedError, "APPROX", "not supported"),
+        ("ORDER BY score APPROX LIMIT 1", QueryUnsupportedError, "APPROX", "exact, by scan"),
         ("EXPAND BY 1 1 OVERLAP false AS clip", QuerySyntaxError, "AS", "without AS"),
         ("SAMPLE BY score LIMIT 2 REPLACE false", QuerySyntaxError, "REPLACE", "REPLACE … LIMIT"),
         ("SAMPLE BY score LIMIT 2 SEED 1", QuerySyntaxError, "SEED", "SEED … LIMIT"),
