@@ -11,6 +11,7 @@ strides and sizes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -59,11 +60,9 @@ def from_batch(batch: Batch, column_type: ColumnType) -> Vector:
 def to_batch(vector: Vector) -> Batch:
     """Return a vector as the batch a reader expects: objects as a list, no shared memory."""
     if isinstance(vector, RaggedBatch) and vector.values.dtype == object:
-        stops = np.cumsum(counts_of(vector.shapes)).tolist()
+        bounds = [0, *np.cumsum(counts_of(vector.shapes)).tolist()]
         flat = python_values(vector.values)
-        rows: list[object] = [
-            flat[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)
-        ]
+        rows: list[object] = [flat[start:stop] for start, stop in pairwise(bounds)]
         valid = valid_of(vector)
         return ObjectBatch([row if ok else None for row, ok in zip(rows, valid, strict=True)])
     if isinstance(vector, UniformBatch) and vector.values.dtype == object:
