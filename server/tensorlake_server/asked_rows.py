@@ -10,9 +10,9 @@ Steps are as the SDK writes them (``{"tql": …, "params": …}``, ``{"columns":
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tensorlake_server.messages import MAX_TQL_CHARACTERS, Message
 
@@ -23,11 +23,19 @@ Name = Annotated[str, Field(max_length=1024)]
 
 
 class Step(Message):
-    """A query over the rows so far, or some of their columns."""
+    """A query over the rows so far, or some of their columns: one of both."""
 
     tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)] | None = None
     params: dict[str, Any] | None = None
     columns: list[Name] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.tql is None) == (self.columns is None):
+            raise ValueError("a step is either tql (a query) or columns (their names)")
+        if self.params is not None and self.tql is None:
+            raise ValueError("params belong to tql, and this step has none")
+        return self
 
 
 class AskedRows(Message):

@@ -1096,7 +1096,7 @@ export interface components {
         };
         /**
          * Step
-         * @description A query over the rows so far, or some of their columns.
+         * @description A query over the rows so far, or some of their columns: one of both.
          */
         Step: {
             /** Tql */

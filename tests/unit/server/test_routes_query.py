@@ -107,3 +107,22 @@ def test_no_body_is_answered_with_a_traceback(client: httpx.Client, body: Any, s
 
     assert answer.status_code == status
     assert answer.json()["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ({"tql": "WHERE score > 0", "columns": ["score"]}, "either tql"),
+        ({}, "either tql"),
+        ({"columns": ["score"], "params": {"low": 1}}, "params belong to tql"),
+    ],
+)
+def test_a_step_is_one_thing(client: httpx.Client, step: Any, says: str) -> None:
+    route = QUERY.removesuffix("query") + "selection"
+    whole = {"tql": "SELECT score WHERE score > $low", "params": {"low": 0}}
+
+    answer = client.post(route, json={"steps": [whole, step]})
+
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+    assert client.post(route, json={"steps": [whole]}).status_code == 200
