@@ -246,7 +246,7 @@ def test_scattered_rows_read_their_blocks_and_each_is_verified():
     assert counting.count("get_range") <= SCATTERED + 10
     again = open_on(store)
     again["x"][rows[:1]]  # its index pages are read
-    store.inject(Fault.FLIPPED, call="get_range", path="packs/")
+    store.inject(Fault.FLIPPED, call="get_ranges", path="packs/")
     with pytest.raises(CorruptionError, match="packs/"):
         again["x"][rows[1:50]]
 

@@ -150,7 +150,7 @@ def test_an_entry_under_another_number_is_reported(store):
 
 
 @pytest.mark.parametrize("fault", [Fault.SHORT, Fault.FLIPPED])
-@pytest.mark.parametrize("call", ["get", "get_range", "scattered"])
+@pytest.mark.parametrize("call", ["get", "get_range", "get_ranges"])
 def test_a_bad_answer_is_reported_and_not_remembered(fault, call):
     """Test 20: short reads; the next read of the same handle is right again."""
     objects = MemoryStore()
@@ -162,11 +162,11 @@ def test_a_bad_answer_is_reported_and_not_remembered(fault, call):
     reads = {
         "get": lambda: open_on(store)["text"][5],
         "get_range": lambda: open_on(store)["text"][5],
-        "scattered": lambda: plain(open_on(store)["raw"][[5, 1500]]),
+        "get_ranges": lambda: plain(open_on(store)["raw"][[5, 1500]]),
     }
     path = "0000000001.json" if call == "get" else "packs/"
     expected = reads[call]()
-    store.inject(fault, call="get" if call == "get" else "get_range", path=path)
+    store.inject(fault, call=call, path=path)
 
     with pytest.raises(CorruptionError):
         reads[call]()
