@@ -35,8 +35,8 @@ from tensorlake.errors import (
     UnsupportedStoreError,
     missing_extra,
 )
+from tensorlake.storage.coalesce import read_merged
 from tensorlake.storage.retry import RetryPolicy, retry
-from tensorlake.storage.runtime import gather_bounded
 from tensorlake.storage.store import (
     Buffer,
     Data,
@@ -133,8 +133,7 @@ class FsspecStore:
         return data
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-        reads = [partial(self.get_range, path, start, stop) for start, stop in ranges]
-        return await gather_bounded(reads, limit=THREADS)
+        return await read_merged(partial(self.get_range, path), ranges, limit=THREADS)
 
     async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
         del durable  # a store's answer means stored

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import Entry, PackId, PageReader, PageRef
-from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read, scatter
+from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
@@ -95,16 +95,12 @@ class PackReader:
             if self.store.is_local:
                 note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
                 return await self.store.get_ranges(pack.path, ranges)
-            return await self._scattered(pack.path, ranges)
+            requests = merge_ranges(ranges)  # as the store will
+            nbytes = sum(request.stop - request.start for request in requests)
+            note_read(nbytes, requests=len(requests))
+            return await self.store.get_ranges(pack.path, ranges)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
-
-    async def _scattered(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Read small ranges, all at once, with little between them."""
-        merged = merge_ranges(ranges)
-        requests = [(request.start, request.stop) for request in merged]
-        note_read(sum(stop - start for start, stop in requests), requests=len(requests))
-        return scatter(merged, await self.store.get_ranges(path, requests), ranges)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
