@@ -168,20 +168,6 @@ def test_run_here_on_the_loop_itself_is_refused():
         run(nested())
 
 
-def test_run_here_within_a_cancelled_scope_does_not_begin():
-    scope = runtime.Scope()
-    began: list[int] = []
-
-    async def begin() -> None:
-        began.append(1)
-
-    scope.cancel()
-    with scope.entered(), pytest.raises(CancelledError):
-        runtime.run_here(begin())
-
-    assert began == []
-
-
 def test_a_call_within_what_runs_here_leaves_it_here():
     """As of an object that is collected meanwhile, and closes what it holds."""
 
@@ -237,7 +223,8 @@ def test_a_cancelled_scope_ends_its_calls_in_all_threads_and_no_others():
     assert spared.ended.is_set()
 
 
-def test_a_call_that_comes_after_its_scope_was_cancelled_does_not_begin():
+@pytest.mark.parametrize("call", [run, runtime.run_here])
+def test_a_call_that_comes_after_its_scope_was_cancelled_does_not_begin(call):
     scope = runtime.Scope()
     began: list[int] = []
 
@@ -246,8 +233,9 @@ def test_a_call_that_comes_after_its_scope_was_cancelled_does_not_begin():
 
     scope.cancel()
     with scope.entered(), pytest.raises(CancelledError):
-        run(begin())
-    run(begin())
+        call(begin())
+    assert began == []
+    call(begin())
 
     assert len(began) == 1
 
