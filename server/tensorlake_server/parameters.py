@@ -9,11 +9,11 @@ the viewer, and what probes add to ``/healthz`` must not take a server out of se
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, cast
 
 from fastapi import Depends, Request
 
+from tensorlake.errors import did_you_mean
 from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def _taken(dependant: Dependant) -> Iterator[str]:
 
 
 def _unknown(name: str, taken: Sequence[str], method: str, path: str) -> str:
-    near = difflib.get_close_matches(name, taken, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     told = f"its parameters are {', '.join(taken)}" if taken else "it takes none"
     if not taken and method == "POST":
         told += " in its address: what it takes is JSON in its body"
-    return f"{method} {path} has no parameter {name[:80]!r}{hint}\n{told}"
+    return f"{method} {path} has no parameter {name[:80]!r}{did_you_mean(name, taken)}\n{told}"
