@@ -90,14 +90,17 @@ def queries():
     return list(dict.fromkeys(query for _, _, query, _ in [*items(), *language()]))
 
 
+def ask(query, here):
+    """Return a query, compiled, and what it gives."""
+    compiled = compile_query(query, here.schema, functions=FUNCTIONS, tables=Versions(here), seed=1)
+    return compiled, compiled.run(here)
+
+
 def answer(query, rows=(0, 1, 2, 3)):
     """Return what a query gives: rows of `SELECT *`, the columns that it names, or an error."""
     here = source(rows)
     try:
-        compiled = compile_query(
-            query, here.schema, functions=FUNCTIONS, tables=Versions(here), seed=1
-        )
-        result = compiled.run(here)
+        compiled, result = ask(query, here)
     except QueryError as error:
         message, *_, marker = str(error).splitlines()
         return {"error": f"{message.split(': ', 1)[1]}: {marker.strip(' ^')}".strip(": ")}

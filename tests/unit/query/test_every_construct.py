@@ -17,10 +17,9 @@ from tensorlake_query import (
     QueryNameError,
     QueryTypeError,
     UniformBatch,
-    compile_query,
 )
 from tests.unit.query.array_source import ArraySource, samples
-from tests.unit.query.test_conformance import FUNCTIONS, Versions, answer, language, source
+from tests.unit.query.test_conformance import answer, ask, language, source
 
 OF_EVERY_KIND = {
     "a_text": (ColumnType("text", None, ()), ["x"] * 4),
@@ -57,11 +56,6 @@ def answered():
         for query, (group, what) in found.items()
         if "error" not in answer(query)
     ]
-
-
-def ask(query, here):
-    compiled = compile_query(query, here.schema, functions=FUNCTIONS, tables=Versions(here), seed=1)
-    return compiled, compiled.run(here)
 
 
 def form_of(batch):
