@@ -46,9 +46,13 @@ def public_url(url: str) -> str:
 
     >>> public_url("https://ana:pw@host/lake?sig=abc")
     'https://host/lake'
+    >>> public_url("photos #1")
+    'photos #1'
     """
+    if "://" not in url:  # a path, in which these signs mean nothing
+        return url
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     if not host:  # urlunsplit would write file:///data as file:/data
-        return f"{parts.scheme}://{parts.path}".rstrip("/") if "://" in url else parts.path
+        return f"{parts.scheme}://{parts.path}".rstrip("/")
     return urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")

@@ -13,12 +13,14 @@ from xxhash import xxh3_64_hexdigest
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.export import SHAPES, VALUES
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
     Ragged,
@@ -46,8 +48,9 @@ def numpy(
     """Ingest arrays whose first axis is the rows.
 
     Args:
-        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, or a mapping of arrays. Arrays
-            ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are one ragged x.
+        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, by path or URL, or a mapping of
+            arrays. Arrays ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are
+            one ragged x. A file of a URL is copied to this machine's temporary folder first.
         dst: Path or URL of the dataset.
         schema: Types in place of Array and Scalar, by name.
         **options: See `IngestOptions`.
@@ -61,7 +64,8 @@ def numpy(
         >>> ds["x"][1].tolist()
         [3, 4]
     """
-    arrays = _reunited(_read_arrays(src))
+    files = SourceFiles(options.get("storage_options"))
+    arrays = _reunited(_read_arrays(src, files))
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
@@ -191,10 +195,15 @@ def huggingface(
     return run_ingest(source, dst, **one_reader)
 
 
-def _read_arrays(src: str | Path | Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _read_arrays(src: str | Path | Mapping[str, Any], files: SourceFiles) -> dict[str, np.ndarray]:
     if isinstance(src, Mapping):
         return {name: np.asarray(values) for name, values in src.items()}
-    path = local_path(src)
+    path = source_path(src)
+    with files.on_this_machine(path) as file:
+        return _read_file(Path(file), public_url(path))
+
+
+def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
@@ -202,12 +211,12 @@ def _read_arrays(src: str | Path | Mapping[str, Any]) -> dict[str, np.ndarray]:
             raise ValueError("it does not begin as .npy and .npz do")  # noqa: TRY301 - told below
         loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {str(src)!r} to ingest", src=str(src)) from error
+        raise InvalidInputError(f"no file {shown!r} to ingest", src=shown) from error
     except IsADirectoryError as error:
-        message = f"{str(src)!r} is a folder\ngive a .npy or .npz file"
-        raise InvalidInputError(message, src=str(src)) from error
+        message = f"{shown!r} is a folder\ngive a .npy or .npz file"
+        raise InvalidInputError(message, src=shown) from error
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(f"{str(src)!r} is not NumPy's: {error}", src=str(src)) from error
+        raise InvalidInputError(f"{shown!r} is not NumPy's: {error}", src=shown) from error
     if isinstance(loaded, np.ndarray):
         return {"data": loaded}
     with loaded:

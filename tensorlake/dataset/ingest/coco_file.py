@@ -225,9 +225,7 @@ def _parsed(path: str, files: SourceFiles, shown: str) -> _Document:
     if not is_url(path) and Path(path).is_dir():
         message = f"{shown!r} is a folder\ngive the JSON file first, then the pictures' folder"
         raise InvalidInputError(message, src=shown)
-    (content,) = files.contents([path])
-    if content is None:
-        raise InvalidInputError(f"no file {shown!r} to ingest", src=shown)
+    content = files.content(path)
     try:
         return _decoded(content)
     except msgspec.ValidationError as error:

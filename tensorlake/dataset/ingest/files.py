@@ -12,14 +12,13 @@ import mmap
 import os
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Buffer, OwnedBlock
 
-__all__ = ["FileReader", "unreadable_file", "whole_file"]
+__all__ = ["FileReader", "unreadable_file"]
 
 HUGE_PAGE_NBYTES = 2 << 20
 READ_NBYTES = 1 << 20
@@ -62,20 +61,6 @@ class FileReader:
             if len(mapping) >= nbytes:
                 return mapping
         return None
-
-
-def whole_file(file: Path) -> bytes:
-    """Read a file that the user named.
-
-    Raises:
-        InvalidInputError: It is not there, or cannot be read.
-    """
-    try:
-        return file.read_bytes()
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {str(file)!r} to ingest", src=str(file)) from error
-    except OSError as error:
-        raise unreadable_file(str(file), error) from error
 
 
 def unreadable_file(path: str, error: OSError) -> InvalidInputError:

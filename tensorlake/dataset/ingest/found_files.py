@@ -12,10 +12,10 @@ from typing import cast
 
 from tensorlake.dataset.export import COMPRESSED
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
 
-__all__ = ["Piece", "find_files", "local_path", "source_path"]
+__all__ = ["Piece", "find_files", "source_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,6 @@ def source_path(src: object) -> str:
     return os.fspath(cast("str | os.PathLike[str]", src))
 
 
-def local_path(src: object) -> Path:
-    """Return a source as a path of this machine.
-
-    Raises:
-        UnsupportedFeatureError: It is a URL.
-        InvalidInputError: It is no path.
-    """
-    path = source_path(src)
-    if is_url(path):
-        raise UnsupportedFeatureError(
-            f"this kind of source is read from local files, and {public_url(path)!r} is a URL"
-            "\ncopy it here first; all but numpy and idx also read URLs",
-            src=public_url(path),
-        )
-    return Path(path)
-
-
 def find_files(
     src: str | Path | Sequence[str | Path], ending: str, files: SourceFiles
 ) -> list[str]:
@@ -77,7 +60,7 @@ def find_files(
     elif isinstance(src, Iterable):
         found = [os.fspath(one) for one in src]
     else:
-        found = [str(local_path(src))]  # tells what it is
+        found = [source_path(src)]  # tells what it is
     missing = next((path for path in found if files.nbytes(path) is None), None)
     if missing is not None or not found:
         named = public_url(missing or str(src))

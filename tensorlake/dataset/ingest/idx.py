@@ -15,12 +15,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.files import whole_file
-from tensorlake.dataset.ingest.found_files import local_path
+from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import public_url
 from tensorlake.types import Array, ClassLabel, Scalar
 
 __all__ = ["idx"]
@@ -43,7 +44,7 @@ def idx(
     """Ingest IDX arrays, as MNIST is published: ``image`` and ``label``.
 
     Args:
-        images: The file of samples, gzipped or not.
+        images: The file of samples, gzipped or not; a path or URL.
         labels: The file of integers, one a sample; None for none.
         dst: Path or URL of the dataset.
         names: Class names by code; default "0", "1", ….
@@ -52,15 +53,16 @@ def idx(
     Raises:
         InvalidInputError: A file is not IDX, is cut short, or the two differ in length.
     """
-    samples = read_idx(local_path(images))
+    files = SourceFiles(options.get("storage_options"))
+    samples = read_idx(source_path(images), files)
     columns: dict[str, np.ndarray] = {"image": samples}
     schema: dict[str, Any] = {"image": _sample_type(samples)}
     if labels is not None:
-        codes = read_idx(local_path(labels))
+        codes = read_idx(source_path(labels), files)
         if len(codes) != len(samples) or codes.ndim != 1:
             raise InvalidInputError(
-                f"{str(labels)!r} holds {codes.shape} values for the {len(samples)} samples of"
-                f" {str(images)!r}; give one label for each sample"
+                f"{public_url(str(labels))!r} holds {codes.shape} values for the {len(samples)}"
+                f" samples of {public_url(str(images))!r}; give one label for each sample"
             )
         columns["label"] = codes.astype(np.int64)
         schema["label"] = ClassLabel(_class_names(codes, names))
@@ -75,9 +77,9 @@ def idx(
     return run_ingest(source, dst, **options)
 
 
-def read_idx(file: Path) -> np.ndarray:
+def read_idx(file: str, files: SourceFiles) -> np.ndarray:
     """Read one IDX file into an array of the machine's byte order."""
-    data = whole_file(file)
+    data = files.content(file)
     try:
         data = gzip.decompress(data) if data[:2] == GZIP_MAGIC else data
     except (EOFError, OSError) as error:
@@ -115,5 +117,6 @@ def _class_names(codes: np.ndarray, names: Sequence[str] | None) -> list[str]:
     return list(names) if names is not None else [str(code) for code in range(high + 1)]
 
 
-def _damaged(file: Path, why: str) -> InvalidInputError:
-    return InvalidInputError(f"{str(file)!r} cannot be ingested: {why}", src=str(file))
+def _damaged(file: str, why: str) -> InvalidInputError:
+    shown = public_url(file)
+    return InvalidInputError(f"{shown!r} cannot be ingested: {why}", src=shown)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -28,6 +31,9 @@ REQUESTS_AT_ONCE = 16
 
 READ_AHEAD_NBYTES = 1 << 20
 """Of a remote file: a request costs as long as reading about as much."""
+
+COPIED_AT_ONCE_NBYTES = 8 << 20
+"""Of a remote file that is read where only a file of this machine will do."""
 
 
 def is_url(path: str) -> bool:
@@ -76,9 +82,7 @@ class SourceFiles:
             found = self._contents(paths, folder)
             for path, content in zip(paths, found, strict=True):
                 if content is None:
-                    shown = public_url(path)
-                    message = f"no file {shown!r} to ingest"
-                    raise InvalidInputError(message, src=shown, item=shown)
+                    raise _no_file(path)
             return cast("list[Buffer]", found)
 
         return read
@@ -92,6 +96,32 @@ class SourceFiles:
         urls = [path for path in paths if is_url(path)]
         found = dict(zip(urls, self._contents(urls), strict=True))
         return [found[path] if is_url(path) else _local_content(path) for path in paths]
+
+    def content(self, path: str) -> bytes:
+        """Read a whole file that the user named.
+
+        Raises:
+            InvalidInputError: It is not there, or cannot be read.
+        """
+        (content,) = self.contents([path])
+        if content is None:
+            raise _no_file(path)
+        return content
+
+    @contextmanager
+    def on_this_machine(self, path: str) -> Iterator[str]:
+        """Give the path of a file on a disk; one of a store lies there as long as the body runs.
+
+        Raises:
+            InvalidInputError: There is none.
+        """
+        if not is_url(path):
+            yield path
+            return
+        with self.open(path) as stored, tempfile.NamedTemporaryFile() as copied:
+            shutil.copyfileobj(stored, copied, COPIED_AT_ONCE_NBYTES)
+            copied.flush()
+            yield copied.name
 
     def _contents(self, urls: Sequence[str], below: str | None = None) -> list[bytes | None]:
         """Read files of stores; one store for all that lie ``below`` a folder."""
@@ -125,14 +155,18 @@ class SourceFiles:
             return open(path, "rb")  # noqa: PTH123 - paths are text here; the caller closes it
         nbytes = self.nbytes(path)
         if nbytes is None:
-            shown = public_url(path)
-            raise InvalidInputError(f"no file {shown!r} to ingest", src=shown)
+            raise _no_file(path)
         folder, _, name = path.rpartition("/")
         ranges = _StoredFile(self._store(folder), name, nbytes)
         return cast("BinaryIO", io.BufferedReader(ranges, READ_AHEAD_NBYTES))
 
     def _opened(self, folder: str) -> Store:
         return open_store(folder, storage_options=self._storage_options)
+
+
+def _no_file(path: str) -> InvalidInputError:
+    shown = public_url(path)
+    return InvalidInputError(f"no file {shown!r} to ingest", src=shown, item=shown)
 
 
 def _by_folders(path: str) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tensorlake as tl
@@ -125,6 +127,47 @@ def test_voc_is_read_from_a_store(upload, dst, tmp_path):
     assert ds[1]["mask"].tolist() == [[1] * 10] * 12
 
 
+def write_arrays(folder: Path) -> Path:
+    folder.mkdir()
+    rows = np.arange(12, dtype=np.int16).reshape(4, 3)
+    np.save(folder / "x.npy", rows)
+    np.savez(folder / "x.npz", x=rows, name=np.array(["a", "b", "c", "d"]))
+    (folder / "x.idx").write_bytes(b"\0\0\x0b\2\0\0\0\4\0\0\0\3" + rows.astype(">i2").tobytes())
+    (folder / "y.idx.gz").write_bytes(gzip.compress(b"\0\0\x08\1\0\0\0\4\0\1\0\1"))
+    (folder / "cut.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
+    return folder
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_numpys_files_are_read_from_a_store(name, upload, dst, tmp_path):
+    local = write_arrays(tmp_path / "local")
+    url = f"{upload(local)}/{name}"
+
+    ds = tl.ingest.numpy(url, dst)
+
+    assert_same(ds, tl.ingest.numpy(local / name, f"{dst}-local"))
+    assert tl.ingest.numpy(url, dst).ingest_report.already_there == 4
+
+
+def test_idx_is_read_from_a_store(upload, dst, tmp_path):
+    local = write_arrays(tmp_path / "local")
+    url = upload(local)
+
+    ds = tl.ingest.idx(f"{url}/x.idx", f"{url}/y.idx.gz", dst)
+
+    assert_same(ds, tl.ingest.idx(local / "x.idx", local / "y.idx.gz", f"{dst}-local"))
+    assert_same(ds, tl.ingest.idx(local / "x.idx", f"{url}/y.idx.gz", f"{dst}-mixed"))
+
+
+def test_a_damaged_array_of_a_store_is_told_by_its_url(upload, dst, tmp_path):
+    url = upload(write_arrays(tmp_path / "local"))
+
+    with pytest.raises(InvalidInputError, match=r"'memory://.*/raw/cut\.npy' is not NumPy's"):
+        tl.ingest.numpy(f"{url}/cut.npy", dst)
+    with pytest.raises(InvalidInputError, match=r"'memory://.*/raw/cut\.npy' cannot be ingested"):
+        tl.ingest.idx(f"{url}/cut.npy", None, dst)
+
+
 @pytest.mark.parametrize(
     ("ingest", "told"),
     [
@@ -133,6 +176,8 @@ def test_voc_is_read_from_a_store(upload, dst, tmp_path):
         (lambda url, dst: tl.ingest.coco(f"{url}/x.json", url, dst), "no file 'memory://"),
         (tl.ingest.yolo, "0 YAML files"),
         (tl.ingest.voc, "no pictures in a folder 'JPEGImages'"),
+        (lambda url, dst: tl.ingest.numpy(f"{url}/x.npy", dst), "no file 'memory://"),
+        (lambda url, dst: tl.ingest.idx(f"{url}/x", f"{url}/y", dst), "no file 'memory://"),
     ],
 )
 def test_a_store_without_such_files_is_told(ingest, told, upload, dst, tmp_path):

@@ -14,10 +14,9 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError
 
-LOCAL = ["numpy"]
-ANYWHERE = ["images", "yolo", "voc", "csv", "jsonl", "parquet", "webdataset"]
+READERS = ["images", "yolo", "voc", "csv", "jsonl", "parquet", "webdataset", "numpy"]
 
 
 def jpeg(seed: int) -> bytes:
@@ -39,7 +38,7 @@ def pictures(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("name", [*LOCAL, *ANYWHERE])
+@pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("source", ["missing", "empty", "garbage", "number"])
 def test_what_is_no_source_is_refused_by_name(name, source, dst, tmp_path):
     (tmp_path / "empty").mkdir()
@@ -48,17 +47,6 @@ def test_what_is_no_source_is_refused_by_name(name, source, dst, tmp_path):
 
     with pytest.raises(InvalidInputError, match="got int 3" if source == "number" else source):
         getattr(tl.ingest, name)(given, dst)
-
-
-@pytest.mark.parametrize("name", LOCAL)
-def test_a_url_is_refused_where_only_local_files_are_read(name, dst):
-    with pytest.raises(UnsupportedFeatureError, match=r"'s3://bucket/x' is a URL\n.*copy it here"):
-        getattr(tl.ingest, name)("s3://bucket/x", dst)
-
-
-def test_a_url_of_idx_is_refused(dst):
-    with pytest.raises(UnsupportedFeatureError, match="images"):
-        tl.ingest.idx("memory://a/images", "memory://a/labels", dst)
 
 
 def test_a_misspelt_option_is_told_with_those_there_are(pictures, dst):
