@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.collate import collate_ragged, null_in_batch, split_ragged
 from tensorlake.loader.columns import VALID, ColumnPlan
-from tensorlake.loader.decode import Placement, Sample, move_boxes
+from tensorlake.loader.decode import ClipDecoder, Placement, Sample, move_boxes
 from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
@@ -92,6 +92,7 @@ class Assembly:
     how: Assembler
     group: Group
     values: dict[str, Any] = field(default_factory=dict[str, Any])  # by row: array or list
+    clips: dict[str, list[bytes | None]] = field(default_factory=dict[str, list[bytes | None]])
     gathers: dict[str, RowGather] = field(default_factory=dict[str, RowGather])
     samples: dict[str, list[Sample | None]] = field(default_factory=dict[str, list[Sample | None]])
     placements: dict[str, list[Placement | None]] = field(
@@ -149,7 +150,7 @@ class Assembly:
         with self.how.counters.timed("gather_s"):
             for column in self.how.columns:
                 self._gather_column(column)
-        to_decode = self.samples.keys() - self.arrived
+        to_decode = self.clips or self.samples.keys() - self.arrived
         self._share_out(self._decode_rows if to_decode else None, self._move)
 
     def _gather_column(self, column: ColumnPlan) -> None:
@@ -171,6 +172,9 @@ class Assembly:
                     None if one is None else present(one, row=row)
                     for one, row in zip(samples, self.group.rows.tolist(), strict=True)
                 ]
+            case "clip":
+                self.clips[name] = pick_encoded(self._chunks(name), self.group.tensors[name])
+                self.values[name] = [None] * len(self.group.places)
             case "picture":
                 if name not in self.arrived:
                     self._make_room(column)
@@ -279,6 +283,9 @@ class Assembly:
                 if column.kind == "picture" and column.name not in self.arrived:
                     for number in range(start, stop):
                         decoded += self._decode_one(column, number)
+                if column.clips is not None:
+                    for number in range(start, stop):
+                        decoded += self._decode_clip(column.name, column.clips, number)
         self.how.counters.add(pictures=decoded)
 
     def _decode_one(self, column: ColumnPlan, number: int) -> int:
@@ -295,15 +302,32 @@ class Assembly:
             else:
                 target[number] = decoder.decode(sample, placement)
         except CorruptSampleError as error:
-            if self.how.on_error == "raise":
-                raise
-            logger.warning("skipped: %s", error)
-            self.how.counters.add(skipped=1)
-            self.is_whole[number] = False
-            self.has_lost = True
+            self._lose(number, error)
             if column.collate is None:
                 target[number] = 0
         return 1
+
+    def _decode_clip(self, name: str, clips: ClipDecoder, number: int) -> int:
+        data = self.clips[name][number]
+        if data is None:
+            return 0
+        row, place = int(self.group.rows[number]), int(self.group.places[number])
+        try:
+            made = clips.decode(data, row=row, place=place, epoch=self.how.epoch)
+        except CorruptSampleError as error:
+            self._lose(number, error)
+            made = clips.empty()
+        self.values[name][number] = made
+        return len(made)
+
+    def _lose(self, number: int, error: CorruptSampleError) -> None:
+        """Leave out a row that cannot be decoded, where that was asked for."""
+        if self.how.on_error == "raise":
+            raise error
+        logger.warning("skipped: %s", error)
+        self.how.counters.add(skipped=1)
+        self.is_whole[number] = False
+        self.has_lost = True
 
     def _move(self) -> None:
         kept: dict[str, list[NDArray[np.bool_] | None]] = {}

@@ -5,6 +5,7 @@
         "virtual"   computed by a query, or _source of a mix: known by position
         "uniform"   one array, gathered at once (value steps applied to the whole batch)
         "picture"   decoded by threads, into one array where the spec gives one shape
+        "clip"      several pictures a row, decoded by threads to one size: an array a row
         "ragged"    arrays of different shapes, collated
         "encoded"   text, JSON, bytes, masks of objects: a list
 
@@ -14,7 +15,7 @@ picture that would leave something declared ``of=`` it behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -24,6 +25,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
 from tensorlake.loader.collate import Collate, check_collate, parse_collate
 from tensorlake.loader.decode import (
+    ClipDecoder,
     DecodeSpec,
     LinearMap,
     PictureDecoder,
@@ -31,7 +33,7 @@ from tensorlake.loader.decode import (
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import BBox, Bytes, Image
+from tensorlake.types import BBox, Bytes, Image, Sequence
 
 if TYPE_CHECKING:
     from tensorlake.loader.source import Snapshot
@@ -44,7 +46,7 @@ ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
-Kind = Literal["row", "virtual", "uniform", "picture", "ragged", "encoded"]
+Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class ColumnPlan:
         dtype: Of the batch's numbers; None for text, JSON and bytes.
         collate: What becomes of samples whose shapes differ; None where they are stacked.
         decoder: Of a picture.
+        clips: Decodes rows of several pictures.
         linear: The value steps of a uniform column.
         moves_with: The picture whose geometric steps move these boxes.
         drops_with: The boxes with which these items are dropped.
@@ -71,6 +74,7 @@ class ColumnPlan:
     dtype: np.dtype | None = None
     collate: Collate | None = None
     decoder: PictureDecoder | None = None
+    clips: ClipDecoder | None = None
     linear: LinearMap | None = None
     moves_with: str | None = None
     drops_with: str | None = None
@@ -81,6 +85,12 @@ class ColumnPlan:
         if self.kind in ("picture", "virtual"):
             return self.collate is None and self.dtype is not None
         return self.kind in ("row", "uniform")
+
+    @property
+    def spec(self) -> DecodeSpec | None:
+        """The steps of its pictures; None where it has none."""
+        decoder = self.clips.pictures if self.clips is not None else self.decoder
+        return None if decoder is None else decoder.spec
 
     @property
     def is_virtual(self) -> bool:
@@ -98,7 +108,7 @@ class ColumnPlan:
 
 def plan_columns(
     snapshot: Snapshot,
-    columns: Sequence[str],
+    columns: Iterable[str],
     *,
     decode: Mapping[str, Any] | None,
     collate: Mapping[str, Any] | None,
@@ -203,6 +213,11 @@ def _plan_column(
             bounds=partial(bounds, name),
         )
         return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
+    if isinstance(sample_type, Sequence) and isinstance(sample_type.item, Image) and spec:
+        clips = _clip_decoder(name, sample_type, spec, seed)
+        shape, dtype = clips.output_shape, clips.pictures.output_dtype
+        form = check_collate(name, shape, collate, is_picture=False, framework=framework)
+        return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
     if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
             raise InvalidInputError(
@@ -234,6 +249,19 @@ def _plan_column(
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
 
 
+def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:
+    pictures = PictureDecoder(name, clip.item, spec, _resampler_for(spec), seed)
+    shape = pictures.output_shape
+    if shape is None:
+        raise InvalidInputError(
+            f"decode of {name!r} leaves its pictures, {clip.item.describe()}, of different shapes"
+            "\nadd a step that makes them of one size, such as tl.decode.Resize(224, 224), and name"
+            " a mode in the type where they have different channels",
+            tensor=name,
+        )
+    return ClipDecoder(clip, pictures, shape)
+
+
 def _resampler_for(spec: DecodeSpec) -> Resampler | None:
     """Choose a resampler where the spec resizes at all: elsewhere no library is needed."""
     return choose_resampler() if any(step.resizes for step in spec.geometric) else None
@@ -244,7 +272,7 @@ def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
     return {
         column.name
         for column in planned.values()
-        if column.decoder is not None and column.decoder.spec.geometric
+        if column.spec is not None and column.spec.geometric
     }
 
 
@@ -253,7 +281,7 @@ def _with_companions(
 ) -> ColumnPlan:
     picture = cast("str | None", getattr(column.type, "of", None))
     if picture in moved:
-        if not isinstance(column.type, BBox):
+        if not isinstance(column.type, BBox) or planned[picture].clips is not None:
             described = column.type.describe() if column.type else column.name
             raise UnsupportedFeatureError(
                 f"decode of {picture!r} moves its pixels, and {column.name!r} ({described}), which"

@@ -22,7 +22,6 @@ class JaxConverter:
 
     sharding: jax.sharding.Sharding | None = None
     device: Any = None  # jax.Device, as jax.device_put takes it
-    channels_first: frozenset[str] = frozenset()
     name: str = "jax"
     keeps_places: bool = True
     presents: bool = True
@@ -40,13 +39,11 @@ class JaxConverter:
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Turn a batch's arrays into jax's."""
-        return {name: self._array(name, value) for name, value in batch.items()}
+        return {name: self._array(value) for name, value in batch.items()}
 
-    def _array(self, name: str, value: Any) -> Any:
+    def _array(self, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        if name in self.channels_first:
-            value = value.transpose(0, 3, 1, 2)
         if self.sharding is not None:
             return jax.make_array_from_process_local_data(self.sharding, value)
         return jax.device_put(value, self.device)

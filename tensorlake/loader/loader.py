@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
+from tensorlake.loader.channels import channels_first
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns
 from tensorlake.loader.concurrency import ConcurrencyLimit
@@ -312,6 +313,12 @@ class Loader:
             bounds=partial(shape_bounds, self._rows.reader),
             virtual=self._rows.virtual,
         )
+        decoded = arguments.decode if arguments.layout == "NCHW" else None
+        self._channels_first = frozenset(
+            one.name
+            for one in self._columns
+            if one.spec is not None and one.name in (decoded or ())
+        )
         if not self._converter.presents:
             self._columns = tuple(map(as_stored, self._columns))
 
@@ -418,6 +425,8 @@ class Loader:
             )
 
     def _finish_batch(self, batch: dict[str, Any]) -> Any:
+        for name in self._channels_first & batch.keys():
+            batch[name] = channels_first(batch[name])
         converted = self._converter.convert(batch)
         if self._arguments.batch_transform is None:
             return converted

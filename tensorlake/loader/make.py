@@ -46,7 +46,7 @@ def make_loader(
     parsed = parse_arguments(framework, arguments)
     match framework:
         case "numpy":
-            converter = NumpyConverter(channels_first=_channels_first(parsed))
+            converter = NumpyConverter()
             return Loader(rows, parsed, converter, remake=remake)
         case "torch":
             return _torch_loader(rows, parsed, remake)
@@ -66,7 +66,6 @@ def _torch_loader(
     nested = {name for name, how in (parsed.collate or {}).items() if how == "nested"}
     converter = TorchConverter(
         device=None if parsed.device is None else torch.device(parsed.device),
-        channels_first=_channels_first(parsed),
         nested=frozenset(nested),
     )
     return TorchLoader(rows, parsed, converter, remake=remake)
@@ -84,12 +83,5 @@ def _jax_loader(
             "sharding= already says which rows this process reads; rank= and world_size= say it"
             " again\ngive one of the two"
         )
-    converter = JaxConverter(
-        sharding=parsed.sharding, device=parsed.device, channels_first=_channels_first(parsed)
-    )
+    converter = JaxConverter(sharding=parsed.sharding, device=parsed.device)
     return Loader(rows, parsed, converter, remake=remake)
-
-
-def _channels_first(parsed: LoaderArguments) -> frozenset[str]:
-    """Name the pictures that batches show channels first: those with a decode spec."""
-    return frozenset(parsed.decode or {}) if parsed.layout == "NCHW" else frozenset[str]()

@@ -12,7 +12,6 @@ __all__ = ["NumpyConverter"]
 class NumpyConverter:
     """Hand batches on; one process, unless the user says otherwise."""
 
-    channels_first: frozenset[str] = frozenset()
     name: str = "numpy"
     keeps_places: bool = False
     presents: bool = True
@@ -29,7 +28,5 @@ class NumpyConverter:
         return 0, 1
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch; pictures are views with channels first where asked."""
-        for name in self.channels_first & batch.keys():
-            batch[name] = batch[name].transpose(0, 3, 1, 2)
+        """Return the batch."""
         return batch

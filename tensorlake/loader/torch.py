@@ -40,7 +40,6 @@ class TorchConverter:
     """Turn arrays into tensors."""
 
     device: torch.device | None = None
-    channels_first: frozenset[str] = frozenset()  # pictures that are seen as NCHW
     nested: frozenset[str] = frozenset()
     name: str = "torch"
     keeps_places: bool = False
@@ -73,8 +72,6 @@ class TorchConverter:
         tensors = {name: _as_tensor(value) for name, value in batch.items()}
         if self.device is not None:
             tensors = self._on_device(tensors, self.device)
-        for name in self.channels_first & tensors.keys():
-            tensors[name] = tensors[name].permute(0, 3, 1, 2)  # a channels_last view
         for name in self.nested & tensors.keys():
             offsets = tensors.pop(f"{name}_offsets")
             tensors[name] = torch.nested.nested_tensor_from_jagged(tensors[name], offsets)

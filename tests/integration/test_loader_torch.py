@@ -64,6 +64,22 @@ def test_nchw_is_a_channels_last_view(pets):
     assert image.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.parametrize("framework", ["torch", "loader"])
+def test_nchw_is_of_pictures_alone_stacked_or_listed(pets, framework):
+    loader = getattr(pets, framework)(
+        batch_size=4,
+        columns=["image", "tokens"],
+        decode={**RESIZE, "tokens": tl.decode.Cast("int64")},
+        collate={"image": "list"},
+        layout="NCHW",
+    )
+
+    batch = next(iter(loader))
+
+    assert [tuple(one.shape) for one in batch["image"]] == [(3, 16, 20)] * 4
+    assert batch["tokens"].ndim == 2
+
+
 def test_nested_tensors_hold_ragged_columns(pets):
     loader = pets.torch(batch_size=6, collate={"boxes": "nested"}, columns=["boxes"])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import no_such_name
 from tensorlake.loader.decode.boxes import BOX_FORMATS, MIN_AREA, move_boxes
+from tensorlake.loader.decode.clips import ClipDecoder
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.pictures import PictureDecoder, Sample
@@ -27,6 +28,7 @@ __all__ = [
     "Area",
     "Cast",
     "CenterCrop",
+    "ClipDecoder",
     "DecodeSpec",
     "Flip",
     "GeometricStep",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode.step import LinearMap
     from tensorlake.types import SampleType
 
-__all__ = ["PictureDecoder", "Sample"]
+__all__ = ["PictureDecoder", "Pixels", "Sample"]
 
 Pixels: TypeAlias = NDArray[np.generic]
 Buffer: TypeAlias = bytes | bytearray | memoryview
