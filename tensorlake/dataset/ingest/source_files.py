@@ -10,7 +10,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -109,7 +109,7 @@ class SourceFiles:
         return content
 
     @contextmanager
-    def on_this_machine(self, path: str) -> Iterator[str]:
+    def on_this_machine(self, path: str) -> Generator[str]:
         """Give the path of a file on a disk; one of a store lies there as long as the body runs.
 
         Raises:

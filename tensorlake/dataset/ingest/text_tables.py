@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import Piece, find_files
@@ -38,10 +38,11 @@ def csv(
     *,
     delimiter: str = ",",
     encoding: str = "utf-8",
+    names: Sequence[str] | None = None,
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest CSV files whose first line names the columns; values have no line breaks.
+    """Ingest CSV files, whose first line names the columns; values have no line breaks.
 
     Lines with another number of values are left out, each, where ``on_error`` says so.
 
@@ -50,6 +51,7 @@ def csv(
         dst: Path or URL of the dataset.
         delimiter: What stands between values.
         encoding: How the text is written, such as "latin-1" or "cp1252".
+        names: Of the columns, where the first line is of values already.
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
 
@@ -67,21 +69,10 @@ def csv(
     _check_encoding(encoding)
     files = SourceFiles(options.get("storage_options"))
     paths = find_files(src, ".csv", files)
-    headers = {path: first_line(path, files) for path in paths}
-    if len(set(headers.values())) > 1:
-        other = next(path for path in paths if headers[path] != headers[paths[0]])
-        message = f"{other!r} has other columns than {paths[0]!r}\ningest them apart"
-        raise InvalidInputError(message, src=other)
-    parse = reader.ParseOptions(delimiter=delimiter)
-    try:
-        first = io.BytesIO(headers[paths[0]].rstrip(b"\r\n") + b"\n")
-        names = reader.ReadOptions(encoding=encoding)
-        header = reader.read_csv(first, read_options=names, parse_options=parse).column_names
-    except UnicodeDecodeError as error:
-        raise _of_another_encoding(paths[0], encoding, error.object[error.start :]) from error
-    except pa.ArrowInvalid as error:
-        raise InvalidInputError(f"{paths[0]!r} names no columns: {error}", src=paths[0]) from error
-    _check_names(header, paths[0])
+    if names is None:
+        header, header_nbytes = _header(paths, files, delimiter, encoding)
+    else:
+        header, header_nbytes = _given_names(names), 0
     known: dict[str, Arrow] = {}
     is_strict = options.get("on_error", "raise") == "raise"
     left_out: dict[tuple[str, int], SkippedItem] = {}  # by place: the first lines are read twice
@@ -118,7 +109,7 @@ def csv(
                 raise _of_another_encoding(piece.path, encoding, text)
         return table
 
-    pieces = [piece for path in paths for piece in cut_lines(path, len(headers[path]), files)]
+    pieces = [piece for path in paths for piece in cut_lines(path, header_nbytes, files)]
     known.update(_declared(schema))
     known.update(_guessed(pieces, read))
     return ingest_pieces("csv", pieces, read, dst, schema, options, left_out=left_out.values())
@@ -234,12 +225,58 @@ def _of_another_encoding(path: str, encoding: str, text: bytes) -> InvalidInputE
     )
 
 
-def _check_names(names: Sequence[str], path: str) -> None:
+def _header(
+    paths: Sequence[str], files: SourceFiles, delimiter: str, encoding: str
+) -> tuple[list[str], int]:
+    """Names of the columns by the first line, which all files share, and that line's length."""
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    path, *others = paths
+    line = first_line(path, files)
+    other = next((one for one in others if first_line(one, files) != line), None)
+    if other is not None:
+        message = (
+            f"{other!r} has other columns than {path!r}"
+            "\ningest them apart; where the first lines are values: names=[…]"
+        )
+        raise InvalidInputError(message, src=other)
+    try:
+        names = reader.read_csv(
+            io.BytesIO(line.rstrip(b"\r\n") + b"\n"),
+            read_options=reader.ReadOptions(encoding=encoding),
+            parse_options=reader.ParseOptions(delimiter=delimiter),
+        ).column_names
+    except UnicodeDecodeError as error:
+        raise _of_another_encoding(path, encoding, error.object[error.start :]) from error
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"{path!r} names no columns: {error}", src=path) from error
+    wrong = _wrong_names(names)
+    if wrong is not None:
+        message = (
+            f"the first line of {path!r} has {wrong}"
+            "\nmend it; where it is of values already, name the columns: names=[…]"
+        )
+        raise InvalidInputError(message, src=path)
+    return names, len(line)
+
+
+def _given_names(names: object) -> list[str]:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    given = list(cast("Sequence[Any]", names)) if is_list else []
+    wrong = _wrong_names(given) if all(isinstance(one, str) for one in given) else "no text"
+    if not given or wrong is not None:
+        message = f"names={names!r:.80}: give a list of different column names"
+        raise InvalidInputError(message, actual=names)
+    return given
+
+
+def _wrong_names(names: Sequence[str]) -> str | None:
     blank = next((at for at, name in enumerate(names) if not name.strip()), None)
+    if blank is not None:
+        return f"no name for column {blank}"
     twice = next((name for name in names if names.count(name) > 1), None)
-    if blank is not None or twice is not None:
-        wrong = f"no name for column {blank}" if blank is not None else f"two columns {twice!r}"
-        raise InvalidInputError(f"the first line of {path!r} has {wrong}", src=path)
+    return None if twice is None else f"two columns {twice!r}"
 
 
 def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[str, Arrow]:

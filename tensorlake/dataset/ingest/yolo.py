@@ -38,6 +38,7 @@ _BOX = 4
 _DETECT_VALUES = 5
 _BEYOND_ANY_SHARE = 1.5
 _SPLITS = ("train", "val", "test")
+_ABOVE = "../"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class _Layout:
     """What the dataset's YAML file says."""
 
     root: str
-    names: tuple[str, ...]
+    names: Mapping[int, str]  # by the number in its files; codes are in their order
     splits: Mapping[str, tuple[str, ...]]
     points: tuple[int, int] | None
 
@@ -104,7 +105,7 @@ def yolo(
     schema: dict[str, Any] = {
         "image": Image(PICTURE_ENDINGS[pictures[0].ending]),
         "boxes": BBox(format="xyxy", of="image"),
-        "label": ClassLabel(layout.names, per="boxes"),
+        "label": ClassLabel(list(layout.names.values()), per="boxes"),
         "split": ClassLabel([*layout.splits]),
     }
     if kind == "segment":
@@ -162,13 +163,14 @@ def _read_objects(
         height = width = 1  # the picture itself is refused, with its reason, when it is staged
     scale = np.array([width, height], dtype=np.float64)
     count, values_each = layout.points or (0, 3)
+    code_of = {number: code for code, number in enumerate(layout.names)}
     codes: list[int] = []
     boxes = np.empty((len(lines), 4), dtype=np.float32)
     outlines: list[np.ndarray] = []
     points = np.zeros((len(lines), count, 3), dtype=np.float32)
     for at, (number, text) in enumerate(lines):
         values = _numbers(text, picture.labels, number)
-        codes.append(_code(values[0], layout, picture.labels, number))
+        codes.append(_code(values[0], code_of, picture.labels, number))
         rest = values[1:]
         if task == "segment":
             if len(rest) < 6 or len(rest) % 2:  # noqa: PLR2004 - three points
@@ -190,10 +192,11 @@ def _read_objects(
     return _Objects(codes, boxes, outlines, points)
 
 
-def _code(value: float, layout: _Layout, file: str, number: int) -> int:
-    if not value.is_integer() or not 0 <= value < len(layout.names):
-        raise _bad_line(file, number, f"of a class 0 … {len(layout.names) - 1}")
-    return int(value)
+def _code(value: float, code_of: Mapping[int, int], file: str, number: int) -> int:
+    code = code_of.get(int(value)) if value.is_integer() else None
+    if code is None:
+        raise _bad_line(file, number, f"of a class {min(code_of)} … {max(code_of)} that has a name")
+    return code
 
 
 def _joined(folder: str, name: str) -> str:
@@ -206,10 +209,18 @@ def _joined(folder: str, name: str) -> str:
     return f"{scheme}://{posixpath.normpath(posixpath.join(path, name))}"
 
 
-def _folders(root: str, given: Any) -> tuple[str, ...]:
+def _folders(root: str, given: Any, files: SourceFiles) -> tuple[str, ...]:
     """The folders of a split, which may be one or a list."""
     names = cast("list[Any]", given) if isinstance(given, list) else [given]
-    return tuple(_joined(root, str(one)) for one in names)
+    return tuple(_folder(root, str(one), files) for one in names)
+
+
+def _folder(root: str, name: str, files: SourceFiles) -> str:
+    """A folder of pictures; Roboflow writes ``../train`` of what lies beside the file."""
+    folder = _joined(root, name)
+    if name.startswith(_ABOVE) and not files.below(folder):
+        return _joined(root, name.removeprefix(_ABOVE))
+    return folder
 
 
 def _numbers(text: str, file: str, number: int) -> np.ndarray:
@@ -317,21 +328,28 @@ def _read_layout(src: str, files: SourceFiles) -> _Layout:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{file!r} cannot be read: {error}", src=file) from error
     names: Any = content.get("names") if isinstance(content, dict) else None
-    if isinstance(names, dict):
-        ordered = sorted(cast("dict[int, Any]", names).items())
-        if [number for number, _ in ordered] != list(range(len(ordered))):
-            message = f"{file!r} does not number its classes from 0"
-            raise InvalidInputError(message, src=file)
-        names = [name for _, name in ordered]
-    if not isinstance(names, list) or not names:
-        message = f"{file!r} names no classes\ngive names: [cat, dog]"
+    named = _names_by_number(names)
+    if not named:
+        message = f"{file!r} names no classes\ngive names: [cat, dog], or {{0: cat, 7: dog}}"
         raise InvalidInputError(message, src=file)
     parent = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path)  # noqa: PTH120 - paths are text here, as URLs are
     root = _joined(parent, str(content.get("path") or "."))
-    splits = {name: _folders(root, content[name]) for name in _SPLITS if content.get(name)}
+    splits = {name: _folders(root, content[name], files) for name in _SPLITS if content.get(name)}
     if not splits:
         message = f"{file!r} names no folder of pictures as train, val or test"
         raise InvalidInputError(message, src=file)
     shape: Any = content.get("kpt_shape")
     points = None if shape is None else (int(shape[0]), int(shape[1]))
-    return _Layout(root, tuple(map(str, cast("list[Any]", names))), splits, points)
+    return _Layout(root, named, splits, points)
+
+
+def _names_by_number(given: Any) -> dict[int, str]:
+    """Class names by the numbers that lines have; none where it is neither list nor mapping."""
+    if isinstance(given, list):
+        given = dict(enumerate(cast("list[Any]", given)))
+    if not isinstance(given, dict):
+        return {}
+    numbered = cast("dict[Any, Any]", given)
+    if not all(isinstance(number, int) and number >= 0 for number in numbered):
+        return {}
+    return {number: str(name) for number, name in sorted(numbered.items())}

@@ -101,7 +101,7 @@ def test_yolo_outlines_and_points(dst, tmp_path):
     [
         (["0 0.5 0.5 0.2"], "line 1 of .*a.txt' is not of task 'detect'"),
         (["0 0.5 0.5 0.2 x"], "line 1 of .* is not of numbers"),
-        (["0 0.5 0.5 0.2 0.2", "7 0.5 0.5 0.2 0.2"], "line 2 of .* is not of a class 0 … 1"),
+        (["0 0.5 0.5 0.2 0.2", "7 0.5 0.5 0.2 0.2"], "line 2 of .* is not of a class 0 … 1 that"),
     ],
 )
 def test_bad_yolo_line_is_named(dst, tmp_path, lines, words):
@@ -109,7 +109,25 @@ def test_bad_yolo_line_is_named(dst, tmp_path, lines, words):
         tl.ingest.yolo(yolo_folder(tmp_path, lines), dst, task="detect")
 
 
-@pytest.mark.parametrize("content", ["names: []", "train: images", "- a", "names: {1: a}", "{"])
+def test_yolo_classes_keep_their_numbers_apart_where_some_have_no_name(dst, tmp_path):
+    lines = ["1 0.5 0.5 0.2 0.5", "90 0.1 0.25 0.2 0.5"]
+    root = yolo_folder(tmp_path, lines, names={90: "toothbrush", 1: "person"})
+
+    ds = tl.ingest.yolo(root, dst)
+
+    assert ds["label"].names == ["person", "toothbrush"]
+    assert ds[0]["label"].as_names() == ["person", "toothbrush"]
+
+
+def test_yolo_folders_of_roboflow_lie_beside_the_file_that_says_above(dst, tmp_path):
+    root = yolo_folder(tmp_path / "d", ["1 0.5 0.5 0.2 0.5"], train="../images/train", val=None)
+
+    ds = tl.ingest.yolo(root, dst)
+
+    assert ds["boxes"][0].shape == (1, 4)
+
+
+@pytest.mark.parametrize("content", ["names: []", "train: images", "- a", "names: {x: a}", "{"])
 def test_bad_yolo_layout_is_refused(dst, tmp_path, content):
     (tmp_path / "data.yaml").write_text(content)
 

@@ -192,6 +192,32 @@ def test_bad_csv_is_named(dst, tmp_path, text, words):
         tl.ingest.csv(tmp_path / "x.csv", dst)
 
 
+def test_csv_without_a_line_of_names_is_given_them(dst, tmp_path):
+    (tmp_path / "a.csv").write_text("5,x\n5,y\n")
+    (tmp_path / "b.csv").write_text("7,z")
+
+    ds = tl.ingest.csv(tmp_path, dst, names=["n", "text"])
+
+    assert ds["n"][:].tolist() == [5, 5, 7]
+    assert ds["text"][:] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("names", [[], "ab", ["a", "a"], ["a", " "], ["a", 1], 3])
+def test_column_names_that_are_none_are_refused(dst, tmp_path, names):
+    (tmp_path / "a.csv").write_text("5,x\n")
+
+    with pytest.raises(InvalidInputError, match=r"names=.*: give a list of different column names"):
+        tl.ingest.csv(tmp_path, dst, names=names)
+
+
+@pytest.mark.parametrize(("text", "told"), [("5,5\n", "two columns '5'"), ("5,\n", "no name for")])
+def test_first_line_of_values_is_told_with_the_way_out(dst, tmp_path, text, told):
+    (tmp_path / "a.csv").write_text(text)
+
+    with pytest.raises(InvalidInputError, match=rf"{told}.*\nmend it; .* names=\[…\]"):
+        tl.ingest.csv(tmp_path, dst)
+
+
 def test_csv_files_of_other_columns_are_refused(dst, tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "b.csv").write_text("y\n1\n")
