@@ -152,13 +152,18 @@ async def readable(store: Store) -> list[str]:
     return names
 
 
-def pack_paths(store: Store) -> set[str]:
-    """Name the packs that are stored."""
+def objects_of(store: Store, prefix: str = "") -> set[ObjectMeta]:
+    """List what is stored, and since when."""
 
-    async def listed() -> set[str]:
-        return {meta.path async for meta in store.list("packs/")}
+    async def listed() -> set[ObjectMeta]:
+        return {meta async for meta in store.list(prefix)}
 
     return run(listed())
+
+
+def pack_paths(store: Store) -> set[str]:
+    """Name the packs that are stored."""
+    return {meta.path for meta in objects_of(store, "packs/")}
 
 
 def needed_paths(store: Store) -> set[str]:
