@@ -74,9 +74,16 @@ class InterruptedStore:
         await self._arrive()
         return await self._store.get_ranges(path, ranges)
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         await self._arrive()
-        await self._store.put_if_absent(path, data, durable=durable)
+        await self._store.put_if_absent(path, data, durable=durable, after=after)
 
     async def sync(self, paths: Sequence[str]) -> None:
         await self._arrive()

@@ -135,9 +135,18 @@ class FsspecStore:
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         return await read_merged(partial(self.get_range, path), ranges, limit=THREADS)
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         del durable  # a store's answer means stored
         self._check_writable()
+        if after is not None:
+            after()
         whole = b"".join(pieces_of(data))
         # Above 100 MB s3fs sends parts, and the condition is judged when they are put together.
         send = partial(self._files.pipe_file, self._key(path), whole, mode="create")

@@ -149,8 +149,17 @@ class LakeStore:
             check_range(path, start, stop)
         return await read_merged(partial(self.get_range, path), ranges, limit=RANGES_AT_ONCE)
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         del durable  # the server's answer means stored
+        if after is not None:
+            after()
         address, body = self._object(path), b"".join(pieces_of(data))
         headers = {"If-None-Match": "*"}
         try:

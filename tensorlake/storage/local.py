@@ -139,17 +139,7 @@ class LocalStore:
         durable: bool = True,
         after: Callable[[], None] | None = None,
     ) -> None:
-        """As of every store; one more thing may be waited for before the object is seen.
-
-        Args:
-            path: Where.
-            data: What.
-            durable: Whether it is on disk when this returns.
-            after: Called when the bytes are on disk and have no name yet, in a thread that may
-                block: until it returns nobody sees the object, and if it raises nobody ever will.
-        """
-
-        def publish(scratch: str, file: str) -> None:
+        def publish(scratch: str, file: str) -> None:  # its bytes are on disk, and have no name
             if after is not None:
                 after()
             publish_exclusive(scratch, file)

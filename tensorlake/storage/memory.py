@@ -89,8 +89,17 @@ class MemoryStore:
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         return [await self.get_range(path, start, stop) for start, stop in ranges]
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         del durable  # memory has nothing safer to offer
+        if after is not None:
+            after()
         stored = self._stored(data)
         if self._objects.setdefault(self._key(path), stored) is not stored:
             raise exists(path, self.url)

@@ -185,9 +185,18 @@ class ObjectStore:
         blocks = [memoryview(one) for one in found]
         return [*blocks] if [block.nbytes for block in blocks] == lengths else None
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         del durable  # a store's answer means stored
         pieces = self._checked_for_write(path, data)
+        if after is not None:
+            after()
         nbytes = nbytes_of(pieces)
         send = partial(
             obstore.put_async, self._client, path, pieces, mode="create", use_multipart=False

@@ -15,7 +15,7 @@ Invariants every store keeps (the conformance suite in `tensorlake.testing` hold
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias, cast
@@ -77,16 +77,32 @@ class Store(Protocol):
         """Read several ranges of one object, in the order asked, coalesced where that pays."""
         ...
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         """Write a new object; fail when one is there.
 
-        Durable on return. One that is deleted again, or that `sync` makes durable before anything
-        rests on it, passes ``durable=False``.
+        Args:
+            path: Where.
+            data: What.
+            durable: Whether it is so on return. One that is deleted again, or that `sync` makes
+                durable before anything rests on it, need not be.
+            after: Called once, before anybody can see the object; if it raises, nobody ever will.
+                A store that first has work of its own does that first, so that what `after` waits
+                for goes on meanwhile. It waits only where ``runs_here()``.
         """
         ...
 
     async def sync(self, paths: Sequence[str]) -> None:
         """Make objects durable that were put with ``durable=False``, many at the price of one.
+
+        So does who takes an object for written because it is there: whoever put it may have been
+        stopped between its being seen and its being durable.
 
         After a `StorageError` nobody knows which of them are: write them again, as others.
         """

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.errors import CorruptionError, InvalidInputError, StorageError
 from tensorlake.storage import (
     MissingObjectError,
     ObjectExistsError,
@@ -112,11 +112,39 @@ class StoreConformance:
             run(store.put_if_absent("probe", b"second", durable=False))
         assert run(store.get("probe")) == b"first"
 
+    def test_an_object_is_seen_after_what_it_waits_for(self, store: Store) -> None:
+        called: list[str] = []
+
+        run(store.put_if_absent("entry", b"whole", after=lambda: called.append("once")))
+
+        assert called == ["once"]
+        assert run(store.get("entry")) == b"whole"
+
+    def test_an_object_is_never_seen_when_what_it_waits_for_fails(self, store: Store) -> None:
+        def fail() -> None:
+            raise StorageError("the pack is lost")
+
+        with pytest.raises(StorageError, match="the pack is lost"):
+            run(store.put_if_absent("branches/main/1", b"entry", after=fail))
+
+        assert run(store.get("branches/main/1")) is None
+        assert _paths(store, "") == []
+        run(store.put_if_absent("branches/main/1", b"another"))
+
+    def test_a_taken_name_is_refused_whatever_it_waits_for(self, store: Store) -> None:
+        run(store.put_if_absent("entry", b"first"))
+
+        with pytest.raises(ObjectExistsError):
+            run(store.put_if_absent("entry", b"second", after=lambda: None))
+
+        assert run(store.get("entry")) == b"first"
+
     def test_objects_are_synced_together(self, store: Store) -> None:
         for path in ("packs/3f/a.tlp", "packs/3f/b.tlp", "packs/40/c.tlp"):
             run(store.put_if_absent(path, path.encode(), durable=False))
 
         run(store.sync(["packs/3f/a.tlp", "packs/40/c.tlp"]))
+        run(store.sync(["packs/3f/a.tlp"]))  # by who found it there
         run(store.sync([]))
 
         assert run(store.get("packs/40/c.tlp")) == b"packs/40/c.tlp"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -116,10 +116,17 @@ class CountingStore:
             await _turns()
             return await self._store.get_ranges(path, ranges)
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
         with self._counted("put_if_absent", path, nbytes_of(data)):
             await _turns()
-            await self._store.put_if_absent(path, data, durable=durable)
+            await self._store.put_if_absent(path, data, durable=durable, after=after)
 
     async def sync(self, paths: Sequence[str]) -> None:
         await self._store.sync(paths)  # of a folder alone, which takes no requests

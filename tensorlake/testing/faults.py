@@ -153,7 +153,16 @@ class FaultyStore:
         found = await self._store.get_ranges(path, ranges)
         return [_spoilt(bytes(piece), fault) for piece in found]
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        if after is not None:
+            after()
         fault = await self._arrive("put_if_absent", path)
         if fault is Fault.LANDS_LATER:
             self._hold_back(path, data)

@@ -97,11 +97,13 @@ def _publish(
         between = runtime.run(_entries_from(log, outcome))
         known = _answer(transaction, between, request.key)
         if known is not None:
+            runtime.run(log.sync(known))
             return _stored(known, transaction.packs)
         came += between
         transaction.roll_back(staged)  # so that a conflict is told in rows the user knows
         move_transaction(transaction, log, came, differ=differ)
         if not transaction.has_changes and request.key is None:
+            runtime.run(log.sync(transaction.base))
             return _stored(transaction.base, transaction.packs)  # they had done the same
     message = (
         f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while this commit was"

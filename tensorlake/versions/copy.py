@@ -260,6 +260,8 @@ async def _put_same(target: Store, path: str, data: bytes) -> None:
                 "\ncopy to another URL",
                 object=path,
             ) from error
+        else:
+            await target.sync([path])
 
 
 async def _copy_tags(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> int:

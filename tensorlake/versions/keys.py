@@ -32,6 +32,7 @@ class CommitKeys:
         self._log = log
         self._number_of: dict[str, int] = {}
         self._start = self._stop = 0
+        self._durable_stop = 0
 
     async def find(self, head: Entry, key: str) -> Entry | None:
         """Find the commit that answers a key, up to ``head``; None when there is none."""
@@ -47,7 +48,12 @@ class CommitKeys:
             await self._read(start, self._start)
             self._start = start
         number = self._number_of.get(key)
-        return None if number is None else await self._log.existing(number)
+        if number is None:
+            return None
+        if number >= self._durable_stop:  # who committed may have died before it was durable
+            await self._log.sync(head)
+            self._durable_stop = head.seq + 1
+        return await self._log.existing(number)
 
     def note_published(self, entry: Entry) -> None:
         """Take an entry that was just published: where it is the next one it is not read again."""

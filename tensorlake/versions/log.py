@@ -29,7 +29,6 @@ from tensorlake.errors import (
 )
 from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_path
 from tensorlake.storage import (
-    LocalStore,
     ObjectExistsError,
     Store,
     UnknownOutcomeError,
@@ -198,7 +197,7 @@ class BranchLog:
         for attempt in range(PUBLISH_TRIES):
             started = time.monotonic()
             try:
-                await self._put_after(after, path, data)
+                await self.store.put_if_absent(path, data, after=after)
             except (ObjectExistsError, UnknownOutcomeError) as error:
                 put_s = time.monotonic() - started
                 may_land_later = may_land_later or isinstance(error, UnknownOutcomeError)
@@ -222,14 +221,13 @@ class BranchLog:
                 return entry
         raise _outcome_unknown(self.store.url, entry, None)
 
-    async def _put_after(self, after: Callable[[], None] | None, path: str, data: bytes) -> None:
-        store = self.store
-        if after is not None and isinstance(store, LocalStore):
-            await store.put_if_absent(path, data, after=after)
-            return
-        if after is not None:
-            after()
-        await store.put_if_absent(path, data)
+    async def sync(self, entry: Entry) -> None:
+        """Make an entry durable that was found, not put by this call: before it counts as success.
+
+        Whoever put it may have been stopped between its being seen and its being durable. All
+        before it become durable with it.
+        """
+        await self.store.sync([entry_path(self.branch, entry.seq)])
 
     async def write_hint(self, entry: Entry) -> None:
         """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""
@@ -255,10 +253,18 @@ class BranchLog:
             return None
 
     async def _read_back(self, entry: Entry, *, cause: Exception) -> Entry | None:
+        """Read what stands at a number; our own entry is durable then, as if it had been put now.
+
+        It may be seen, and the name not be on disk: of a put that Ctrl-C ended between the two.
+        """
         try:
-            return await self.entry(entry.seq)
+            found = await self.entry(entry.seq)
+            if found is not None and found.txid == entry.txid:
+                await self.sync(found)
         except StorageError as error:
             raise _outcome_unknown(self.store.url, entry, error) from cause
+        else:
+            return found
 
 
 def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitOutcomeUnknownError:

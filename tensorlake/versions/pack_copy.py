@@ -145,6 +145,7 @@ async def _copy(source: Store, target: Store, pack: PackId, nbytes: int) -> None
                 f" instead of {nbytes:,}\nremove what stands there, and copy again",
                 object=pack.path,
             ) from error
+        await target.sync([pack.path])
 
 
 def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:

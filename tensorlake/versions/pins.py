@@ -104,6 +104,7 @@ async def _put(store: Store, path: str, data: bytes) -> None:
         # The name is random: whatever stands there is what this very call stored.
         if await store.head(path) is None:
             raise
+        await store.sync([path])
 
 
 async def _unpin(store: Store, pin: Pin) -> None:

@@ -145,6 +145,7 @@ async def create_tag(
         same = (tag.branch, tag.seq, False)
         if found is None or (found.branch, found.seq, found.is_view) != same:
             raise _taken(store, name, found) from None
+        await store.sync([tag_path(name)])  # whoever put it may have been stopped before that
         if found.txid != tag.txid:
             return found
     head = await BranchLog(store, branch).newest_from(entry)

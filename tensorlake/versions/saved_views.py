@@ -247,6 +247,7 @@ async def _published(
         if found is None:
             raise
         standing = SavedView.from_bytes(view.name, found, where=path)
+        await store.sync([path])
         if standing is None or standing.txid != view.txid:
             return _same(store, view, standing, error)
     newest = await BranchLog(store, view.branch).newest_from(entry)

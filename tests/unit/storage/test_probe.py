@@ -9,8 +9,8 @@ from tensorlake.storage import MemoryStore, ObjectExistsError, probe, run
 class IgnoresTheCondition(MemoryStore):
     """As S3-compatible servers that accept If-None-Match and ignore it."""
 
-    async def put_if_absent(self, path, data, *, durable=True):
-        await self.put(path, data, durable=durable)
+    async def put_if_absent(self, path, data, **_promises):
+        await self.put(path, data)
 
 
 class DecidesForNobody(MemoryStore):
@@ -18,17 +18,17 @@ class DecidesForNobody(MemoryStore):
 
     wins = 1
 
-    async def put_if_absent(self, path, data, *, durable=True):
+    async def put_if_absent(self, path, data, **promises):
         if self.wins == 0:
             raise ObjectExistsError("taken")
         self.wins -= 1
-        await super().put_if_absent(path, data, durable=durable)
+        await super().put_if_absent(path, data, **promises)
 
 
 class WritesBeforeItRefuses(MemoryStore):
-    async def put_if_absent(self, path, data, *, durable=True):
+    async def put_if_absent(self, path, data, **_promises):
         taken = await self.get(path) is not None
-        await self.put(path, data, durable=durable)
+        await self.put(path, data)
         if taken:
             raise ObjectExistsError("taken")
 

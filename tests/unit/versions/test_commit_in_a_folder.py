@@ -190,3 +190,84 @@ def test_an_entry_counts_the_pack_that_is_on_its_way(tmp_path, dataset):
     packs = dataset.session.head.packs
     assert packs.count == len(packs_in(tmp_path)) == 2
     assert packs.nbytes == sum(pack.stat().st_size for pack in packs_in(tmp_path))
+
+
+class Names:
+    """Names of files that a power cut would take away: given, and their folder not synced since."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lost = set[Path]()
+        watched(monkeypatch, "link", self._given, after=True)
+        watched(monkeypatch, "fsync", self._synced, after=True)
+
+    def _given(self, _scratch: str, name: str) -> None:
+        self.lost.add(Path(name))
+
+    def _synced(self, descriptor: int) -> None:
+        folder = file_of(descriptor)
+        self.lost = {name for name in self.lost if name.parent != folder}
+
+    def among(self, part: str) -> list[str]:
+        return [str(name) for name in self.lost if part in str(name)]
+
+
+def stop_after_the_name(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Let Ctrl-C come once, when an object has its name and its folder is not synced yet."""
+
+    def stop_at(_scratch: str, name: str) -> None:
+        if part in name:
+            raise KeyboardInterrupt
+
+    watched(monkeypatch, "link", stop_at, after=True)
+
+
+def fail_to_sync_the_folder(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    def fail(descriptor: int) -> None:
+        file = file_of(descriptor)
+        if part in str(file) and file.is_dir():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    watched(monkeypatch, "fsync", fail)
+
+
+STOPPED = {
+    "Ctrl-C": (stop_after_the_name, KeyboardInterrupt),
+    "EIO": (fail_to_sync_the_folder, StorageError),
+}
+
+
+@pytest.mark.parametrize("way", STOPPED)
+@pytest.mark.parametrize("key", [None, "batch 1"])
+def test_a_commit_stopped_before_its_name_was_synced_is_synced_before_it_counts(
+    tmp_path, dataset, monkeypatch, way, key
+):
+    """What the next commit finds under its number, or under its key, may not be on disk yet."""
+    stop, error = STOPPED[way]
+    names = Names(monkeypatch)
+    dataset.append({"x": 1})
+    with monkeypatch.context() as patch:
+        stop(patch, "branches/main")
+        with pytest.raises(error):
+            dataset.commit(key=key)
+    assert names.among("branches/main")
+    again = dataset if key is None else open_on(LocalStore(tmp_path))
+
+    again.commit(key=key)
+
+    assert not names.among("branches/main")
+    assert committed(again) == [0, 1]
+
+
+def test_a_tag_stopped_before_its_name_was_synced_is_synced_when_it_is_found(
+    tmp_path, dataset, monkeypatch
+):
+    names = Names(monkeypatch)
+    with monkeypatch.context() as patch:
+        fail_to_sync_the_folder(patch, "tags")
+        with pytest.raises(StorageError):
+            dataset.tag("v1")
+    assert names.among("tags/")
+
+    dataset.tag("v1")
+
+    assert not names.among("tags/")

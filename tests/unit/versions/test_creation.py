@@ -1,6 +1,7 @@
 """Making datasets: once, whoever else does, on stores that can decide between two writers."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from tests.handles import create_on, open_on
 class CarelessStore(MemoryStore):
     """As S3-compatible servers were that took `If-None-Match` and ignored it."""
 
-    async def put_if_absent(self, path: str, data: Data, *, durable: bool = True) -> None:
-        await self.put(path, data, durable=durable)
+    async def put_if_absent(self, path: str, data: Data, **_promises: Any) -> None:
+        await self.put(path, data)
 
 
 def test_a_store_that_cannot_decide_between_writers_is_refused():
