@@ -21,6 +21,7 @@ from benchmarks import (
     scale,
     server,
     storage,
+    storage_remote,
     writers,
 )
 from benchmarks.data import REPOSITORY, Workspace, find_images
@@ -34,6 +35,7 @@ ALL: tuple[Benchmark, ...] = (
     *remote.BENCHMARKS,
     *requests.BENCHMARKS,
     *storage.BENCHMARKS,
+    *storage_remote.BENCHMARKS,
     *writers.BENCHMARKS,
     *query.BENCHMARKS,
     *query_reads.BENCHMARKS,

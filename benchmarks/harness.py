@@ -74,12 +74,14 @@ class Goal:
     contender: str
     against: str
     at_least: float
-    per: Literal["second", "CPU second"] = "second"
+    per: Literal["second", "CPU second", "memory MB"] = "second"
 
     def rate(self, measured: Measurement) -> float:
-        """Say how much one run did per what counts here."""
+        """Say how much one run did per what counts here; of memory, how many runs a MB holds."""
         if self.per == "second":
             return measured.rate
+        if self.per in measured.facts:
+            return 1 / measured.facts[self.per]
         return measured.amount / max(measured.cpu_seconds, TICK_S)
 
     def __str__(self) -> str:
@@ -188,14 +190,20 @@ def run_alone(benchmark: str, contender: str, workspace: Workspace) -> Measureme
 def run_rounds(
     benchmark: Benchmark, workspace: Workspace, *, rounds: int
 ) -> dict[str, list[Measurement]]:
-    """Run every contender once a round; show on a terminal how far it is."""
+    """Run every contender once a round; show on a terminal how far it is.
+
+    One that had no figure, because it does not install, fails or takes too long, is not run again.
+    """
     if benchmark.prepare is not None:
         benchmark.prepare(workspace)
     runs: dict[str, list[Measurement]] = {c.name: [] for c in benchmark.contenders}
     for number in range(rounds):
         for contender in benchmark.contenders:
             _show(f"{benchmark.name}: round {number + 1} of {rounds}, {contender.name}")
-            runs[contender.name].append(run_alone(benchmark.name, contender.name, workspace))
+            failed = [one for one in runs[contender.name] if one.note]
+            runs[contender.name].append(
+                failed[0] if failed else run_alone(benchmark.name, contender.name, workspace)
+            )
     _show("")
     return runs
 

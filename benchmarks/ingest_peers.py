@@ -6,15 +6,14 @@ first. A peer that does not install, or fails, is a line that says so, and no fi
 
 from __future__ import annotations
 
-import json
-import subprocess
 from functools import partial
 from pathlib import Path
 
 from benchmarks.data import Workspace, jpeg_paths
 from benchmarks.harness import Contender, Measurement
-from benchmarks.loader import install_loaders, loaders_python
+from benchmarks.loader_peers import install_loaders, loaders_python
 from benchmarks.peers import install_peer, peer_called
+from benchmarks.processes import ask
 
 __all__ = ["jpeg_writers", "prepare_writers"]
 
@@ -26,8 +25,7 @@ NAMES = {
     "lance": "Lance",
 }
 OWN_ENVIRONMENT = "deeplake"  # the others write with the environment that they load with
-TIMEOUT_S = 300
-SHOWN_LETTERS = 80
+RUN_LIMIT_S = 60
 
 
 def jpeg_writers() -> tuple[Contender, ...]:
@@ -53,15 +51,9 @@ def _write(workspace: Workspace, *, key: str) -> Measurement:
     script = Path(__file__).with_name("ingest_peer_tasks.py")
     # -P: beside the script lie modules of the names of others, requests above all
     command = [str(python), "-P", str(script), key, str(paths[0].parent), str(place)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Measurement(0, 0, note=f"fails: {error!s:.{SHOWN_LETTERS}}")
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return Measurement(0, 0, note=f"fails: {(lines or ['no message'])[-1][:SHOWN_LETTERS]}")
-    found = json.loads(done.stdout.splitlines()[-1])
+    answer = ask(command, limit_s=RUN_LIMIT_S)
+    if answer.note:
+        return Measurement(0, 0, note=answer.note)
+    found = answer.figures
     facts = {"stored ÷ media": found["stored"] / nbytes}
     return Measurement(found["seconds"], nbytes / 1e6, found["cpu_seconds"], facts)

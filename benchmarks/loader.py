@@ -5,29 +5,41 @@
                  one writes by hand: the memory map under torch's sampler of batches
     tensorlake   as users call it
     peers        stock torch, WebDataset, MosaicML Streaming, LitData, Lance, Grain, all in one
-                 environment beside ours (``loader_tasks.py`` is what its Python runs)
+                 environment beside ours (``loader_peers``)
 
 From a folder the second epoch counts; over a network, where every request takes longer, the first,
 cold: each byte comes over the wire once. Requests and bytes are counted by the server, memory is
-that of the whole process tree (PSS). A peer that does not install, or fails, says so in its line.
+that of the whole process tree (PSS). A peer that does not install, fails, or takes longer than a
+minute, says so in its line and is not asked again.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import venv
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from benchmarks.data import LAKE, REPOSITORY, Workspace, jpeg_paths
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
+from benchmarks.data import LAKE, Workspace, jpeg_paths
+from benchmarks.harness import (
+    Benchmark,
+    Contender,
+    Goal,
+    Limit,
+    Measurement,
+    folder_nbytes,
+    stopwatch,
+    warm_up,
+)
+from benchmarks.loader_peers import (
+    PEERS,
+    STOCK,
+    Network,
+    peers_of,
+    prepare_peers,
+    torch_with_many_workers,
+)
 from benchmarks.loading import (
     IMAGE_BATCH,
     IMAGES,
@@ -39,7 +51,6 @@ from benchmarks.loading import (
     image_dataset,
     image_loader,
     token_dataset,
-    token_file,
     tokens_by_hand,
     tokens_by_sampler,
     two_epochs,
@@ -48,43 +59,11 @@ from benchmarks.opencv import find_opencv, install_opencv
 
 __all__ = ["BENCHMARKS"]
 
-ENVIRONMENT = REPOSITORY / ".benchmarks" / "peers" / "loaders"
-REQUIREMENTS = (
-    "torch==2.13.0",
-    "numpy",
-    "simplejpeg",
-    "psutil",
-    "boto3",
-    "webdataset",
-    "litdata",
-    "grain",
-    "pylance",
-    *("brotli", "zstd", "python-snappy", "tqdm", "requests", "pyyaml", "transformers<5"),
-)
-BARE = ("mosaicml-streaming", "catalogue")  # without what they require: a second torch
-UNWANTED = ("torchvision",)  # of another torch
-TIMEOUT_S = 600
-SHOWN_LETTERS = 80
 THREADS = 2
-PEERS = {
-    "torch": "torch, 2 workers",
-    "webdataset": "WebDataset",
-    "mds": "MDS",
-    "litdata": "LitData",
-    "lance": "Lance",
-    "grain": "Grain",
-}
 OURS, PLAIN = "tensorlake", "tensorlake, antialias=False"
 GATHER, BY_HAND = "gather alone", "memory map, batched sampler"
 BARE_LOOP, BARE_PLAIN = "decode and resize, 2 threads", "the same, antialias=False"
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """How far away the store is; None is a folder."""
-
-    latency_ms: float
 
 
 # ---- the limits
@@ -137,23 +116,41 @@ def tokens_locally(workspace: Workspace) -> Measurement:
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
-    """Stream a first epoch of ours from a server that is far away."""
+    """Stream a first epoch of ours from a server that is far away.
+
+    The server is a child of this process; it is in neither the processor time nor the memory.
+    """
     import tensorlake as tl
+    from benchmarks.loader_tasks import PeakMemory
     from tensorlake.testing import latency_server
 
     warm_up()
     name, count = (IMAGES, count_images) if what == "jpegs" else (TOKENS, count_tokens)
+    memory = PeakMemory(has_workers=False)
+    rows, first_s = 0, 0.0
     with latency_server(workspace.folder, latency_ms=network.latency_ms) as server:
         url, options = server.s3_url(f"{LAKE}/{name}"), server.storage_options
-        with tl.open(url, read_only=True, storage_options=options) as ds, stopwatch() as watch:
+        with tl.open(url, read_only=True, storage_options=options) as ds:
+            memory.start()
+            spent, started = time.process_time(), time.perf_counter()
             if what == "jpegs":
                 loader = image_loader(ds)
             else:
                 loader = ds.torch(batch_size=TOKEN_BATCH, shuffle=True, seed=7)
-            rows = sum(count(batch) for batch in loader)
+            for batch in loader:
+                first_s = first_s or time.perf_counter() - started
+                rows += count(batch)
+            seconds, spent = time.perf_counter() - started, time.process_time() - spent
+            memory.ended.set()
         seen = server.counters()
-    facts = {"requests": float(seen.requests), "MB": seen.bytes_sent / 1e6}
-    return Measurement(watch.seconds, rows, watch.cpu_seconds, facts)
+    facts = {
+        "first batch ms": first_s * 1000,
+        "memory MB": memory.most / 1e6,
+        "requests": float(seen.requests),
+        "MB": seen.bytes_sent / 1e6,
+        "bytes ÷ stored": seen.bytes_sent / folder_nbytes(workspace.lake / name),
+    }
+    return Measurement(seconds, rows, spent, facts)
 
 
 def resumed_first_batch(workspace: Workspace, *, is_resumed: bool) -> Measurement:
@@ -177,133 +174,28 @@ def resumed_first_batch(workspace: Workspace, *, is_resumed: bool) -> Measuremen
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds)
 
 
-# ---- peers
-
-
-def peer(workspace: Workspace, key: str, task: str, network: Network | None) -> Measurement:
-    """Run one task of one peer in its own environment."""
-    place = _place(workspace, key, task)
-    failed = _failure(place)
-    if not loaders_python().exists() or failed.exists():
-        note = failed.read_text(encoding="utf-8") if failed.exists() else "does not install"
-        return Measurement(0, 0, note=note.strip())
-    if network is None:
-        return _run(key, task, workspace, str(place))
-    from tensorlake.testing import latency_server
-
-    with latency_server(workspace.folder, latency_ms=network.latency_ms) as server:
-        remote = f"s3://{place.relative_to(workspace.folder).as_posix()}"
-        measured = _run(key, task, workspace, remote, server.endpoint)
-        seen = server.counters()
-    facts = {**measured.facts, "requests": float(seen.requests), "MB": seen.bytes_sent / 1e6}
-    return measured if measured.note else replace(measured, facts=facts)
-
-
-def prepare_peers(workspace: Workspace, *, task: str) -> None:
-    """Install the environment, and let each peer write its own format."""
-    if task == "jpegs":
-        image_dataset(workspace)
-        jpeg_paths(workspace)
-        source = workspace.folder / "jpegs"
-    else:
-        token_dataset(workspace)
-        source = token_file(workspace)
-    install_loaders()
-    for key in PEERS:
-        place = _place(workspace, key, task)
-        if place.exists() or _failure(place).exists() or (key == "torch" and task == "tokens"):
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        measured = _run(key, f"write-{task}", workspace, str(place), source=source)
-        if measured.note:
-            _failure(place).write_text(measured.note, encoding="utf-8")
-
-
-def _place(workspace: Workspace, key: str, task: str) -> Path:
-    return workspace.folder / LAKE / f"loader-{task}.{key}"
-
-
-def _failure(place: Path) -> Path:
-    """Says why a peer could not write; removed by hand to try again."""
-    return place.with_name(f"{place.name}.failed.txt")
-
-
-def loaders_python() -> Path:
-    """Return the Python that other loaders run in."""
-    return ENVIRONMENT / "bin" / "python"
-
-
-def install_loaders() -> None:
-    """Make the environment of other loaders, unless it is there."""
-    if loaders_python().exists():
-        return
-    print("installing other loaders", file=sys.stderr)
-    venv.create(ENVIRONMENT, with_pip=True)
-    pip = [str(loaders_python()), "-m", "pip"]
-    install = [*pip, "install", "--quiet", "--only-binary=:all:"]
-    for command in (
-        [*install, *REQUIREMENTS],
-        [*install, "--no-deps", *BARE],
-        [*pip, "uninstall", "--quiet", "--yes", *UNWANTED],
-    ):
-        subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
-
-
-def _run(
-    key: str,
-    task: str,
-    workspace: Workspace,
-    place: str,
-    endpoint: str | None = None,
-    *,
-    source: Path | None = None,
-) -> Measurement:
-    # -P: beside the script lie modules of the names of others, requests above all
-    script = Path(__file__).with_name("loader_tasks.py")
-    command = [str(loaders_python()), "-P", str(script), key, task, place, str(source or "-")]
-    rows = workspace.num_images if task.endswith("jpegs") else workspace.num_token_rows
-    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"}
-    try:
-        done = subprocess.run(
-            [*command, *([endpoint] if endpoint else [])],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env={**os.environ, **keys, "ROWS": str(rows)},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Measurement(0, 0, note=f"not done within {TIMEOUT_S} s")
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    if done.returncode:
-        return Measurement(0, 0, note=f"fails: {(lines or ['no message'])[-1][:SHOWN_LETTERS]}")
-    if task.startswith("write"):
-        return Measurement(0, 0)
-    found = json.loads(done.stdout.splitlines()[-1])
-    if found["rows"] < 0.99 * rows:  # some drop a last batch, or repeat rows to fill it
-        return Measurement(0, 0, note=f"an epoch had {found['rows']} of {rows} rows")
-    facts = {"first batch ms": found["first_batch_ms"], "memory MB": found["memory_mb"]}
-    return Measurement(found["seconds"], found["rows"], found["cpu_seconds"], facts)
-
-
 # ---- the benchmarks
-
-
-def peers_of(task: str, network: Network | None, *, without: str = "") -> tuple[Contender, ...]:
-    return tuple(
-        Contender(name, partial(peer, key=key, task=task, network=network))
-        for key, name in PEERS.items()
-        if key != without
-    )
 
 
 def goals_over(names: tuple[Contender, ...], at_least: float) -> tuple[Goal, ...]:
     return tuple(Goal(OURS, contender.name, at_least) for contender in names)
 
 
-def remote_jpegs(latency_ms: float, *, of_local: float, of_peers: float) -> Benchmark:
+def remote_jpegs(
+    latency_ms: float, *, of_local: float, of_peers: float, of_stock: float, of_many: float = 0.0
+) -> Benchmark:
+    """Make the benchmark of a cold epoch.
+
+    Args:
+        latency_ms: Of each request, on top.
+        of_local: Our rate as a part of that from a folder.
+        of_peers: How often each peer's rate.
+        of_stock: How often that of stock torch with two workers.
+        of_many: How often that of stock torch with 32, at a fifth of its memory; 0 leaves it out.
+    """
     network = Network(latency_ms)
-    peers = peers_of("jpegs", network)
+    stock, peers = _split(peers_of("jpegs", network))
+    many = (torch_with_many_workers(network),) if of_many else ()
     local = "tensorlake, local folder"
     return Benchmark(
         name=f"loader-jpeg-{latency_ms:g}ms",
@@ -313,10 +205,29 @@ def remote_jpegs(latency_ms: float, *, of_local: float, of_peers: float) -> Benc
             Contender(local, first_epoch_locally),
             Contender(OURS, partial(over_network, network=network, what="jpegs")),
             *peers,
+            stock,
+            *many,
         ),
-        goals=(Goal(OURS, local, of_local), *goals_over(peers, of_peers)),
+        goals=(
+            Goal(OURS, local, of_local),
+            *goals_over(peers, of_peers),
+            Goal(OURS, STOCK, of_stock),
+            *(Goal(OURS, one.name, of_many) for one in many),
+            *(Goal(OURS, one.name, 5.0, per="memory MB") for one in many),
+        ),
+        limits=(
+            Limit(OURS, "requests", at_most=45),
+            Limit(OURS, "bytes ÷ stored", at_most=1.01),
+            Limit(OURS, "memory MB", at_most=450),
+        ),
         prepare=_prepare("jpegs"),
     )
+
+
+def _split(peers: tuple[Contender, ...]) -> tuple[Contender, tuple[Contender, ...]]:
+    """Take stock torch out of the peers: it has a goal of its own."""
+    (stock,) = (peer for peer in peers if peer.name == STOCK)
+    return stock, tuple(peer for peer in peers if peer.name != STOCK)
 
 
 def first_epoch_locally(workspace: Workspace) -> Measurement:
@@ -382,8 +293,8 @@ BENCHMARKS = (
         goals=(Goal(OURS, BY_HAND, at_least=1.2), *goals_over(_LOCAL_TOKENS, 1.0)),
         prepare=_prepare("tokens"),
     ),
-    remote_jpegs(20.0, of_local=0.85, of_peers=1.5),
-    remote_jpegs(50.0, of_local=0.80, of_peers=1.85),
+    remote_jpegs(20.0, of_local=0.85, of_peers=1.5, of_stock=16.0, of_many=5.0),
+    remote_jpegs(50.0, of_local=0.80, of_peers=1.85, of_stock=35.0),
     Benchmark(
         name="loader-tokens-20ms",
         question="a first, shuffled epoch of token rows; a request takes 20 ms longer",

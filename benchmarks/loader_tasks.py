@@ -7,8 +7,8 @@
     jpegs, tokens  an epoch of PLACE, a folder or s3://bucket/key at ENDPOINT; $ROWS are in it
 
 Every loader yields torch batches of the same shapes: uint8 (64, 224, 224, 3), resized with
-antialiasing, and uint16 (256, 512), shuffled, each row once, with two workers. From a folder the
-second epoch counts, when workers are there and caches warm; over a network the first, which reads
+antialiasing, and uint16 (256, 512), shuffled, each row once, by $WORKERS workers. From a folder
+the second epoch counts, when workers are there and caches warm; over a network the first: it reads
 every byte once. Prints one line of JSON: seconds, processor seconds, rows, peak memory (PSS).
 """
 
@@ -29,9 +29,10 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
-SIDE, IMAGE_BATCH, TOKEN_BATCH, TOKENS, WORKERS = 224, 64, 256, 512, 2
+SIDE, IMAGE_BATCH, TOKEN_BATCH, TOKENS = 224, 64, 256, 512
+WORKERS = int(os.environ.get("WORKERS", "2"))
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": "us-east-1"}
-RESTING_S = 0.05
+RESTING_S = 0.1
 TAR_JPEGS, TAR_TOKENS = 75, 10_000  # some 8 MB, as the others
 
 
@@ -182,6 +183,9 @@ class Mds(Torch):
     def _rows(self, read: Any, batch_size: int) -> Any:
         without_torchvision()
         from streaming import StreamingDataset
+        from streaming.base.util import clean_stale_shared_memory
+
+        clean_stale_shared_memory()  # of runs that were ended
 
         class Rows(StreamingDataset):
             def __getitem__(self, at: Any) -> Any:
@@ -371,9 +375,10 @@ PEERS = {
 class PeakMemory(threading.Thread):
     """Watch the memory of this process and its children (PSS), while the clock runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_workers: bool = True) -> None:
         super().__init__(daemon=True)
         self.most, self.ended = 0, threading.Event()
+        self.has_workers = has_workers
 
     def run(self) -> None:
         import psutil
@@ -381,7 +386,8 @@ class PeakMemory(threading.Thread):
         own = psutil.Process()
         while not self.ended.wait(RESTING_S):
             total = 0
-            for process in (own, *own.children(recursive=True)):
+            workers = own.children(recursive=True) if self.has_workers else []
+            for process in (own, *workers):
                 try:
                     total += process.memory_full_info().pss
                 except psutil.Error:

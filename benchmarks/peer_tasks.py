@@ -1,48 +1,58 @@
-"""One task of one peer, run by the peer's own Python: ``peer_tasks.py PEER TASK FOLDER TOKENS N``.
+"""One task of one peer: ``peer_tasks.py PEER TASK PLACE TOKENS N [ENDPOINT]``, by its own Python.
 
 It imports nothing of ours but runs what a user of the peer would write, on the same tokens, and
-prints one line of JSON: seconds for the task, repeated N times where it is short.
+prints one line of JSON: seconds for the task, repeated N times where it is short. PLACE is a
+folder, or s3://bucket/key at ENDPOINT.
 
     ingest   the tokens into a dataset of the peer, from an array in memory
-    open     open the dataset and learn how many rows it has
+    open     open the dataset and learn how many rows it has; the first time of the process, when
+             connections are made and code is loaded, is told beside the mean of N more
     append   append one row and make it a version
-    rows     read 1000 scattered rows of 1 KiB
+    rows     read 1000 scattered rows of 1 KiB of a dataset that is open
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 SCATTERED = 1000
+SHARD_ROWS = 10_000
+KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "aws_region": "us-east-1"}
 
 
 class DeepLake:
     """Deep Lake 4."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, place: str, endpoint: str | None) -> None:
         import deeplake
 
-        self.deeplake, self.folder = deeplake, folder
+        self.deeplake, self.place = deeplake, place
+        self.how = {} if endpoint is None else {"creds": {**KEYS, "endpoint_url": endpoint}}
+
+    def opened(self) -> Any:
+        return self.deeplake.open(self.place, **self.how)
 
     def ingest(self, tokens: np.ndarray) -> None:
         kind = self.deeplake.types.Array("uint16", shape=[tokens.shape[1]])
-        dataset = self.deeplake.create(self.folder)
+        dataset = self.deeplake.create(self.place, **self.how)
         dataset.add_column("tokens", kind)
         dataset.append({"tokens": tokens})
         dataset.commit()
 
     def open(self) -> int:
-        return len(self.deeplake.open(self.folder))
+        return len(self.opened())
 
     def append(self, row: np.ndarray) -> Callable[[], None]:
-        dataset = self.deeplake.open(self.folder)
+        dataset = self.opened()
 
         def one() -> None:
             dataset.append({"tokens": row[None]})
@@ -50,19 +60,20 @@ class DeepLake:
 
         return one
 
-    def rows(self, wanted: np.ndarray) -> np.ndarray:
-        dataset = self.deeplake.open(self.folder)
+    def rows(self, dataset: Any, wanted: np.ndarray) -> np.ndarray:
         return np.asarray(dataset["tokens"][wanted.tolist()])
 
 
 class Lance:
     """Lance (pylance)."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, place: str, endpoint: str | None) -> None:
         import lance
         import pyarrow as pa
 
-        self.lance, self.arrow, self.folder = lance, pa, folder
+        self.lance, self.arrow, self.place = lance, pa, place
+        remote = {**KEYS, "endpoint": str(endpoint), "allow_http": "true"}
+        self.how: Any = {} if endpoint is None else {"storage_options": remote}
 
     def table(self, tokens: np.ndarray) -> Any:
         flat = self.arrow.array(tokens.reshape(-1))
@@ -70,17 +81,20 @@ class Lance:
         return self.arrow.table({"tokens": lists})
 
     def ingest(self, tokens: np.ndarray) -> None:
-        self.lance.write_dataset(self.table(tokens), self.folder)
+        self.lance.write_dataset(self.table(tokens), self.place, **self.how)
+
+    def opened(self) -> Any:
+        return self.lance.dataset(self.place, **self.how)
 
     def open(self) -> int:
-        return int(self.lance.dataset(self.folder).count_rows())
+        return int(self.opened().count_rows())
 
     def append(self, row: np.ndarray) -> Callable[[], None]:
         table = self.table(row[None])
-        return lambda: self.lance.write_dataset(table, self.folder, mode="append")
+        return lambda: self.lance.write_dataset(table, self.place, mode="append", **self.how)
 
-    def rows(self, wanted: np.ndarray) -> np.ndarray:
-        found = self.lance.dataset(self.folder).take(wanted.tolist())
+    def rows(self, dataset: Any, wanted: np.ndarray) -> np.ndarray:
+        found = dataset.take(wanted.tolist())
         flat = found["tokens"].combine_chunks().values.to_numpy()
         return flat.reshape(len(wanted), -1)
 
@@ -88,14 +102,27 @@ class Lance:
 class Zarr:
     """zarr-python, chunks of 256 rows in shards of 16384."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, place: str, endpoint: str | None) -> None:
         import zarr
 
-        self.zarr, self.folder = zarr, folder
+        self.zarr = zarr
+        self.place: Any = place
+        if endpoint is not None:
+            from obstore.store import S3Store
+            from zarr.storage import ObjectStore
+
+            bucket, _, key = place.removeprefix("s3://").partition("/")
+            client = S3Store(
+                bucket,
+                prefix=key,
+                config={**KEYS, "aws_endpoint": endpoint},
+                client_options={"allow_http": True},
+            )
+            self.place = ObjectStore(client, read_only=True)
 
     def ingest(self, tokens: np.ndarray) -> None:
         array = self.zarr.create_array(
-            self.folder,
+            self.place,
             shape=tokens.shape,
             dtype=tokens.dtype,
             chunks=(256, tokens.shape[1]),
@@ -104,67 +131,160 @@ class Zarr:
         )
         array[:] = tokens
 
-    def open(self) -> int:
-        return int(self.zarr.open_array(self.folder, mode="r").shape[0])
+    def opened(self) -> Any:
+        return self.zarr.open_array(self.place, mode="r")
 
-    def rows(self, wanted: np.ndarray) -> np.ndarray:
-        return self.zarr.open_array(self.folder, mode="r").oindex[np.sort(wanted)]
+    def open(self) -> int:
+        return int(self.opened().shape[0])
+
+    def rows(self, dataset: Any, wanted: np.ndarray) -> np.ndarray:
+        return dataset.oindex[np.sort(wanted)]
 
 
 class Mds:
-    """MosaicML streaming, read from the local folder."""
+    """MosaicML streaming, read from the local folder, or downloaded to one."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, place: str, endpoint: str | None) -> None:
         import streaming
+        from streaming.base.util import clean_stale_shared_memory
 
-        self.streaming, self.folder = streaming, folder
+        clean_stale_shared_memory()  # of runs that were ended
+        self.streaming, self.place, self.is_remote = streaming, place, endpoint is not None
+        if endpoint is not None:
+            os.environ["S3_ENDPOINT_URL"] = endpoint
 
     def ingest(self, tokens: np.ndarray) -> None:
         kind = f"ndarray:uint16:{tokens.shape[1]}"
-        with self.streaming.MDSWriter(out=self.folder, columns={"tokens": kind}) as writer:
+        with self.streaming.MDSWriter(out=self.place, columns={"tokens": kind}) as writer:
             for row in tokens:
                 writer.write({"tokens": row})
 
-    def open(self) -> int:
-        return len(self.streaming.StreamingDataset(local=self.folder, batch_size=1))
+    def opened(self) -> Any:
+        where = {"local": self.place}
+        if self.is_remote:
+            where = {"remote": self.place, "local": tempfile.mkdtemp(prefix="mds")}
+        return self.streaming.StreamingDataset(**where, batch_size=1)
 
-    def rows(self, wanted: np.ndarray) -> np.ndarray:
-        dataset = self.streaming.StreamingDataset(local=self.folder, batch_size=1)
+    def open(self) -> int:
+        return len(self.opened())
+
+    def rows(self, dataset: Any, wanted: np.ndarray) -> np.ndarray:
         return np.stack([dataset[int(row)]["tokens"] for row in wanted])
 
 
-PEERS = {"deeplake": DeepLake, "lance": Lance, "zarr": Zarr, "mds": Mds}
+LIT: dict[str, np.ndarray] = {}
+
+
+def lit_rows(number: int) -> Iterator[Any]:
+    import torch
+
+    for row in LIT["rows"][SHARD_ROWS * number : SHARD_ROWS * (number + 1)]:
+        yield torch.from_numpy(row.copy())
+
+
+class LitData:
+    """LitData's format of tokens, read from the local folder, or downloaded to one."""
+
+    def __init__(self, place: str, endpoint: str | None) -> None:
+        import litdata
+
+        self.litdata, self.place = litdata, place
+        self.how: dict[str, Any] = {}
+        if endpoint is not None:
+            from litdata.streaming import downloader
+
+            getattr(downloader, "_OBSTORE_CLIENT_OPTIONS", {})["allow_http"] = True
+            keys = {"region_name" if key == "aws_region" else key: KEYS[key] for key in KEYS}
+            self.how = {"storage_options": {**keys, "endpoint_url": endpoint}}
+
+    def ingest(self, tokens: np.ndarray) -> None:
+        LIT["rows"] = tokens
+        self.litdata.optimize(
+            lit_rows,
+            list(range(-(-len(tokens) // SHARD_ROWS))),
+            self.place,
+            chunk_size=tokens.shape[1] * 8192,
+            item_loader=self.litdata.TokensLoader(block_size=tokens.shape[1]),
+            num_workers=2,
+            start_method="fork",
+            verbose=False,
+        )
+
+    def opened(self) -> Any:
+        if self.how:
+            self.how["cache_dir"] = tempfile.mkdtemp(prefix="lit")
+        loader = self.litdata.TokensLoader(block_size=512)
+        return self.litdata.StreamingDataset(self.place, item_loader=loader, **self.how)
+
+    def open(self) -> int:
+        return len(self.opened())
+
+    def rows(self, dataset: Any, wanted: np.ndarray) -> np.ndarray:
+        return np.stack([np.asarray(dataset[int(row)]) for row in wanted])
+
+
+class WebDataset:
+    """WebDataset: tar files; it has no rows to ask for."""
+
+    def __init__(self, place: str, endpoint: str | None) -> None:
+        del endpoint
+        self.place = place
+
+    def ingest(self, tokens: np.ndarray) -> None:
+        import webdataset
+
+        Path(self.place).mkdir(parents=True)
+        target = f"{self.place}/%05d.tar"
+        with webdataset.ShardWriter(target, maxcount=SHARD_ROWS, verbose=0) as writer:
+            for number, row in enumerate(tokens):
+                writer.write({"__key__": f"{number:07d}", "bin": row.tobytes()})
+
+
+PEERS: dict[str, Callable[[str, str | None], Any]] = {
+    "deeplake": DeepLake,
+    "lance": Lance,
+    "zarr": Zarr,
+    "mds": Mds,
+    "litdata": LitData,
+    "webdataset": WebDataset,
+}
+
+
+def timed(work: Callable[[], object], repeats: int) -> float:
+    started = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    return (time.perf_counter() - started) / repeats
+
+
+def measure(peer: Any, task: str, tokens: np.ndarray, repeats: int) -> dict[str, float]:
+    """Run a task; what is loaded at the first use is in no figure but that of opening afar."""
+    if task == "ingest":
+        data = np.array(tokens)
+        return {"seconds": timed(lambda: peer.ingest(data), 1)}
+    if task == "append":
+        one = peer.append(np.array(tokens[0]))
+        one()
+        return {"seconds": timed(one, repeats)}
+    if task == "open":
+        first_s = timed(peer.open, 1)
+        again_s = timed(peer.open, repeats)
+        return {"seconds": again_s, "first_s": first_s}
+    wanted = np.random.default_rng(0).choice(len(tokens), SCATTERED, replace=False)
+    dataset = peer.opened()
+    found: list[np.ndarray] = []
+    seconds = timed(lambda: found.append(peer.rows(dataset, wanted)), 1)
+    expected = tokens[np.sort(wanted)]
+    assert (np.sort(found[0], axis=0) == np.sort(expected, axis=0)).all(), "wrong rows"
+    return {"seconds": seconds}
 
 
 def main() -> None:
-    name, task, folder, tokens_file, times = sys.argv[1:6]
+    name, task, place, tokens_file, times, *rest = sys.argv[1:]
     tokens = np.load(tokens_file, mmap_mode="r")
-    peer = PEERS[name](folder)
-    wanted = np.random.default_rng(0).choice(len(tokens), SCATTERED, replace=False)
-    repeats = int(times)
-    if task == "ingest":
-        data = np.array(tokens)
-        started = time.perf_counter()
-        peer.ingest(data)
-    elif task == "append":
-        one = peer.append(np.array(tokens[0]))
-        one()  # what is loaded at the first use is in no figure
-        started = time.perf_counter()
-        for _ in range(repeats):
-            one()
-    elif task == "open":
-        peer.open()
-        started = time.perf_counter()
-        for _ in range(repeats):
-            peer.open()
-    else:
-        peer.open()
-        started = time.perf_counter()
-        found = peer.rows(wanted)
-        assert found.shape == (SCATTERED, tokens.shape[1])
-    seconds = time.perf_counter() - started
-    assert task == "append" or peer.open() >= len(tokens) or not Path(folder).exists()
-    print(json.dumps({"seconds": seconds / repeats}))
+    endpoint = rest[0] if rest else None
+    peer = PEERS[name](place, endpoint)
+    print(json.dumps(measure(peer, task, tokens, int(times))))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,26 @@
 """Other storage formats, each in a virtual environment of its own, made when it is first needed.
 
 Nothing of a peer is ever installed beside tensorlake. A peer that does not install, or fails, is a
-line that says so, and no figure. ``peer_tasks.py`` is what its Python runs.
+line that says so, and no figure. ``peer_tasks.py`` is what its Python runs. Over a network a peer
+reads what it wrote to a folder, through the server that adds to each request's time.
 """
 
 from __future__ import annotations
 
-import json
+import shutil
 import subprocess
 import sys
 import venv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.data import REPOSITORY, TOKENS_PER_ROW, Workspace, tokens
 from benchmarks.harness import Contender, Measurement
+from benchmarks.loader_peers import install_loaders, loaders_python
+from benchmarks.processes import ask
 
 __all__ = [
     "PEERS",
@@ -31,8 +35,11 @@ __all__ = [
 
 ENVIRONMENTS = REPOSITORY / ".benchmarks" / "peers"
 INSTALL_TIMEOUT_S = 600
-TASK_TIMEOUT_S = 300
+WRITE_LIMIT_S = 300
+RUN_LIMIT_S = 60
 REPEATS = {"open": 20, "append": 20}
+REMOTE_REPEATS = 5  # some take seconds
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"}
 SHOWN_LETTERS = 80
 
 
@@ -49,6 +56,8 @@ class Peer:
 
     @property
     def python(self) -> Path:
+        if not self.requirements:  # it is one of the loaders
+            return loaders_python()
         return ENVIRONMENTS / self.key / "bin" / "python"
 
     @property
@@ -71,7 +80,7 @@ PEERS = (
         ("ingest", "open", "append", "rows", "query-label", "query-range", "query-nearest"),
     ),
     Peer("duckdb", "DuckDB", ("duckdb", "numpy"), ("query-label", "query-range", "query-nearest")),
-    Peer("zarr", "Zarr", ("zarr",), ("ingest", "open", "rows")),
+    Peer("zarr", "Zarr", ("zarr", "obstore"), ("ingest", "open", "rows")),
     Peer(
         "mds",
         "MDS",
@@ -88,10 +97,13 @@ PEERS = (
             "transformers",
             "xxhash",
             "pillow",
+            "boto3",
         ),
         ("ingest", "open", "rows"),
         bare=("mosaicml-streaming", "catalogue"),
     ),
+    Peer("litdata", "LitData", (), ("ingest", "open", "rows")),
+    Peer("webdataset", "WebDataset", (), ("ingest",)),
 )
 
 
@@ -104,15 +116,22 @@ def prepare_peers(workspace: Workspace) -> None:
         install_peer(peer)
         folder = _lake(workspace, peer)
         if not peer.failure.exists() and not folder.exists():
-            measured = _run(peer, "ingest", folder, file)
+            measured = run_task(
+                peer, "peer_tasks.py", "ingest", str(folder), str(file), "1", limit_s=WRITE_LIMIT_S
+            )
             if measured.note:
                 peer.failure.write_text(measured.note, encoding="utf-8")
 
 
-def peer_contenders(task: str) -> tuple[Contender, ...]:
-    """Make a contender of each peer that has a task."""
+def peer_contenders(task: str, *, latency_ms: float | None = None) -> tuple[Contender, ...]:
+    """Make a contender of each peer that has a task.
+
+    Args:
+        task: See `peer_tasks.py`.
+        latency_ms: What a request takes longer; None is a folder.
+    """
     return tuple(
-        Contender(peer.name, lambda workspace, one=peer: _measure(workspace, one, task))
+        Contender(peer.name, partial(_measure, peer=peer, task=task, latency_ms=latency_ms))
         for peer in PEERS
         if task in peer.tasks
     )
@@ -132,38 +151,50 @@ def _lake(workspace: Workspace, peer: Peer) -> Path:
     return workspace.lake / f"tokens.{peer.key}"
 
 
-def _measure(workspace: Workspace, peer: Peer, task: str) -> Measurement:
+def _measure(
+    workspace: Workspace, *, peer: Peer, task: str, latency_ms: float | None
+) -> Measurement:
     if peer.failure.exists():
         return Measurement(0, 0, note=peer.failure.read_text(encoding="utf-8").strip())
     folder = _lake(workspace, peer)
-    if task == "ingest":
-        folder = workspace.scratch(f"tokens.{peer.key}")
-    measured = _run(peer, task, folder, tokens_file(workspace))
     amount = 1.0
     if task == "ingest":
+        folder = workspace.scratch(f"tokens.{peer.key}")
         amount = workspace.num_token_rows * TOKENS_PER_ROW * 2 / 1e6
-    return Measurement(measured.seconds, amount, note=measured.note)
+    file = str(tokens_file(workspace))
+    run = partial(run_task, peer, "peer_tasks.py", task)
+    if latency_ms is None:
+        return replace(run(str(folder), file, str(REPEATS.get(task, 1))), amount=amount)
+    if task == "append":
+        folder = workspace.scratch(f"tokens.{peer.key}")
+        shutil.copytree(_lake(workspace, peer), folder)
+    from tensorlake.testing import latency_server
+
+    with latency_server(workspace.folder, latency_ms=latency_ms) as server:
+        url = f"s3://{folder.relative_to(workspace.folder).as_posix()}"
+        repeats = REMOTE_REPEATS if task in REPEATS else 1
+        measured = run(url, file, str(repeats), server.endpoint)
+        seen = server.counters()
+    if measured.note:
+        return measured
+    times = repeats + 1 if task in REPEATS else 1  # the first, uncounted, too
+    facts = {"requests": seen.requests / times, "MB": seen.bytes_sent / times / 1e6}
+    return replace(measured, amount=amount, facts={**measured.facts, **facts})
 
 
-def _run(peer: Peer, task: str, folder: Path, file: Path) -> Measurement:
-    repeats = str(REPEATS.get(task, 1))
-    return run_task(peer, "peer_tasks.py", task, str(folder), str(file), repeats)
-
-
-def run_task(peer: Peer, script: str, task: str, *arguments: str) -> Measurement:
+def run_task(
+    peer: Peer, script: str, task: str, *arguments: str, limit_s: float = RUN_LIMIT_S
+) -> Measurement:
     """Run a script of this folder in a peer's environment; its last line says how long it took."""
     path = Path(__file__).with_name(script)
-    done = subprocess.run(
-        [str(peer.python), str(path), peer.key, task, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=TASK_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        return Measurement(0, 0, note=f"fails: {_last_line(done.stderr)}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Measurement(told["seconds"], 1.0, told.get("cpu_seconds", 0.0))
+    # -P: beside the script lie modules of the names of others, requests above all
+    command = [str(peer.python), "-P", str(path), peer.key, task, *arguments]
+    answer = ask(command, limit_s=limit_s, environment=KEYS)
+    if answer.note:
+        return Measurement(0, 0, note=answer.note)
+    told = answer.figures
+    facts = {"first time ms": told["first_s"] * 1000} if "first_s" in told else {}
+    return Measurement(told["seconds"], 1.0, told.get("cpu_seconds", 0.0), facts)
 
 
 def peer_called(key: str) -> Peer:
@@ -173,11 +204,15 @@ def peer_called(key: str) -> Peer:
 
 def install_peer(peer: Peer) -> None:
     """Make a peer's environment, unless it is there or did not install."""
-    if peer.python.exists() or peer.failure.exists():
+    if not peer.requirements:
+        install_loaders()
+        return
+    if _is_installed(peer) or peer.failure.exists():
         return
     print(f"installing {peer.name}", file=sys.stderr)
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    venv.create(ENVIRONMENTS / peer.key, with_pip=True)
+    if not peer.python.exists():
+        venv.create(ENVIRONMENTS / peer.key, with_pip=True)
     pip = [str(peer.python), "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
     commands = [[*pip, *peer.requirements]]
     if peer.bare:
@@ -190,6 +225,21 @@ def install_peer(peer: Peer) -> None:
             note = f"does not install: {_last_line(done.stderr)}"
             peer.failure.write_text(note, encoding="utf-8")
             return
+    _installed(peer).write_text(_wanted(peer), encoding="utf-8")
+
+
+def _is_installed(peer: Peer) -> bool:
+    """Whether its environment has what is wanted now: an older one may have less."""
+    stamp = _installed(peer)
+    return stamp.exists() and stamp.read_text(encoding="utf-8") == _wanted(peer)
+
+
+def _installed(peer: Peer) -> Path:
+    return ENVIRONMENTS / peer.key / "installed.txt"
+
+
+def _wanted(peer: Peer) -> str:
+    return "\n".join((*peer.requirements, *peer.bare))
 
 
 def _last_line(text: str) -> str:

@@ -65,9 +65,14 @@ def limited(runs: Runs, limit: Limit, unit: str) -> Spread:
     return Spread.of([m.facts[limit.fact] for m in measured])
 
 
+def failure_of(measured: Sequence[Measurement]) -> str:
+    """Say why a contender has no figure: the first run that has none."""
+    return next((one.note for one in measured if one.note), "")
+
+
 def has_both(runs: Runs, goal: Goal) -> bool:
     """Whether both sides of a goal were measured: a peer may not install."""
-    return not any(m.note for name in (goal.contender, goal.against) for m in runs[name])
+    return not any(failure_of(runs[name]) for name in (goal.contender, goal.against))
 
 
 def print_result(benchmark: Benchmark, runs: Runs) -> None:
@@ -75,8 +80,8 @@ def print_result(benchmark: Benchmark, runs: Runs) -> None:
     print(f"\n{benchmark.name}: {benchmark.question}")
     for name, measured in runs.items():
         facts = ", ".join(f"{key} {value}" for key, value in _facts(measured).items())
-        if measured[0].note:
-            print(f"  {name:32} {measured[0].note}")
+        if note := failure_of(measured):
+            print(f"  {name:32} {note}")
             continue
         rate = figures(measured, benchmark.unit)
         print(f"  {name:32} {rate!s:>32} {benchmark.unit:8} {facts}".rstrip())
@@ -87,6 +92,8 @@ def print_result(benchmark: Benchmark, runs: Runs) -> None:
         mark = "reached" if spread.median >= goal.at_least else "MISSED"
         print(f"  {goal}: {spread}, goal ≥ {goal.at_least:.3g}: {mark}")
     for limit in benchmark.limits:
+        if failure_of(runs[limit.contender]):
+            continue
         spread = limited(runs, limit, benchmark.unit)
         mark = "reached" if limit.holds(spread.median) else "MISSED"
         print(f"  {_named(limit, benchmark.unit)}: {spread}, goal {limit}: {mark}")
@@ -201,8 +208,8 @@ def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
         "| --- | --- | --- |",
     ]
     for name, measured in runs.items():
-        if measured[0].note:
-            lines.append(f"| {name} | | {measured[0].note} |")
+        if note := failure_of(measured):
+            lines.append(f"| {name} | | {note} |")
             continue
         facts = "; ".join(f"{key} {value}" for key, value in _facts(measured).items())
         lines.append(f"| {name} | {figures(measured, benchmark.unit)} | {facts} |")
@@ -217,6 +224,8 @@ def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
     if benchmark.limits:
         lines += ["", "| figure | measured | goal | |", "| --- | --- | --- | --- |"]
     for limit in benchmark.limits:
+        if failure_of(runs[limit.contender]):
+            continue
         spread = limited(runs, limit, benchmark.unit)
         mark = "reached" if limit.holds(spread.median) else "**missed**"
         lines.append(f"| {_named(limit, benchmark.unit)} | {spread} | {limit} | {mark} |")

@@ -1,8 +1,8 @@
 """Opening, committing, taking in rows and reading scattered ones, beside other formats.
 
-All are given the same tokens: rows of 512 uint16, 1 KiB each. Deep Lake, Lance, Zarr and MDS never
-call fsync; so each task of ours that writes is there twice, with what we promise by default and
-without. A version of an append is a commit; Zarr and MDS have none.
+All are given the same tokens: rows of 512 uint16, 1 KiB each. Other formats never call fsync; so
+each task of ours that writes is there twice, with what we promise by default and without. A version
+of an append is a commit; Zarr, MDS and LitData have none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.remote import LATENCY_MS
 if TYPE_CHECKING:
     from tensorlake import Dataset
 
-__all__ = ["BENCHMARKS"]
+__all__ = ["BENCHMARKS", "DATASET", "OWN", "rows_from_s3", "token_dataset"]
 
 Durability = Literal["fsync", "none"]
 DATASET = "tokens.tl"

@@ -10,6 +10,11 @@ obstore's own names pass through, others are refused by name. Without credential
 holds: environment, profile (by boto3, where it is installed), role.  A client never retries
 by itself (`max_retries=0`): a repeated conditional PUT would report its own first success as that
 of another writer.
+
+Making a client of S3 reads the machine's certificates, 5 to 8 ms, and its connections begin by
+handshakes. So the last few of a process are kept, and who asks for the same again gets the same:
+the same bucket, prefix and options, in the same environment. Not where a file or a callback of
+the caller's gives the credentials: it may say something else by then.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +55,7 @@ _AZURE_NAMES: Final = {
 }
 _SECRET_WORDS: Final = ("secret", "token", "password", "sas", "account_key", "service_account_key")
 _S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as Amazon's tools read them
+_KEPT_CLIENTS: Final = 8  # a process reads few places; an idle one keeps a few connections
 # Each request has a deadline by its size (object_store.py); the client's own only bounds the rest.
 _CLIENT_OPTIONS: Final = {"timeout": "1h", "connect_timeout": "10s"}
 
@@ -123,10 +130,23 @@ def _s3(bucket: str, prefix: str | None, options: dict[str, str]) -> S3Store:
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         # Servers of one region ask only that there is one.
         config.setdefault("region", region or "us-east-1")
-    provider: Any = None  # Any: boto3 ships no types
     if profile is not None or _needs_profile(config):
-        provider = _profile_credentials(profile)
-    return _make(S3Store, bucket, prefix, config, provider)
+        return _make(S3Store, bucket, prefix, config, _profile_credentials(profile))
+    environment = tuple(sorted(os.environ.items()))
+    return _kept_s3(os.getpid(), environment, bucket, prefix, tuple(sorted(config.items())))
+
+
+@lru_cache(maxsize=_KEPT_CLIENTS)
+def _kept_s3(
+    process: int,
+    environment: tuple[tuple[str, str], ...],
+    bucket: str,
+    prefix: str | None,
+    config: tuple[tuple[str, str], ...],
+) -> S3Store:
+    """Make a client; the process and its environment are of its name because it depends on them."""
+    del process, environment  # its threads are of this process; keys and proxies may be variables
+    return _make(S3Store, bucket, prefix, dict(config))
 
 
 def _http(url: str, options: dict[str, str]) -> HTTPStore:

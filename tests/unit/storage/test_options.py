@@ -117,3 +117,39 @@ def test_the_endpoint_and_region_of_the_environment_hold_where_no_option_says_th
     assert [one.config["endpoint"][-1] for one in clients] == ["1", "2", "3"]
     assert {one.config["region"] for one in clients} == {"eu-north-1"}
     assert all(one.client_options["allow_http"] for one in clients)
+
+
+def test_a_client_is_made_once_for_the_same_place_options_and_environment(monkeypatch):
+    keys = {"key": "a", "secret": "b", "endpoint_url": "http://127.0.0.1:1"}
+
+    first = connect("s3://bucket/lake", keys).client
+
+    assert connect("s3://bucket/lake/", dict(keys)).client is first
+    assert connect("s3://bucket/other", keys).client is not first
+    assert connect("s3://bucket/lake", {**keys, "secret": "c"}).client is not first
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of a new role")
+    assert connect("s3://bucket/lake", keys).client is not first
+
+
+def test_a_client_whose_credentials_a_file_gives_is_made_anew(tmp_path, monkeypatch):
+    pytest.importorskip("boto3")
+    credentials = tmp_path / "credentials"
+    credentials.write_text("[dev]\naws_access_key_id=AKIA1\naws_secret_access_key=x\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    before = connect("s3://bucket", {"profile": "dev"}).client
+    credentials.write_text("[dev]\naws_access_key_id=AKIA2\naws_secret_access_key=x\n")
+
+    now = connect("s3://bucket", {"profile": "dev"}).client
+
+    assert before is not now
+    assert now.credential_provider()["access_key_id"] == "AKIA2"
+
+
+def test_only_the_last_few_clients_are_kept():
+    keys = {"key": "a", "secret": "b"}
+    first = connect("s3://bucket/0", keys).client
+
+    for number in range(1, 20):
+        connect(f"s3://bucket/{number}", keys)
+
+    assert connect("s3://bucket/0", keys).client is not first
