@@ -115,7 +115,7 @@ def test_yolo_classes_keep_their_numbers_apart_where_some_have_no_name(dst, tmp_
 
     ds = tl.ingest.yolo(root, dst)
 
-    assert ds["label"].names == ["person", "toothbrush"]
+    assert list(ds["label"].names) == ["person", "toothbrush"]
     assert ds[0]["label"].as_names() == ["person", "toothbrush"]
 
 
