@@ -36,7 +36,6 @@ OUR_WORDS = {
     "world": "world_size=",
 }
 NOT_YET: dict[str, Any] = {
-    "mesh": None,
     "cache_dir": None,
     "cache_decoded": False,
     "engine": "threads",
@@ -61,6 +60,7 @@ class LoaderArguments:
     rank: int | None = None
     world_size: int | None = None
     global_batch_size: int | None = None
+    mesh: Any = None  # sizes by axis name, or a torch DeviceMesh
     drop_last: bool = False
     workers: int | None = None
     prefetch: int | str = "256MiB"

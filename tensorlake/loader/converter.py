@@ -25,8 +25,18 @@ class Converter(Protocol):
         """Whether text, JSON and the like come as values, not as they are stored."""
         ...
 
+    @property
+    def placed(self) -> tuple[int, int] | None:
+        """Which part of a batch this process's devices hold, and of how many; None: any may."""
+        ...
+
+    @property
+    def equal_parts(self) -> int:
+        """How many equal parts a global batch must have."""
+        ...
+
     def rank_and_world(self) -> tuple[int, int]:
-        """Return the rank and world size of this process, where nobody said them."""
+        """Return which process of how many this is."""
         ...
 
     def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:

@@ -1,19 +1,26 @@
 """JAX loaders: dicts of jax arrays, global ones where a sharding is given.
 
-Each process reads the contiguous part of a global batch that is its share by ``process_index``;
-``make_array_from_process_local_data`` joins the parts along the sharding. Batches keep their size
-when samples are skipped: ``_valid`` says which rows count, so nothing is compiled anew.
+Each process reads the rows that its devices hold, which follows from the sharding:
+
+    devices (2, 2) on processes 0 1      P("data") on axes ("data", "model")
+                           2 3           0 and 1 read the first half, 2 and 3 the second
+
+``make_array_from_process_local_data`` joins these along the sharding. Batches keep their size when
+samples are skipped: ``_valid`` says which rows count, so nothing is compiled anew.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-__all__ = ["JaxConverter"]
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["JaxConverter", "placed_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,8 @@ class JaxConverter:
     name: str = "jax"
     keeps_places: bool = True
     presents: bool = True
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
 
     def rank_and_world(self) -> tuple[int, int]:
         """Ask jax which process this is."""
@@ -47,3 +56,61 @@ class JaxConverter:
         if self.sharding is not None:
             return jax.make_array_from_process_local_data(self.sharding, value)
         return jax.device_put(value, self.device)
+
+
+def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:
+    """Find which rows of a batch the devices of this process hold.
+
+    Returns:
+        Which part of each global batch this process reads, and of how many; and how many equal
+        parts a batch has along its rows, over all devices.
+
+    Raises:
+        InvalidInputError: It is no sharding; no device of it is this process's; or processes hold
+            rows that do not follow one another, or that they share in part.
+    """
+    held, equal_parts = _held_by_process(sharding)
+    own = held.get(jax.process_index())
+    if own is None:
+        raise InvalidInputError(
+            f"no device of sharding= belongs to this process, {jax.process_index()} of"
+            f" {jax.process_count()}: {sharding}\nmake loaders on the processes that train",
+            argument="sharding",
+        )
+    size, start = len(own), min(own)
+    is_even = all(
+        len(parts) == size and max(parts) - min(parts) == size - 1 and min(parts) % size == 0
+        for parts in held.values()
+    )
+    if not is_even:
+        each = "\n".join(f"   process {one}  parts {sorted(held[one])}" for one in sorted(held))
+        raise InvalidInputError(
+            f"the devices of each process hold rows of sharding= that are not one range, or not as"
+            f" many as others hold\n{each}\nlay the mesh out so that the devices of a process lie"
+            " side by side along the axes that split the rows",
+            argument="sharding",
+        )
+    return (start // size, equal_parts // size), equal_parts
+
+
+def _held_by_process(sharding: Any) -> tuple[dict[int, set[int]], int]:
+    """Return which parts of the rows each process's devices hold, and how many there are."""
+    if not isinstance(sharding, jax.sharding.Sharding):
+        raise InvalidInputError(
+            f"sharding= is a jax.sharding.Sharding, got {sharding!r}"
+            '\nwrite sharding=NamedSharding(mesh, PartitionSpec("data"))',
+            argument="sharding",
+            actual=sharding,
+        )
+    along_rows, num_parts = sharding, 1
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        first = sharding.spec[0] if len(sharding.spec) else None
+        axes = () if first is None else first if isinstance(first, tuple) else (first,)
+        num_parts = math.prod(sharding.mesh.shape[axis] for axis in axes)
+        along_rows = jax.sharding.NamedSharding(
+            sharding.mesh, jax.sharding.PartitionSpec(axes or None)
+        )
+    held: dict[int, set[int]] = {}
+    for device, (rows,) in along_rows.devices_indices_map((num_parts,)).items():
+        held.setdefault(device.process_index, set()).update(range(*rows.indices(num_parts)))
+    return held, num_parts

@@ -33,6 +33,7 @@ from tensorlake.loader.progress import Progress
 from tensorlake.loader.remote import check_remote
 from tensorlake.loader.sharding import Sharding, Share, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
+from tensorlake.loader.standing import standing_of
 from tensorlake.loader.state import LoaderState
 from tensorlake.loader.stats import LoaderStats
 from tensorlake.loader.strategy import (
@@ -62,17 +63,15 @@ class Loader:
         self._arguments = arguments
         self._converter = converter
         self._remake = remake
-        rank, world_size = converter.rank_and_world()
-        self._agrees = True  # with the other ranks, or there is nobody to ask
-        if arguments.world_size is not None or arguments.rank is not None:
-            rank, world_size = arguments.rank or 0, arguments.world_size or 1
-        else:
-            self._agrees = world_size == 1
+        standing = standing_of(arguments, converter)
+        self._agrees = not standing.has_others  # or there is nobody to ask
+        batch_size, world_size = arguments.batch_size, standing.world_size
         self._sharding = Sharding(
-            rank,
+            standing.rank,
             world_size,
-            global_batch_size_of(arguments.batch_size, arguments.global_batch_size, world_size),
+            global_batch_size_of(batch_size, arguments.global_batch_size, world_size),
             arguments.drop_last,
+            converter.equal_parts,
         )
         self._seed = arguments.seed or 0
         self._counters = Counters()
@@ -89,6 +88,7 @@ class Loader:
         if arguments.decode_on == "server":
             check_remote(arguments, rows.server)
         self._read_from(rows)
+        self._check_last()
 
     # ---- epochs
 
@@ -98,6 +98,7 @@ class Loader:
         self._await_last_pass()
         if not self._is_fresh and not self._rows.is_endless:
             self._start_epoch(self._epoch + 1)
+        self._check_last()
         self._agree()
         self._is_fresh = False
         self._pass_start = self._stats_now()
@@ -271,6 +272,8 @@ class Loader:
         own: dict[str, Any] = {}
         if self._arguments.sharding is None:
             own = {"rank": self._sharding.rank, "world_size": self._sharding.world_size}
+            if self._arguments.mesh is not None:  # it is not of the processes of elsewhere
+                own["mesh"] = None
         return _made_again, (self._remake, own, self.state_dict())
 
     def __enter__(self) -> Self:
@@ -367,6 +370,10 @@ class Loader:
         sharding, places = self._sharding, self._rows.num_places
         numbers = range(*self._turns(sharding.num_batches(places, start)))
         return (sharding.share(number, places, start) for number in numbers)
+
+    def _check_last(self) -> None:
+        if not self._rows.is_endless:
+            self._sharding.check_last(self._rows.num_places, self._position)
 
     def _agree(self) -> None:
         if self._agrees:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.errors import missing_extra
 from tensorlake.loader.arguments import Framework, LoaderArguments, parse_arguments
 from tensorlake.loader.loader import Loader
 from tensorlake.loader.plain import NumpyConverter
@@ -76,12 +76,15 @@ def _jax_loader(
 ) -> Loader:
     if find_spec("jax") is None:
         raise missing_extra("ds.jax()", "jax")
-    from tensorlake.loader.jax import JaxConverter
+    from tensorlake.loader.jax import JaxConverter, placed_by
 
-    if parsed.sharding is not None and (parsed.rank is not None or parsed.world_size is not None):
-        raise InvalidInputError(
-            "sharding= already says which rows this process reads; rank= and world_size= say it"
-            " again\ngive one of the two"
-        )
-    converter = JaxConverter(sharding=parsed.sharding, device=parsed.device)
+    placed, equal_parts = None, 1
+    if parsed.sharding is not None:
+        placed, equal_parts = placed_by(parsed.sharding)
+    converter = JaxConverter(
+        sharding=parsed.sharding,
+        device=parsed.device,
+        placed=placed,
+        equal_parts=equal_parts,
+    )
     return Loader(rows, parsed, converter, remake=remake)

@@ -15,6 +15,8 @@ class NumpyConverter:
     name: str = "numpy"
     keeps_places: bool = False
     presents: bool = True
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
 
     def rank_and_world(self) -> tuple[int, int]:
         """Return the only rank there is."""

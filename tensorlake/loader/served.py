@@ -42,6 +42,8 @@ class WireConverter:
     keeps_places: bool = False
     name: str = "numpy"
     presents: bool = False
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
 
     def rank_and_world(self) -> tuple[int, int]:
         """Return the only rank there is; the request says another."""

@@ -43,6 +43,7 @@ class Sharding:
     world_size: int
     global_batch_size: int
     drop_last: bool = False
+    equal_parts: int = 1  # that each global batch must divide into: those of a sharding
 
     def __post_init__(self) -> None:
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
@@ -58,6 +59,28 @@ class Sharding:
                 f" {self.world_size} ranks a row\nraise batch_size or global_batch_size",
                 expected=self.world_size,
                 actual=self.global_batch_size,
+            )
+        if self.global_batch_size % self.equal_parts:
+            raise InvalidInputError(
+                f"a global batch of {self.global_batch_size} rows has no {self.equal_parts} equal"
+                f" parts, as sharding= asks\nmake it a multiple of {self.equal_parts}",
+                expected=self.equal_parts,
+                actual=self.global_batch_size,
+            )
+
+    def check_last(self, num_rows: int, start: int = 0) -> None:
+        """Refuse a short last batch that has no equal parts.
+
+        Raises:
+            InvalidInputError: It would come, and could not be divided.
+        """
+        rest = max(num_rows - start, 0) % self.global_batch_size
+        if not self.drop_last and rest % self.equal_parts:
+            raise InvalidInputError(
+                f"the last global batch would have {rest} rows, which have no {self.equal_parts}"
+                " equal parts, as sharding= asks\nleave it out: drop_last=True",
+                expected=self.equal_parts,
+                actual=rest,
             )
 
     def num_batches(self, num_rows: int, start: int = 0) -> int:

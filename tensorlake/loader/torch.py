@@ -44,6 +44,8 @@ class TorchConverter:
     name: str = "torch"
     keeps_places: bool = False
     presents: bool = True
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
 
     def rank_and_world(self) -> tuple[int, int]:
         """Ask torch.distributed, where it is in use."""

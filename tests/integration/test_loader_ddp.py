@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import pickle
 import traceback
 import warnings
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.errors import StateMismatchError, StorageTimeoutError
+from tensorlake.errors import InvalidInputError, StateMismatchError, StorageTimeoutError
 from tests.unit.loader.conftest import ROWS, fill_pets
 
 torch = pytest.importorskip("torch")
@@ -109,7 +110,28 @@ def _finish_epoch(rank, url, state):
     with tl.open(url) as dataset:
         loader = dataset.torch(global_batch_size=10, **READ)
         loader.load_state_dict(state)
-        return [batch["_row"].tolist() for batch in loader], loader.state_dict()
+        rows = [batch["_row"].tolist() for batch in loader]
+        return rows, loader.state_dict(), _rows_of_meshes(dataset)
+
+
+def _rows_of_meshes(dataset):
+    """Return the first batch of meshes that split the data, repeat it, and are of others."""
+    found = []
+    for shape, names in [((2, 1), ("dp", "tp")), ((1, 2), ("dp_shard", "tp"))]:
+        sizes = dict(zip(names, shape, strict=True))
+        device_mesh = torch.distributed.device_mesh.init_device_mesh(
+            "cpu", shape, mesh_dim_names=names
+        )
+        for mesh in (sizes, device_mesh):
+            loader = dataset.torch(global_batch_size=10, mesh=mesh, **READ)
+            found.append(next(iter(loader))["_row"].tolist())
+    again = pickle.loads(pickle.dumps(loader))
+    found.append(next(iter(again))["_row"].tolist())
+    try:
+        dataset.torch(global_batch_size=10, mesh={"dp": 3}, **READ)
+    except InvalidInputError as error:
+        found.append(str(error))
+    return found
 
 
 def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_path):
@@ -128,6 +150,13 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_p
     assert seen + rest == expected
     assert two[0][1] == two[1][1]
     assert (two[0][1]["epoch"], two[0][1]["position"]) == (1, 0)
+
+    for rank, (*_, meshes) in enumerate(two):
+        split, split_too, repeated, repeated_too, elsewhere, refused = meshes
+        assert split == split_too == expected[:10][rank * 5 : (rank + 1) * 5]
+        assert repeated == repeated_too == expected[:10]
+        assert elsewhere == expected[10:20]  # it goes on there
+        assert "mesh= is of 3 processes (dp 3), but there are 2" in refused
 
     first, second, last = (rank[3] for rank in three)
     assert first == second == []  # rank 0 is who the others are compared with

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -47,5 +54,114 @@ def test_sharding_and_rank_are_two_ways_to_say_one_thing(pets):
     device = jax.devices()[0]
     sharding = jax.sharding.SingleDeviceSharding(device)
 
-    with pytest.raises(InvalidInputError, match="sharding="):
-        pets.jax(global_batch_size=20, sharding=sharding, rank=0, world_size=1)
+    read = {"global_batch_size": 20, "drop_last": True, "columns": ["tokens"]}
+    loader = pets.jax(sharding=sharding, rank=0, world_size=1, **read)
+    assert next(iter(loader))["tokens"].shape == (20, 300)
+
+    with pytest.raises(InvalidInputError) as caught:
+        pets.jax(sharding=sharding, rank=1, world_size=2, **read)
+    assert "world_size=  rank 1 of 2" in str(caught.value)
+    assert "sharding=  rank 0 of 1" in str(caught.value)
+
+
+def test_what_is_no_sharding_is_refused(pets):
+    with pytest.raises(InvalidInputError, match=r"sharding= is a jax\.sharding.*got 'data'"):
+        pets.jax(global_batch_size=20, sharding="data")
+
+
+# ---- two processes of two devices each: what a process reads follows from its devices
+
+PROCESS = """
+import json, sys
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+process, address, url = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+jax.distributed.initialize(address, num_processes=2, process_id=process)
+import tensorlake as tl
+
+READ = {"global_batch_size": 8, "shuffle": True, "seed": 3, "columns": ["tokens", "_row"]}
+devices = np.array(jax.devices())
+
+
+def rows_held(loader):
+    rows = next(iter(loader))["_row"]
+    return rows.shape, {
+        shard.device.id: np.asarray(shard.data).tolist() for shard in rows.addressable_shards
+    }
+
+
+found = {}
+with tl.open(url) as ds:
+    for name, shape, spec in [
+        ("split", (4, 1), P("data")),
+        ("model within", (2, 2), P("data")),
+        ("model across", (2, 2), P("model")),
+        ("repeated", (4, 1), P()),
+        ("both", (2, 2), P(("data", "model"))),
+    ]:
+        mesh = Mesh(devices.reshape(shape), ("data", "model"))
+        found[name] = rows_held(ds.jax(sharding=NamedSharding(mesh, spec), drop_last=True, **READ))
+    scattered = Mesh(devices.reshape(2, 2).T.reshape(4), ("data",))
+    try:
+        ds.jax(sharding=NamedSharding(scattered, P("data")), drop_last=True, **READ)
+    except tl.TensorlakeError as error:
+        found["scattered"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_what_a_process_reads_follows_from_its_devices(tmp_path):
+    with fill_pets(str(tmp_path / "pets.tl")) as dataset:
+        url = dataset.url
+        whole = next(iter(dataset.loader(batch_size=8, shuffle=True, seed=3, columns=["_row"])))
+        expected = whole["_row"].tolist()
+
+    first, second = _two_processes(url)
+    held = {
+        name: (found[0], {**found[1], **second[name][1]})
+        for name, found in first.items()
+        if name != "scattered"
+    }
+
+    assert all(shape == [8] for shape, _ in held.values())
+    quarters = [expected[start : start + 2] for start in range(0, 8, 2)]
+    halves = [expected[:4], expected[4:]]
+    assert _by_device(held["split"]) == quarters
+    assert _by_device(held["both"]) == quarters
+    assert _by_device(held["model within"]) == [halves[0], halves[0], halves[1], halves[1]]
+    assert _by_device(held["model across"]) == [halves[0], halves[1], halves[0], halves[1]]
+    assert _by_device(held["repeated"]) == [expected] * 4
+    assert "process 0  parts [0, 2]" in first["scattered"]
+    assert "process 1  parts [1, 3]" in second["scattered"]
+
+
+def _by_device(found):
+    _, rows = found
+    return [rows[device] for device in sorted(rows, key=int)]
+
+
+def _two_processes(url):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(process), address, url],
+            env=environment,
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(2)
+    ]
+    said = [process.communicate(timeout=300) for process in running]
+    assert all(process.returncode == 0 for process in running), said
+    return [json.loads(out.splitlines()[-1]) for out, _ in said]

@@ -28,7 +28,6 @@ def test_words_of_other_loaders_name_ours(name, ours):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("mesh", {"dp": 4}),
         ("cache_dir", "cache"),
         ("cache_decoded", True),
         ("engine", "processes"),
