@@ -64,7 +64,7 @@ check: setup ## formatting, lint, types, import directions, viewer
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent check; \
+	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent check && npm run --silent lint; \
 	else echo "viewer: not checked, npm is not here"; fi
 
 test: setup ## every test but the minutes-long ones, two files at a time

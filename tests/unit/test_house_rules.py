@@ -5,6 +5,7 @@ build folder or an environment beside the sources changes nothing.
 """
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -240,8 +241,35 @@ def test_make_check_runs_every_referee():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = makefile[makefile.index("\ncheck:") : makefile.index("\ntest:")]
 
-    for tool in ("ruff format --check", "ruff check", "pyright", "lint-imports", "npm run"):
+    for tool in (
+        "ruff format --check",
+        "ruff check",
+        "pyright",
+        "lint-imports",
+        "npm run --silent check",
+        "npm run --silent lint",
+    ):
         assert tool in recipe, tool
+
+
+def test_the_viewer_s_lock_installs_on_every_platform_from_any_registry():
+    packages = json.loads((ROOT / "viewer/package-lock.json").read_text())["packages"]
+    wanted = {
+        (parent, name)
+        for parent, package in packages.items()
+        for name in package.get("optionalDependencies", {})
+    }
+
+    # npm forgets other platforms where it makes a lock beside an installed node_modules.
+    missing = {
+        (parent, name)
+        for parent, name in wanted
+        if not {f"node_modules/{name}", f"{parent}/node_modules/{name}"} & packages.keys()
+    }
+
+    assert wanted
+    assert missing == set()
+    assert [name for name, package in packages.items() if "resolved" in package] == []
 
 
 def test_ci_runs_the_commands_that_the_readme_names():

@@ -59,7 +59,7 @@ test("all that can be pressed is reached by Tab, in the order that it is seen", 
     const seen = new Set<string>();
     for (let i = 0; i < all + 5; i += 1) {
       await page.keyboard.press("Tab");
-      seen.add((await page.evaluate(mark)) as string);
+      seen.add(await page.evaluate<string>(mark));
     }
     seen.delete("");
     return all - seen.size;

@@ -14,7 +14,7 @@ interface Finding {
 /** What axe calls serious or critical, in a line each. */
 export async function findings(page: Page): Promise<string[]> {
   await page.evaluate(AXE); // not a script of the page: its policy allows only the page's own
-  const found = (await page.evaluate("axe.run().then((result) => result.violations)")) as Finding[];
+  const found = await page.evaluate<Finding[]>("axe.run().then((result) => result.violations)");
   return found
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`));

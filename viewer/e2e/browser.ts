@@ -23,9 +23,9 @@ export const FLAGS = [
 /** A machine may be ten times slower than a desk: only what never comes is a failure. */
 export const PATIENCE_MS = 60_000;
 
-export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const LATEST_MS = 40; // of an answer, for each step of slowness
-const link = new URL(process.env["VIEWER_LINK"] ?? "http://127.0.0.1:8300/");
+const link = new URL(process.env.VIEWER_LINK ?? "http://127.0.0.1:8300/");
 let browser: Browser;
 let faults: string[] = [];
 

@@ -6,7 +6,7 @@ import { addressOf, CHROMIUM, count, FLAGS, open } from "./browser";
 import { PlainBrowser } from "./devtools";
 import { traced } from "./trace";
 
-const SCROLL_S = Number(process.env["SCROLL_S"] ?? "20");
+const SCROLL_S = Number(process.env.SCROLL_S ?? "20");
 const PARTS = Math.max(4, Math.round(SCROLL_S / 60)); // memory is read after each: at most a minute
 const TRACED_S = 6;
 const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of pictures
@@ -87,23 +87,23 @@ function residentMegabytes(pid: number): number {
 
 const figures: Record<string, unknown> = {};
 
-afterAll(() => writeFileSync(process.env["FIGURES"] ?? "figures.json", JSON.stringify(figures, null, 1)));
+afterAll(() => writeFileSync(process.env.FIGURES ?? "figures.json", JSON.stringify(figures, null, 1)));
 
 test("openings", async () => {
   const openings: number[][] = [];
   for (let i = 0; i < OPENINGS; i += 1) {
     const { page } = await opened("million");
-    openings.push((await page.evaluate(FIRST_PAINTS)) as number[]);
+    openings.push(await page.evaluate<number[]>(FIRST_PAINTS));
     expect(await count(page)).toBe("1,000,000 rows");
     await page.context().close();
   }
-  figures["openings"] = openings;
+  figures.openings = openings;
 });
 
 test("scrolling", async () => {
   const { page, session } = await opened("scenes");
   await page.evaluate(FIRST_PAINTS);
-  figures["scrolling"] = await traced(session, "scrolling", () => scroll(session as Asked, TRACED_S));
+  figures.scrolling = await traced(session, "scrolling", () => scroll(session, TRACED_S));
 });
 
 test("memory", async () => {
@@ -116,7 +116,7 @@ test("memory", async () => {
       await scroll(browser, SCROLL_S / PARTS);
       sizes.push(await memory(browser));
     }
-    figures["memory"] = sizes;
+    figures.memory = sizes;
   } finally {
     await browser.close();
   }
@@ -128,7 +128,7 @@ test("boxes", async () => {
   await page.getByText(/%$/).waitFor();
   await canvas.hover();
   await page.mouse.down();
-  figures["boxes"] = await traced(session, "boxes", async () => {
+  figures.boxes = await traced(session, "boxes", async () => {
     for (let i = 0; i < 60; i += 1) {
       await page.mouse.move(500 + 3 * i, 400 + (i % 2));
       await page.evaluate("new Promise(requestAnimationFrame)");

@@ -88,8 +88,8 @@ test("a picture is enlarged, moved and shown whole again by keys", async () => {
   const page = await open("shapes?row=0&look=1");
   const canvas = "[data-testid=closeup] canvas";
   const middle = async () => {
-    const [width, height] = await page.locator(canvas).evaluate((one) => [(one as HTMLCanvasElement).width, (one as HTMLCanvasElement).height]);
-    return pixel(page, canvas, (width ?? 0) >> 1, (height ?? 0) >> 1);
+    const { width, height } = await page.locator(canvas).evaluate((one: HTMLCanvasElement) => ({ width: one.width, height: one.height }));
+    return pixel(page, canvas, width >> 1, height >> 1);
   };
   const isColoured = async () => new Set(await middle()).size > 1;
   await expect.poll(isColoured).toBe(true); // the mask, over grey

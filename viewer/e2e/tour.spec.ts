@@ -15,7 +15,7 @@ const IS_STILL = `document.fonts.status === "loaded" && [...document.images].eve
   [...document.querySelectorAll(".cell.blank")].every((cell) => cell.getBoundingClientRect().top > innerHeight)`;
 
 test("the pages of the tour can be photographed", async () => {
-  const folder = process.env["SHOTS"];
+  const folder = process.env.SHOTS;
   for (const [name, path, ready] of PAGES) {
     const page = await open(path);
     await ready(page);

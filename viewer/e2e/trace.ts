@@ -42,7 +42,7 @@ const PROFILE = ["disabled-by-default-v8.cpu_profiler", "v8.execute", "v8", "bli
 
 /** Runs `act` under a trace; where TRACES names a folder, what was traced is kept there, for DevTools to open. */
 export async function traced(session: CDPSession, name: string, act: () => Promise<void>): Promise<Work> {
-  const kept = process.env["TRACES"];
+  const kept = process.env.TRACES;
   const categories = kept === undefined ? CATEGORIES : `${CATEGORIES},${PROFILE}`;
   const events: TraceEvent[] = [];
   const collect = ({ value }: { value: object[] }) => void events.push(...(value as TraceEvent[]));

@@ -33,7 +33,7 @@ test("a picture is looked at closely, and the wheel enlarges what is under it", 
 
   await page.keyboard.press("Enter");
   const closeup = page.getByTestId("closeup");
-  const scale = async () => Number.parseInt((await closeup.innerText()).match(/(\d+)%/)?.[1] ?? "0", 10);
+  const scale = async () => Number.parseInt(/(\d+)%/.exec(await closeup.innerText())?.[1] ?? "0", 10);
   await expect.poll(scale).toBeGreaterThan(200); // 160 × 120 fills the page
   const whole = await scale();
   await closeup.locator("canvas").hover();

@@ -201,6 +201,7 @@ export function isSummary(value: CellValue | Summary | undefined): value is Summ
 }
 
 /** A request that sends a body which the server describes. */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- a caller names the schema that its body must follow
 function posted<Name extends keyof Schemas>(body: Schemas[Name], signal?: AbortSignal): Request {
   return { method: "POST", body: JSON.stringify(body), signal };
 }

@@ -1,8 +1,6 @@
 /** What each key does; the table is also what the help shows. */
 
-export interface Move {
-  (step: "next" | "previous" | "down" | "up" | "first" | "last" | "page-down" | "page-up"): void;
-}
+export type Move = (step: "next" | "previous" | "down" | "up" | "first" | "last" | "page-down" | "page-up") => void;
 
 export type Action =
   | { kind: "move"; step: Parameters<Move>[0] }

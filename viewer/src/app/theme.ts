@@ -11,7 +11,7 @@ export function initialTheme(storage: Pick<Storage, "getItem">, prefersLight: bo
 }
 
 export function applyTheme(theme: Theme, root: HTMLElement): void {
-  root.dataset["theme"] = theme;
+  root.dataset.theme = theme;
 }
 
 export function rememberTheme(theme: Theme, storage: Pick<Storage, "setItem">): void {

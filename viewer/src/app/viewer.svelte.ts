@@ -373,9 +373,9 @@ export class Viewer {
       return this.api.statistics(dataset, tensor.name, this.source, signal);
     };
     await this.#sight.first;
-    if (signal.aborted) return;
+    signal.throwIfAborted();
     const [counts, histogram] = await Promise.all([read(labels), read(measured)]);
-    if (signal.aborted) return;
+    signal.throwIfAborted();
     this.statistics = counts;
     this.histogram = histogram;
   }

@@ -62,7 +62,7 @@ function readFrame(bytes: Uint8Array, start: number): Frame | null {
     kind,
     width: header.getUint32(8, true),
     height: header.getUint32(12, true),
-    bytes: bytes.slice(start + HEADER_NBYTES, stop) as Uint8Array<ArrayBuffer>,
+    bytes: bytes.slice(start + HEADER_NBYTES, stop),
   };
 }
 

@@ -9,8 +9,7 @@ export class SteadyMasks {
   /** `now`, or the list that was given before where nothing differs. */
   at(position: number, now: Mask[]): Mask[] {
     const before = this.#shown.get(position);
-    const isSame = before?.length === now.length && now.every((mask, i) => mask.thumbnail === before[i]?.thumbnail);
-    if (isSame && before !== undefined) return before;
+    if (before?.length === now.length && now.every((mask, i) => mask.thumbnail === before[i]?.thumbnail)) return before;
     if (this.#shown.size > KEPT) this.#shown.clear();
     this.#shown.set(position, now);
     return now;

@@ -28,7 +28,7 @@ export class RowPages {
     readonly onChange: () => void,
     first?: RowsPage,
   ) {
-    if (first !== undefined && first.offset === 0) {
+    if (first?.offset === 0) {
       const whole = first.rows.length >= PAGE_ROWS || first.rows.length === first.total;
       if (whole) this.#pages.set(0, first.rows.slice(0, PAGE_ROWS), 1);
     }

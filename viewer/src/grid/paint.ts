@@ -72,7 +72,7 @@ function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: Image
   context.drawImage(bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
   if (row === undefined) return;
   for (const { tensor, thumbnail: mask } of paint.masks) {
-    if (mask == null || mask.bitmap === null) continue;
+    if (!mask?.bitmap) continue;
     drawMask(context, mask.bitmap, layerOf(tensor, row, paint.tensors, style), { extent, fit }, style);
   }
   const shapes = collectShapes(row, paint.tensors, { tensor: paint.picture, extent }, style);

@@ -3,6 +3,7 @@ import { isSummary } from "../api";
 import { formatNumber } from "../app/format";
 import { formatShape, shortDtype, shortShape } from "./dtype";
 import type { Lens, Value } from "./lens";
+import { readText } from "./text";
 
 const SHOWN = 6;
 
@@ -30,5 +31,5 @@ export function shapeOf(value: Value): number[] {
 }
 
 function showNumber(value: Value): string {
-  return typeof value === "number" ? formatNumber(value) : String(value);
+  return typeof value === "number" ? formatNumber(value) : readText(value);
 }

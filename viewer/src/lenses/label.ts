@@ -2,6 +2,7 @@
 import { isSummary } from "../api";
 import type { Lens, Value } from "./lens";
 import { shortShape } from "./dtype";
+import { readText } from "./text";
 
 export const labelLens: Lens = {
   brief: (tensor) => `class ${shortShape(tensor.shape)}`.trim(),
@@ -21,5 +22,5 @@ export const labelLens: Lens = {
 export function labelNames(value: Value, names: string[]): string[] {
   if (isSummary(value)) return [];
   const codes = Array.isArray(value) ? value : [value];
-  return codes.map((code) => (typeof code === "number" ? (names[code] ?? String(code)) : String(code)));
+  return codes.map((code) => (typeof code === "number" ? (names[code] ?? String(code)) : readText(code)));
 }

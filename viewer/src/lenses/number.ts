@@ -2,8 +2,9 @@
 import { formatNumber } from "../app/format";
 import { shortDtype } from "./dtype";
 import type { Lens } from "./lens";
+import { readText } from "./text";
 
 export const numberLens: Lens = {
   brief: (tensor) => shortDtype(tensor.dtype),
-  describe: (value) => (typeof value === "number" ? formatNumber(value) : String(value)),
+  describe: (value) => (typeof value === "number" ? formatNumber(value) : readText(value)),
 };

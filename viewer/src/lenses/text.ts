@@ -15,7 +15,7 @@ export const jsonLens: Lens = {
 
 export const bytesLens: Lens = {
   brief: () => "bytes",
-  describe: (value) => (isSummary(value) ? formatBytes(value.nbytes ?? 0) : String(value)),
+  describe: (value) => (isSummary(value) ? formatBytes(value.nbytes ?? 0) : readText(value)),
 };
 
 export function readText(value: Value): string {

@@ -8,13 +8,13 @@ export const tagsLens: Lens = {
   brief: () => "tags",
   describe(value) {
     if (isSummary(value)) return readText(value);
-    return Array.isArray(value) && value.length > 0 ? value.join(", ") : "none";
+    return Array.isArray(value) && value.length > 0 ? value.map(readText).join(", ") : "none";
   },
 };
 
 export const timestampLens: Lens = {
   brief: (tensor) => tensor.type.replace("Timestamp", "time").toLowerCase(),
-  describe: (value) => (typeof value === "string" ? value.replace("T", " ") : String(value)),
+  describe: (value) => (typeof value === "string" ? value.replace("T", " ") : readText(value)),
 };
 
 export const uuidLens: Lens = { brief: () => "uuid", describe: readText };

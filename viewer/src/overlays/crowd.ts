@@ -84,7 +84,7 @@ let kept: OffscreenCanvasRenderingContext2D | null = null;
 
 /** One canvas for all crowds: a new one for each frame would be much memory to collect. */
 function sheetOf({ width, height }: Extent): OffscreenCanvasRenderingContext2D {
-  if (kept === null || kept.canvas.width !== width || kept.canvas.height !== height) {
+  if (kept?.canvas.width !== width || kept.canvas.height !== height) {
     kept = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   }
   if (kept === null) throw new Error("this browser has no canvas to draw boxes on");

@@ -212,7 +212,7 @@ function asked(corners: [number, number][]): string[] {
   const calls: string[] = [];
   const record = (_: object, name: string | symbol) => (...given: unknown[]) => calls.push(`${String(name)} ${given.join(" ")}`);
   const context = new Proxy({}, { get: record, set: () => true }) as CanvasRenderingContext2D;
-  vi.stubGlobal("Path2D", class {});
+  vi.stubGlobal("Path2D", vi.fn());
   const shapes = corners.map(([x, y]): Shape => ({
     x, y, width: 10, height: 10, path: { kind: "box" }, code: 0, label: "", score: null, isPredicted: false,
   }));

@@ -86,14 +86,14 @@ test("an unclosed quote is told as the server tells it", () => {
 test("a class filter quotes what needs quotes", () => {
   expect(classFilter(label, "cat's")).toBe("WHERE label = 'cat''s'");
   expect(classFilter(labels, "dog")).toBe(`WHERE CONTAINS("camera/left", 'dog')`);
-  expect(classFilter({ ...label, kind: "segment_mask" } as TensorInfo, "dog")).toBe("WHERE ANY(label = 1)");
+  expect(classFilter({ ...label, kind: "segment_mask" }, "dog")).toBe("WHERE ANY(label = 1)");
   expect(quoteName("a b")).toBe('"a b"');
 });
 
 test("the example is of this dataset", () => {
   const score = { name: "score", kind: "scalar", shape: [] } as unknown as TensorInfo;
 
-  expect(exampleQuery([score, { ...label, names: ["cat"] } as TensorInfo])).toBe("WHERE label = 'cat' ORDER BY score DESC");
+  expect(exampleQuery([score, { ...label, names: ["cat"] }])).toBe("WHERE label = 'cat' ORDER BY score DESC");
 });
 
 test("an error at the end of the text still has a mark", () => {

@@ -21,6 +21,7 @@ export function planeOf(array: NdArray, index: number): Plane {
 /** The least and largest number; NaN and infinities are none. */
 export function rangeOf(values: ArrayLike<number>): { low: number; high: number } {
   let [low, high] = [Infinity, -Infinity];
+  // eslint-disable-next-line @typescript-eslint/prefer-for-of -- an ArrayLike has no iterator
   for (let i = 0; i < values.length; i += 1) {
     const value = values[i] ?? Number.NaN;
     if (!Number.isFinite(value)) continue;

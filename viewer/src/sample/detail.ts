@@ -99,7 +99,10 @@ export class Detail {
       resizeHeight: Math.max(1, Math.round(height * scale)),
       resizeQuality: "medium",
     });
-    if (this.#abort.signal.aborted) return bitmap.close();
+    if (this.#abort.signal.aborted) {
+      bitmap.close();
+      return;
+    }
     this.part?.bitmap.close();
     this.part = { ...bounds, bitmap, scale };
     this.onChange();
