@@ -12,11 +12,19 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Final
+from numbers import Integral
+from typing import Final, TypeGuard
 
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["duration_of", "human_nbytes", "human_time", "parse_nbytes", "plural"]
+__all__ = [
+    "duration_of",
+    "human_nbytes",
+    "human_time",
+    "is_whole_number",
+    "parse_nbytes",
+    "plural",
+]
 
 KILO: Final = 1000
 _SHOWN_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
@@ -40,6 +48,15 @@ _STEPS: Final = (
     (dt.timedelta(hours=1), "hour"),
     (dt.timedelta(minutes=1), "minute"),
 )
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or NumPy; True is a truth value.
+
+    >>> is_whole_number(3), is_whole_number(3.0), is_whole_number(True)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def human_nbytes(nbytes: float) -> str:

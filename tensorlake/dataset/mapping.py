@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -20,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.columns import unknown_column
-from tensorlake.dataset.mapping_calls import Call, Piece, results
+from tensorlake.dataset.mapping_calls import Call, Piece, results, rows_shown
 from tensorlake.dataset.query_warnings import SkippedRowsWarning
 from tensorlake.dataset.struct_values import expand_names, flattened
 from tensorlake.errors import (
@@ -78,6 +80,10 @@ def map_rows(
     options: MapOptions,
 ) -> Dataset:
     """Call a function on the rows of a dataset, or those that meet a condition."""
+    known = MapOptions.__optional_keys__
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        raise TypeError(f"map() takes no {unknown!r}; beside its own it takes {sorted(known)}")
     view = dataset.frozen() if where is None else dataset.where(where)
     call = Call.checked(
         function,
@@ -95,6 +101,9 @@ def map_rows(
 
 def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
     known = (*view.selection().columns, *view.computed)
+    if isinstance(columns, str):
+        message = f"columns is a list of names, got {columns!r}\nwrite columns=[{columns!r}]"
+        raise InvalidInputError(message, actual=columns)
     columns = None if columns is None else expand_names(columns, (*known, "_row"))
     for name in columns or ():
         if name not in known and name != "_row":
@@ -114,7 +123,8 @@ def _fill(dataset: Dataset, view: View, call: Call, schema: Mapping[str, Any]) -
         for positions, columns in _groups(told.noting(results(view, call)), [*types], call):
             rows = view[positions]
             for name, values in columns.items():
-                dataset.assign(name, rows, values)
+                with _naming_the_row(view, positions):
+                    dataset.assign(name, rows, values)
         told.warn()
     except BaseException:
         transaction.roll_back(savepoint)
@@ -146,10 +156,13 @@ def _write(
             if key in known:
                 continue
             for piece in told.noting(results(view, call, start=start, stop=stop)):
-                for output in piece.outputs:
-                    rows = _rows_of(output, [*types], is_batch=call.batch_size is not None)
+                is_batch = call.batch_size is not None
+                each = [piece.positions] if is_batch else piece.positions[:, None]
+                for output, positions in zip(piece.outputs, each, strict=True):
+                    rows = _rows_of(output, [*types], is_batch=is_batch)
                     if rows:
-                        target.extend(rows)
+                        with _naming_the_row(view, positions, is_one=not is_batch):
+                            target.extend(rows)
             target.commit(f"map: rows {start} to {stop - 1} of {view.url} {view.version}", key=key)
     except BaseException:
         target.discard()
@@ -157,6 +170,20 @@ def _write(
         raise
     told.warn()
     return target
+
+
+@contextmanager
+def _naming_the_row(view: View, positions: Int64Array, *, is_one: bool = False) -> Generator[None]:
+    """Note which row an output that is refused was made from: the error counts those staged."""
+    try:
+        yield
+    except InvalidInputError as error:
+        at = error.facts.get("row")
+        made_from = positions
+        if not is_one and isinstance(at, int) and 0 <= at < len(positions):
+            made_from = positions[at : at + 1]
+        error.add_note(f"returned by the function of map(), for {rows_shown(view, made_from)}")
+        raise
 
 
 KEY = "map:"
@@ -187,8 +214,11 @@ class _Skipped:
 
 
 def _types(schema: Mapping[str, Any]) -> dict[str, SampleType]:
-    if not schema:
-        raise SchemaError("map() makes no tensor\nname what the function returns: schema={…: type}")
+    if not isinstance(schema, Mapping) or not schema:
+        raise SchemaError(
+            f"map() makes no tensor: schema={schema!r:.80}"
+            "\nname what the function returns: schema={…: type}"
+        )
     return {name: as_type(one) for name, one in expand_structs(schema).items()}
 
 
@@ -222,7 +252,15 @@ def _groups(
         else:
             outputs = _named(piece.outputs[0], names, is_batch=True)
         for name in names:
-            values = outputs[name]
+            values: Any = outputs[name]  # Any: what the function returned
+            if not _is_column(values):
+                raise InvalidInputError(
+                    f"the function of map() returned {type(values).__name__} as {name!r} of"
+                    f" {plural(len(piece.positions), 'row')}\nreturn an array or a list, with a"
+                    " value for each row",
+                    tensor=name,
+                    actual=type(values).__name__,
+                )
             if len(values) != len(piece.positions):
                 raise ShapeMismatchError(
                     f"the function of map() returned {len(values):,} values of {name!r} for"
@@ -242,6 +280,11 @@ def _groups(
             rows = nbytes = 0
     if positions:
         yield np.concatenate(positions), columns
+
+
+def _is_column(values: Any) -> bool:
+    is_one_value = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    return isinstance(values, Sized) and not is_one_value and not isinstance(values, AbstractSet)
 
 
 def _transposed(piece: Piece, names: Sequence[str]) -> dict[str, list[Any]]:

@@ -7,24 +7,29 @@ taken in the order of the rows, so a slow consumer holds the readers back.
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
+import pickle
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from tensorlake.dataset.view import View
 
-__all__ = ["Call", "Engine", "Piece", "results"]
+__all__ = ["Call", "Engine", "Piece", "results", "rows_shown"]
 
 Int64Array = npt.NDArray[np.int64]
 Engine = Literal["threads", "processes"]
@@ -73,7 +78,6 @@ class Call:
             InvalidInputError: One of the arguments is none.
             UnsupportedFeatureError: The engine is one that is not there.
         """
-        count = DEFAULT_WORKERS if workers is None else workers
         if not callable(function):
             message = f"map() takes a function, got {type(function).__name__}"
             raise InvalidInputError(message, actual=type(function).__name__)
@@ -86,10 +90,11 @@ class Call:
             raise InvalidInputError(f"engine={engine!r}: give 'threads' or 'processes'")
         if on_error not in ("raise", "skip"):
             raise InvalidInputError(f"on_error={on_error!r}: give 'raise' or 'skip'")
-        if count < 1 or (batch_size is not None and batch_size < 1):
-            raise InvalidInputError(
-                f"batch_size={batch_size}, workers={workers}: give numbers of 1 or more"
-            )
+        for name, number in (("batch_size", batch_size), ("workers", workers)):
+            if number is not None and (not is_whole_number(number) or number < 1):
+                message = f"{name}={number!r}: give a whole number, 1 or more"
+                raise InvalidInputError(message, argument=name, actual=number)
+        count = DEFAULT_WORKERS if workers is None else workers
         return cls(function, columns, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
 
 
@@ -118,7 +123,16 @@ def results(view: View, call: Call, *, start: int = 0, stop: int | None = None) 
         def run(first: int) -> Piece:
             positions = np.arange(first, min(last, first + size), dtype=np.int64)
             given = _values(view, call, positions)
-            return _piece(view, positions, invoke(given), call)
+            try:
+                returned = invoke(given)
+            except BrokenProcessPool as error:
+                raise InvalidStateError(
+                    f"a process of map() ended before the function returned, for"
+                    f" {rows_shown(view, positions)} or rows beside: it was killed, often for the"
+                    " memory it took, or ended itself\ntake fewer workers= or a smaller"
+                    " batch_size=, or look on with engine='threads'"
+                ) from error
+            return _piece(view, positions, returned, call)
 
         ahead: deque[Future[Piece]] = deque()
         try:
@@ -128,9 +142,18 @@ def results(view: View, call: Call, *, start: int = 0, stop: int | None = None) 
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
-        finally:
+        finally:  # also where the user stopped it: what runs ends with the row it is at
+            invoke.stop()
             for one in ahead:
                 one.cancel()
+
+
+def rows_shown(view: View, positions: Int64Array) -> str:
+    """Name rows of a view, next to one another, for a message."""
+    numbers = view.selection().row_numbers(positions) if view.has_rows else positions
+    first, last = numbers[0], numbers[-1]
+    shown = f"row {first}" if len(positions) == 1 else f"rows {first} to {last}"
+    return f"{shown} of {view.url!r}"
 
 
 def _values(view: View, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
@@ -173,9 +196,8 @@ def _piece(view: View, positions: Int64Array, returned: list[Any], call: Call) -
             kept.append(at)
             continue
         if not call.may_skip:
-            numbers = view.selection().row_numbers(at) if view.has_rows else at
-            shown = f"row {numbers[0]}" if len(at) == 1 else f"rows {numbers[0]} to {numbers[-1]}"
-            output.error.add_note(f"raised by the function of map(), for {shown} of {view.url!r}")
+            shown = rows_shown(view, at)
+            output.error.add_note(f"raised by the function of map(), for {shown}")
             raise output.error
         skipped.append((at, output.error))
     none = np.zeros(0, dtype=np.int64)
@@ -189,47 +211,95 @@ class _Raised:
     error: Exception
 
 
-def _apply(function: Callable[[Any], Any], given: Sequence[Any]) -> list[Any]:
+class _Stop(Protocol):
+    """Tells that what is made is not wanted any more: an event of threads or of processes."""
+
+    def is_set(self) -> bool: ...
+
+
+def _apply(function: Callable[[Any], Any], given: Sequence[Any], stop: _Stop) -> list[Any]:
     outputs: list[Any] = []
     for one in given:
+        if stop.is_set():
+            break
         try:
-            outputs.append(function(one))
+            output = function(one)
+            outputs.append([*output] if inspect.isgenerator(output) else output)
         except Exception as error:  # noqa: BLE001 - told, or skipped, where the rows are known
             outputs.append(_Raised(error))
     return outputs
 
 
+@dataclass(frozen=True, slots=True)
+class _Invoke:
+    """Calls the function for each of some values, somewhere."""
+
+    run: Callable[[list[dict[str, Any]]], list[Any]]
+    stop: Callable[[], None]
+
+    def __call__(self, given: list[dict[str, Any]]) -> list[Any]:
+        return self.run(given)
+
+
 @contextmanager
-def _callers(call: Call) -> Generator[Callable[[list[dict[str, Any]]], list[Any]]]:
+def _callers(call: Call) -> Generator[_Invoke]:
     """Give how the function is called: here, or in processes that are started before any thread."""
     if call.engine == "threads":
-        yield lambda given: _apply(call.function, given)
+        stop = threading.Event()
+        yield _Invoke(lambda given: _apply(call.function, given, stop), stop.set)
         return
     # Forked, a child has the function whatever it is: a lambda cannot be sent. It only computes:
     # stores are read here.
     method = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(method)
+    told = context.Event()
     with ProcessPoolExecutor(
-        call.workers, mp_context=context, initializer=_hold, initargs=(call.function,)
+        call.workers, mp_context=context, initializer=_hold, initargs=(call.function, told)
     ) as pool:
         pool.submit(_held_here).result()
         try:
-            yield lambda given: pool.submit(_apply_held, given).result()
+            yield _Invoke(
+                lambda given: pickle.loads(pool.submit(_apply_held, given).result()),  # noqa: S301 - our own children's
+                told.set,
+            )
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-_held: dict[str, Callable[[Any], Any]] = {}
-"""The function of a worker process; one a process, set when it starts."""
+_held: dict[str, Any] = {}
+"""The function of a worker process, and its stop; one a process, set when it starts."""
 
 
-def _hold(function: Callable[[Any], Any]) -> None:
-    _held["function"] = function
+def _hold(function: Callable[[Any], Any], stop: _Stop) -> None:
+    _held.update(function=function, stop=stop)
 
 
 def _held_here() -> bool:
     return "function" in _held
 
 
-def _apply_held(given: Sequence[Mapping[str, Any]]) -> list[Any]:
-    return _apply(_held["function"], given)
+def _apply_held(given: Sequence[Mapping[str, Any]]) -> bytes:
+    """Call the function, and make of what it returned bytes that can be sent, whatever it was."""
+    outputs = _apply(_held["function"], given, _held["stop"])
+    try:
+        sent = pickle.dumps(outputs, pickle.HIGHEST_PROTOCOL)
+        if any(isinstance(one, _Raised) for one in outputs):
+            pickle.loads(sent)  # noqa: S301 - what was just made: some errors cannot be made again
+    except Exception:  # noqa: BLE001 - whatever a user's class raises; found one by one
+        return pickle.dumps([_sendable(one) for one in outputs], pickle.HIGHEST_PROTOCOL)
+    return sent
+
+
+def _sendable(output: Any) -> Any:
+    try:
+        pickle.loads(pickle.dumps(output, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - as above
+    except Exception as error:  # noqa: BLE001 - as above
+        if isinstance(output, _Raised):
+            return _Raised(RuntimeError(f"{type(output.error).__name__}: {output.error}"))
+        return _Raised(
+            InvalidInputError(
+                f"the function of map() returned what cannot be sent between processes: {error}"
+                "\nreturn arrays, numbers or text, or call it here: engine='threads'"
+            )
+        )
+    return output

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.identity import ids_of
 from tensorlake.dataset.query_warnings import EmptySideWarning
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.quantities import plural
+from tensorlake.quantities import is_whole_number, plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 if TYPE_CHECKING:
@@ -56,9 +56,14 @@ def split(
 ) -> dict[str, View]:
     """Put each row on one side."""
     bounds = _bounds(shares)
+    if not is_whole_number(seed):
+        raise InvalidInputError(f"seed={seed!r}: give a whole number", actual=seed)
     view = rows.frozen()
     if not view.has_rows:
-        raise InvalidInputError("the values of a query have no row ids to split by")
+        raise InvalidInputError(
+            "the values of a query have no row ids to split by"
+            "\nsplit the rows that they were made from"
+        )
     if stratify is not None and group is not None:
         raise UnsupportedFeatureError(
             "a split is stratified or by group, not both: a group may have several classes"
@@ -93,14 +98,16 @@ def _warn_of_empty(
     warnings.warn(f"{names} got none of {among};\n{cure}", EmptySideWarning, stacklevel=4)
 
 
-def _bounds(shares: Mapping[str, float]) -> FloatArray:
-    values = np.array([*shares.values()], dtype=np.float64) if shares else np.zeros(0)
-    good = len(values) > 0 and bool((values > 0).all())
-    if not good or abs(float(values.sum()) - 1) > SHARES_TOLERANCE:
+def _bounds(shares: object) -> FloatArray:
+    given = cast("Mapping[Any, Any]", shares) if isinstance(shares, Mapping) else {}
+    are_numbers = all(isinstance(share, int | float | np.number) for share in given.values())
+    values = np.array([*given.values()], dtype=np.float64) if are_numbers else np.zeros(0)
+    is_good = len(values) > 0 and bool((values > 0).all())
+    if not is_good or abs(float(values.sum()) - 1) > SHARES_TOLERANCE:
         raise InvalidInputError(
-            f"the shares {dict(shares)!r} are not positive numbers that sum to 1"
+            f"the shares {shares!r:.200} are not positive numbers that sum to 1"
             '\ngive them so: ds.split({"train": 0.8, "val": 0.2})',
-            actual=dict(shares),
+            actual=shares,
         )
     return np.cumsum(values)[:-1]
 
@@ -150,7 +157,7 @@ def _values(view: View, name: str, *, call: str) -> tuple[Int64Array, list[bytes
     if column.valid is not None and not column.valid.all():
         row = int(selection.row_numbers(np.array([np.argmin(column.valid)]))[0])
         raise InvalidInputError(
-            f"row {row} of {name!r} is NULL, so it has no {call}"
+            f"row {row} of {name!r} is NULL, so it has no {'group' if call == 'group' else 'class'}"
             f'\nsplit the rows that have it: ds.where("{name} IS NOT NULL").split(…)',
             tensor=name,
             row=row,
@@ -177,15 +184,34 @@ def _stratified(
     class_of = np.zeros(len(hashes), dtype=np.int64)
     class_of[units] = classes
     sides = np.zeros(len(hashes), dtype=np.int64)
-    for at, value in enumerate(values):
+    drawn = [xxh3_64_intdigest(value, seed % (1 << 64)) for value in values]
+    owed = np.zeros(len(bounds) + 1)
+    for at in sorted(range(len(values)), key=drawn.__getitem__):
         members = np.flatnonzero(class_of == at)  # in the order in which the rows came
         if exact:
-            sides[members] = _cut(hashes[members], np.ones(len(members), np.int64), bounds)
+            counts = _counts(len(members), bounds, owed)
+            ranks = np.argsort(np.argsort(hashes[members], kind="stable"), kind="stable")
+            sides[members] = np.searchsorted(np.cumsum(counts)[:-1], ranks, side="right")
             continue
-        start = xxh3_64_intdigest(value, seed % (1 << 64)) / (1 << 64)
-        spread = np.mod(start + np.arange(len(members)) * GOLDEN, 1.0)
+        spread = np.mod(drawn[at] / (1 << 64) + np.arange(len(members)) * GOLDEN, 1.0)
         sides[members] = _side_of(spread, bounds)
     return sides[units]
+
+
+def _counts(rows: int, bounds: FloatArray, owed: FloatArray) -> Int64Array:
+    """How many of a class's rows each side gets: its share, rounded down or up.
+
+    Rounded up are the sides that lost most by rounding in the classes before, which ``owed`` keeps:
+    else all classes of one row would go to one side.
+    """
+    wanted = np.diff(bounds, prepend=0.0, append=1.0) * rows
+    counts = np.floor(wanted).astype(np.int64)
+    owed += wanted - counts
+    rest = rows - int(counts.sum())
+    raised = np.argsort(-owed, kind="stable")[:rest]
+    counts[raised] += 1
+    owed[raised] -= 1
+    return counts
 
 
 def _fraction(hashes: UInt64Array) -> FloatArray:

@@ -111,6 +111,24 @@ def test_rows_of_a_group_stay_together(shares, seed, exact):
     assert sum(map(len, groups)) == len(set().union(*groups)) == 5
 
 
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_exact_shares_hold_over_classes_of_few_rows_together(seed):
+    ds = tl.create(f"memory://split-few-{seed}", {"y": "int64"})
+    ds.extend({"y": [0, *range(1, 301), *range(1, 301), *range(1, 301)]})
+
+    parts = ds.split({"train": 0.5, "val": 0.3, "test": 0.2}, stratify="y", exact=True, seed=seed)
+
+    counts = [len(part) for part in parts.values()]
+    assert np.abs(np.array(counts) - 901 * np.array([0.5, 0.3, 0.2])).max() <= 2
+    ds.discard()
+
+
+@pytest.mark.parametrize("seed", [None, "x", 1.5, True])
+def test_seed_that_is_no_number_is_refused(seed):
+    with pytest.raises(InvalidInputError, match=r"seed=.*: give a whole number"):
+        dataset(2).split({"a": 0.5, "b": 0.5}, seed=seed)
+
+
 def test_shares_hold_to_chance_and_seeds_differ():
     ds = dataset(10_000)
 
@@ -160,7 +178,10 @@ def test_staged_rows_are_on_the_side_they_keep():
     assert sides(ds, {"a": 0.5, "b": 0.5}) == staged
 
 
-@pytest.mark.parametrize("shares", [{}, {"a": 1.2}, {"a": 0.5}, {"a": 1.5, "b": -0.5}])
+BAD_SHARES = [{}, {"a": 1.2}, {"a": 0.5}, {"a": 1.5, "b": -0.5}, {"a": "x"}, [0.8, 0.2], None]
+
+
+@pytest.mark.parametrize("shares", BAD_SHARES)
 def test_shares_that_are_none_are_refused(shares):
     with pytest.raises(InvalidInputError, match="sum to 1"):
         dataset(1).split(shares)
