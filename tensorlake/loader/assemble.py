@@ -34,6 +34,7 @@ from tensorlake.loader.collate import collate_ragged, null_in_batch, split_ragge
 from tensorlake.loader.columns import VALID, ColumnPlan
 from tensorlake.loader.decode import ClipDecoder, Placement, Sample, move_boxes
 from tensorlake.loader.gather import RowGather, prepare_gather
+from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
 from tensorlake.loader.stacking import stack_rows
@@ -76,6 +77,7 @@ class Assembler:
     epoch: int
     on_error: OnError
     transform: Transform | None
+    watch: DrawWatch | None  # None: it may draw from what it likes
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group], None]
@@ -302,6 +304,8 @@ class Assembly:
             else:
                 target[number] = decoder.decode(sample, placement)
         except CorruptSampleError as error:
+            if self.how.on_error == "raise":
+                raise  # here: a frame that it passes and that names it would keep the whole pass
             self._lose(number, error)
             if column.collate is None:
                 target[number] = 0
@@ -315,15 +319,15 @@ class Assembly:
         try:
             made = clips.decode(data, row=row, place=place, epoch=self.how.epoch)
         except CorruptSampleError as error:
+            if self.how.on_error == "raise":
+                raise  # here: a frame that it passes and that names it would keep the whole pass
             self._lose(number, error)
             made = clips.empty()
         self.values[name][number] = made
         return len(made)
 
     def _lose(self, number: int, error: CorruptSampleError) -> None:
-        """Leave out a row that cannot be decoded, where that was asked for."""
-        if self.how.on_error == "raise":
-            raise error
+        """Leave out a row that cannot be decoded."""
         logger.warning("skipped: %s", error)
         self.how.counters.add(skipped=1)
         self.is_whole[number] = False
@@ -359,7 +363,7 @@ class Assembly:
         return kept
 
     def _transform_rows(self, start: int, stop: int) -> None:
-        transform = self.how.transform
+        transform, watch = self.how.transform, self.how.watch
         assert transform is not None
         takes_rng = "rng" in inspect.signature(transform).parameters
         with self.how.counters.timed("transform_s"):
@@ -367,14 +371,19 @@ class Assembly:
                 if not self.is_whole[number]:
                     continue
                 row = {column.name: self.values[column.name][number] for column in self.how.columns}
-                if not takes_rng:
-                    self.transformed[number] = transform(row)
-                    continue
-                place = int(self.group.places[number])
-                rng = sample_generator(
-                    seed=self.how.seed, epoch=self.how.epoch, place=place, stream=TRANSFORM_STREAM
+                call = (
+                    partial(transform, row, rng=self._rng(number))
+                    if takes_rng
+                    else partial(transform, row)
                 )
-                self.transformed[number] = transform(row, rng=rng)
+                self.transformed[number] = watch.call(call) if watch is not None else call()
+
+    def _rng(self, number: int) -> np.random.Generator:
+        """Return the transform's own generator for a row."""
+        place = int(self.group.places[number])
+        return sample_generator(
+            seed=self.how.seed, epoch=self.how.epoch, place=place, stream=TRANSFORM_STREAM
+        )
 
     def _cut(self) -> None:
         borders = pairwise(self.borders)

@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.at_hand import PassAtHand
+from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sharding import ShortBatchWarning
@@ -182,6 +183,7 @@ def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Ass
         epoch=opening.epoch,
         on_error=opening.arguments.on_error,
         transform=opening.arguments.transform,
+        watch=DrawWatch() if opening.arguments.deterministic else None,
         with_valid=with_valid,
         is_late=opening.is_late,
         release=pipeline.release,
