@@ -7,7 +7,8 @@
 A chunk asked for twice is loaded once. Ranges of that size are past the break-even of every
 store, and sixteen of them in flight hide latency and add up the bandwidth of connections. Of
 smaller ones more are in flight: how many is found by measuring (``concurrency.py``). A request that
-fails is retried by the store; what it answers is verified here.
+fails is retried by the store, one that takes unusually long is made again (``hedge.py``); what it
+answers is verified here.
 
 Every chunk asked for is told of to every countdown that asked, once: as arrived by ``_publish``, as
 failed by ``_fail``, whatever raised and wherever. Only ``close`` ends this: the pass is over then.
@@ -32,6 +33,7 @@ from tensorlake.format import checksum_of
 from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.ends import stopped
+from tensorlake.loader.hedge import Hedge
 from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
@@ -80,6 +82,7 @@ class ChunkFetcher:
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
         self._limit = limit
+        self._hedge = Hedge(counters)
         self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
@@ -180,7 +183,8 @@ class ChunkFetcher:
     def _start_requests(self) -> None:
         while (begun := self._next_request()) is not None:
             run, start, stop = begun
-            read = read_parts(self._reader.snapshot.packs, run[0].key.pack, start, stop)
+            packs, pack = self._reader.snapshot.packs, run[0].key.pack
+            read = read_parts(packs, pack, start, stop, hedge=self._hedge)
             try:
                 request = runtime.submit(read)
             except Exception as error:  # noqa: BLE001 - raised to whoever asked for the batch
@@ -328,11 +332,16 @@ def run_span(run: list[Load]) -> tuple[int, int]:
     return run[0].key.offset, last.offset + last.nbytes
 
 
-async def read_parts(packs: Packs, pack: Any, start: int, stop: int) -> list[Buffer]:
+async def read_parts(
+    packs: Packs, pack: Any, start: int, stop: int, *, hedge: Hedge
+) -> list[Buffer]:
     """Read bytes of a pack, at once in as many parts as they are worth."""
     count = part_count(stop - start)
     borders = [start + (stop - start) * part // count for part in range(count + 1)]
-    reads = [packs.read_range(pack, first, last - first) for first, last in pairwise(borders)]
+    reads = [
+        hedge.read(partial(packs.read_range, pack, first, last - first))
+        for first, last in pairwise(borders)
+    ]
     return await asyncio.gather(*reads)
 
 

@@ -31,6 +31,7 @@ class LoaderStats:
         wall_s: From asking for the first batch of each pass to the last one's return.
         fetch_s: With at least one request under way.
         refetched_nbytes: Bytes, in memory, of chunks that had been there before.
+        hedged: Requests made again because the first took unusually long; counted in requests.
         in_flight: The most reads under way at the same time.
         row_reads: Rows that were read by themselves, and not with their chunk.
         cache_short_nbytes: How much more memory would hold all that is read of a remote dataset.
@@ -43,6 +44,7 @@ class LoaderStats:
     batches: int = 0
     rows: int = 0
     requests: int = 0
+    hedged: int = 0
     fetched_nbytes: int = 0
     refetched_nbytes: int = 0
     row_reads: int = 0
@@ -96,7 +98,8 @@ class LoaderStats:
     def _reads(self) -> str:
         asked = f"{self.requests:,} requests, at most {self.in_flight} under way"
         amount = f"{human_nbytes(self.fetched_nbytes)}, {self.row_reads:,} rows alone"
-        return f"{asked}; {amount}; {self.mapped_chunks:,} chunks mapped"
+        again = f"; {self.hedged:,} were slow and made again" if self.hedged else ""
+        return f"{asked}{again}; {amount}; {self.mapped_chunks:,} chunks mapped"
 
     def _rows(self) -> list[tuple[str, ...]]:
         stages = {stage.name: stage for stage in self.stages}

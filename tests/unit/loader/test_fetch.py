@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tensorlake.loader.counters import Counters
 from tensorlake.loader.fetch import (
     GAP_NBYTES,
     RANGE_NBYTES,
@@ -16,6 +17,7 @@ from tensorlake.loader.fetch import (
     read_parts,
     run_span,
 )
+from tensorlake.loader.hedge import Hedge
 from tensorlake.storage import runtime
 
 
@@ -71,7 +73,7 @@ def test_parts_join_to_the_bytes_asked_for():
 
     data = bytes(range(256)) * 40_000
 
-    parts = runtime.run(read_parts(Packs(), "a", 1000, len(data) - 7))
+    parts = runtime.run(read_parts(Packs(), "a", 1000, len(data) - 7, hedge=Hedge(Counters())))
 
     assert len(parts) == 2
     assert b"".join(parts) == data[1000:-7]
