@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from tensorlake.dataset import list_datasets as list  # noqa: A004 - users look for tl.list
     from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
+    from tensorlake.dataset.concatenating import concat
     from tensorlake.dataset.mix import Mix, mix
     from tensorlake.dataset.resuming import loader_from_state
     from tensorlake.loader import collate, decode
@@ -102,6 +103,7 @@ _HOMES = {
         "infer_schema",
         "udf",
     ),
+    "tensorlake.dataset.concatenating": ("concat",),
     "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
     "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
     "tensorlake.types": (
@@ -181,6 +183,7 @@ __all__ = [
     "Uuid",
     "View",
     "collate",
+    "concat",
     "copy",
     "create",
     "decode",
@@ -209,7 +212,10 @@ _NEIGHBOURS = {
         ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Video"),
         "it comes in a later version",
     ),
-    **dict.fromkeys(("concat",), "it comes in a later version"),
+    **dict.fromkeys(
+        ("concatenate", "concatenate_datasets", "ConcatDataset", "cat"),
+        "views of one version are joined by tl.concat([first, second]), others streamed by tl.mix",
+    ),
 }
 """What users of other libraries type, and our word for it."""
 
