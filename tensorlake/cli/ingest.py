@@ -24,6 +24,7 @@ from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson
 from tensorlake.cli.output import print_json, print_report, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.errors import did_you_mean
 from tensorlake.types import from_json
 
 __all__ = ["ingest"]
@@ -65,6 +66,29 @@ def ingest(
         Path | None,
         typer.Option(metavar="FILE", help="Types in place of those guessed, as JSON: name → type."),
     ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="CHAR", help="Between the values of a CSV line.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of CSV text, such as latin-1.")
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Of CSV columns without a line of names; of classes."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Of Parquet files, those to take.")
+    ] = None,
+    labels: Annotated[
+        bool | None,
+        typer.Option("--labels/--no-labels", help="Whether folders of pictures are classes."),
+    ] = None,
+    masks: Annotated[
+        bool | None, typer.Option("--masks/--no-masks", help="Whether to take COCO's masks.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help="Of YOLO: detect, segment or pose.")
+    ] = None,
     commit_every: Annotated[
         str, typer.Option(metavar="SIZE", help="Source bytes a commit.")
     ] = "8GiB",
@@ -89,10 +113,17 @@ def ingest(
         "dry_run": dry_run,
         "storage_options": terms.options_for(places[-1]),
     }
-    if schema is not None:
-        if "schema" not in inspect.signature(function).parameters:
-            wrong_usage(f"ingest {kind} has no --schema: its files say what their values are")
-        options["schema"] = _read_schema(schema)
+    own: dict[str, Any] = {
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "names": _listed(names),
+        "columns": _listed(columns),
+        "labels": labels,
+        "masks": masks,
+        "task": task,
+        "schema": None if schema is None else _read_schema(schema),
+    }
+    options |= _taken(kind, function, own)
     with function(*places, **options) as ds:
         report = ds.ingest_report
         assert report is not None  # what tl.ingest returns has one
@@ -122,8 +153,24 @@ def _function(kind: str) -> Callable[..., tl.Dataset]:
         if inspect.isfunction(function := getattr(tl.ingest, name)) and name not in IN_MEMORY
     }
     if kind not in found:
-        wrong_usage(f"there is no ingestion of {kind!r}; known: {', '.join(found)}")
+        near = did_you_mean(kind, found)
+        wrong_usage(f"there is no ingestion of {kind!r}{near}; known: {', '.join(found)}")
     return found[kind]
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else names.split(",")
+
+
+def _taken(kind: str, function: Callable[..., tl.Dataset], given: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given, each an argument of the function."""
+    taken = {name: one for name, one in given.items() if one is not None}
+    known = inspect.signature(function).parameters
+    strange = next((name for name in taken if name not in known), None)
+    if strange is not None:
+        mine = ", ".join(f"--{name}" for name in given if name in known)
+        wrong_usage(f"ingest {kind} has no --{strange}; of its own it has {mine or 'none'}")
+    return taken
 
 
 def _positional(function: Callable[..., tl.Dataset]) -> list[str]:

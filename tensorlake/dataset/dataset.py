@@ -1,7 +1,8 @@
 """Dataset: a handle on one branch, or one version, of a dataset.
 
-Reading is ``Readable``'s, versions are ``Versioned``'s, upkeep is ``Maintained``'s. Writing is
-staged, seen by this handle alone, and published by one ``commit``: others see all or nothing.
+Reading is ``Readable``'s, the schema ``Evolving``'s, versions are ``Versioned``'s, upkeep is
+``Maintained``'s. Writing is staged, seen by this handle alone, and published by one ``commit``:
+others see all or nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset import schema_changes, staging, versioning
+from tensorlake.dataset import staging, versioning
 from tensorlake.dataset.describe import Summary, dataset_repr, summarize
+from tensorlake.dataset.evolving import Evolving
 from tensorlake.dataset.group import Group, assign_fields
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.maintained import Maintained
@@ -28,12 +30,9 @@ from tensorlake.dataset.upserting import Upserted, upsert
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
 from tensorlake.reading import Reader, Selection
-from tensorlake.types import NO_DEFAULT, SampleType
 from tensorlake.versions import CommitRequest, OnConflict, stored_chunks
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from tensorlake.dataset.ingest import IngestReport
     from tensorlake.dataset.mapping import MapOptions
     from tensorlake.dataset.predicate import Predicate
@@ -44,7 +43,7 @@ __all__ = ["Dataset"]
 Int64Array = npt.NDArray[np.int64]
 
 
-class Dataset(Readable, Versioned, Maintained):
+class Dataset(Evolving, Readable, Versioned, Maintained):
     """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
 
     Example:
@@ -102,6 +101,14 @@ class Dataset(Readable, Versioned, Maintained):
 
         Args:
             full: Also read the columns of numbers and labels, for their values.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-summary", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> ds.summary(full=True).to_pandas()["type"].tolist()
+            ['Scalar(int64)']
         """
         return summarize(self, full=full)
 
@@ -258,69 +265,7 @@ class Dataset(Readable, Versioned, Maintained):
             self, function, schema=schema, columns=columns, to=to, where=where, options=options
         )
 
-    # Staging the schema
-
-    def add_tensor(
-        self, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
-    ) -> None:
-        """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
-
-        A ``Struct`` adds a tensor for each of its fields.
-
-        Raises:
-            SchemaError: The name is taken, or there is neither fill nor default nor NULL.
-        """
-        schema_changes.add_tensor(self.session, name, sample_type, fill)
-
-    def drop_tensor(self, name: str) -> None:
-        """Stage that a tensor is gone, or a group of them; older versions keep it."""
-        schema_changes.drop_tensor(self.session, name)
-
-    def rename_tensor(self, old: str, new: str) -> None:
-        """Stage another name for a tensor, or a group of them; data and identity stay."""
-        schema_changes.rename_tensor(self.session, old, new)
-
-    def alter_tensor(
-        self,
-        name: str,
-        *,
-        nullable: bool | None = None,
-        dtype: DTypeLike | None = None,
-        shape: Sequence[int | None] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
-
-        Args:
-            name: The tensor.
-            nullable: Whether samples may be NULL. False needs that none is: rows are looked at
-                where statistics leave it open.
-            dtype: A wider one: each value that is stored must be one of its values.
-            shape: The same lengths, or None where samples may differ from now on.
-            metadata: JSON to note about the tensor, in the place of what was noted.
-
-        Raises:
-            SchemaError: What is stored would not be of the new type; the message says why.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
-            >>> ds.extend({"x": [1, 255]})
-            >>> ds.alter_tensor("x", dtype="int32")
-            >>> ds.append({"x": 70_000})
-            >>> ds["x"][:]
-            array([    1,   255, 70000], dtype=int32)
-            >>> ds.discard()
-        """
-        schema_changes.alter_tensor(
-            self.session, name, nullable=nullable, dtype=dtype, shape=shape, metadata=metadata
-        )
-
-    def change_names(
-        self, name: str, how: schema_changes.NamesChange, names: Sequence[str]
-    ) -> None:
-        """Stage a change of class names: what ``ds[name].add_names(names)`` and the like do."""
-        schema_changes.change_names(self.session, name, how, names)
+    # Staging in TQL
 
     def execute(self, tql: str, **params: Any) -> int:
         """Stage a change written in TQL: UPDATE, DELETE or INSERT … SELECT.
@@ -377,7 +322,16 @@ class Dataset(Readable, Versioned, Maintained):
         return Commit.of_entry(entry, self.session.branch)
 
     def discard(self) -> None:
-        """Forget what is staged."""
+        """Forget what is staged.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-discard", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.discard()
+            >>> len(ds), ds.has_changes
+            (0, False)
+        """
         self.session.discard()
 
     @contextmanager

@@ -192,7 +192,7 @@ class Summary:
                 "",
                 *_table(rows),
                 *([self.advice] if self.advice else []),
-                'next: ds.query("WHERE …") · ds.torch(batch_size=64)',
+                'next: ds.query("WHERE …") · ds.torch(batch_size=64) · ds.show()',
             ]
         )
 

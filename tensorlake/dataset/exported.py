@@ -36,6 +36,14 @@ class Exported(ABC):
 
         Raises:
             InvalidInputError: It would be more than 4 GiB.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-pandas", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_pandas()["x"].sum()
+            np.int64(6)
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_pandas
 
@@ -68,6 +76,14 @@ class Exported(ABC):
 
         DuckDB, polars and pyarrow's own scanner name columns and conditions; only those columns
         are read, and conditions that TQL can answer choose the rows before.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-arrow-dataset", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.arrow_dataset().to_table(columns=["x"]).to_pydict()
+            {'x': [1, 2, 3]}
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import arrow_dataset
 
@@ -78,6 +94,14 @@ class Exported(ABC):
 
         Args:
             connection: Of DuckDB; None: its default one.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-duckdb", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_duckdb().filter("x > 1").fetchall()
+            [(2,), (3,)]
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_duckdb
 
@@ -93,6 +117,14 @@ class Exported(ABC):
 
         Raises:
             InvalidInputError: It would be more than 4 GiB.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-hf", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_hf()["x"][1]
+            2
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_hf
 
@@ -162,6 +194,14 @@ class Exported(ABC):
         Raises:
             InvalidInputError: There is something at ``dst``, or in memory it would be over 4 GiB.
             UnsupportedFeatureError: zarr has no form for a tensor; ``columns=`` leaves it out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-zarr", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_zarr()["x"][:]
+            array([1, 2, 3])
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_zarr
 
@@ -194,6 +234,15 @@ class Exported(ABC):
 
         Raises:
             InvalidInputError: There is something at ``dst``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-parquet", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_parquet("x.parquet")
+            >>> tl.ingest.parquet("x.parquet", "memory://doc-to-parquet-again")["x"][:]
+            array([1, 2, 3])
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_parquet
 
@@ -247,6 +296,16 @@ class Exported(ABC):
         Raises:
             InvalidInputError: A number is NaN or infinite, which JSON has no form for.
             UnsupportedFeatureError: A column is bytes; ``columns=`` leaves it out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-jsonl", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_jsonl("x.jsonl")
+            >>> from pathlib import Path
+            >>> Path("x.jsonl").read_text().splitlines()
+            ['{"x": 1}', '{"x": 2}', '{"x": 3}']
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_jsonl
 
@@ -270,6 +329,15 @@ class Exported(ABC):
 
         Raises:
             UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-webdataset", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_webdataset("shards")
+            >>> tl.ingest.webdataset("shards", "memory://doc-to-webdataset-again").count()
+            3
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_webdataset
 
@@ -295,6 +363,16 @@ class Exported(ABC):
         Raises:
             InvalidInputError: A value is NULL, which MDS has no form for.
             UnsupportedFeatureError: MDS has no form for a tensor; ``columns=`` leaves it out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-mds", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.to_mds("mds")
+            >>> from pathlib import Path
+            >>> Path("mds/index.json").exists()
+            True
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_mds
 
@@ -316,6 +394,17 @@ class Exported(ABC):
 
         Raises:
             InvalidInputError: There is no picture, or not as many classes as boxes.
+
+        Example:
+            >>> import numpy as np
+            >>> import tensorlake as tl
+            >>> schema = {"image": tl.Image("png"), "boxes": tl.BBox()}
+            >>> ds = tl.create("memory://doc-to-coco", schema)
+            >>> ds.append({"image": np.zeros((8, 8, 3), np.uint8), "boxes": [[0, 0, 4, 4]]})
+            >>> ds.to_coco("coco")
+            >>> tl.ingest.coco("coco/annotations.json", "coco/images", "memory://doc-to-coco-again").count()
+            1
+            >>> ds.discard()
         """
         from tensorlake.dataset.export import to_coco
 

@@ -127,7 +127,13 @@ def open_dataset(
 def exists(
     url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
 ) -> bool:
-    """Tell whether there is a dataset at a URL."""
+    """Tell whether there is a dataset at a URL.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.exists("memory://doc-exists")
+        False
+    """
     store = _open_store(url, _options(storage_options, "fsync", token))
     return runtime.run(store.head(DESCRIPTOR)) is not None
 
@@ -135,7 +141,15 @@ def exists(
 def list_datasets(
     url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
 ) -> list[str]:
-    """Name the datasets under a URL, in order; itself, as ``"."``, when it is one."""
+    """Name the datasets under a URL, in order; itself, as ``"."``, when it is one.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> for name in ("cats", "dogs"):
+        ...     tl.create(f"memory://doc-list/{name}", {"x": "int64"}).close()
+        >>> tl.list("memory://doc-list")
+        ['cats', 'dogs']
+    """
     store = _open_store(url, _options(storage_options, "fsync", token))
     if isinstance(store, LakeStore):
         return runtime.run(store.dataset_names())
@@ -164,6 +178,13 @@ def delete(
 
     Raises:
         InvalidInputError: ``confirm`` is another text; nothing was removed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.create("memory://doc-delete-dataset", {"x": "int64"}).close()
+        >>> tl.delete("memory://doc-delete-dataset", confirm="memory://doc-delete-dataset")
+        >>> tl.exists("memory://doc-delete-dataset")
+        False
     """
     if confirm != url:
         raise InvalidInputError(

@@ -98,7 +98,16 @@ class Readable(Exported, Streamed):
         return self.selection().num_rows
 
     def count(self) -> int:
-        """How many rows there are."""
+        """How many rows there are.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-count", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.where("x > 1").count()
+            2
+            >>> ds.discard()
+        """
         return len(self)
 
     @property
@@ -324,13 +333,33 @@ class Readable(Exported, Streamed):
         return order_by(self, keys, params)
 
     def filter(self, condition: Callable[[Row], Any] | Predicate | str) -> View:
-        """Keep the rows for which a Python function of a Row holds; warns that it is slow."""
+        """Keep the rows for which a Python function of a Row holds; warns that it is slow.
+
+        Example:
+            >>> import warnings
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-filter", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> with warnings.catch_warnings(action="ignore"):
+            ...     ds.filter(lambda row: row["x"] % 2 == 1)["x"][:]
+            array([1, 3])
+            >>> ds.discard()
+        """
         from tensorlake.dataset.selecting import filter_rows
 
         return filter_rows(self, condition)
 
     def take(self, count: int) -> View:
-        """Select the first rows."""
+        """Select the first rows.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-take", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.take(2)["x"][:]
+            array([1, 2])
+            >>> ds.discard()
+        """
         if not isinstance(count, int | np.integer) or count < 0:
             raise InvalidInputError(
                 f"take({count!r}): give a number of rows, 0 or more;\n"
@@ -340,7 +369,16 @@ class Readable(Exported, Streamed):
         return self._with_rows(np.arange(min(count, len(self)), dtype=np.int64))
 
     def sample(self, count: int, *, seed: int = 0) -> View:
-        """Select rows at random, without repeats, the same for the same seed."""
+        """Select rows at random, without repeats, the same for the same seed.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-sample", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> len(ds.sample(2, seed=7))
+            2
+            >>> ds.discard()
+        """
         if not 0 <= count <= len(self):
             message = f"sample({count}): there are {len(self):,} rows; give 0 to {len(self)}"
             raise InvalidInputError(message, expected=len(self), actual=count)

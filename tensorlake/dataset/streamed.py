@@ -15,15 +15,48 @@ class Streamed(ABC):
     """Rows as batches of a framework's arrays."""
 
     def torch(self, **arguments: Any) -> Loader:
-        """Stream batches of torch tensors; arguments in docs/reference/loader.md."""
+        """Stream batches of torch tensors; arguments in docs/reference/loader.md.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-stream-torch", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> for batch in ds.torch(batch_size=2):
+            ...     print(batch["x"].tolist())
+            [1, 2]
+            [3]
+            >>> ds.discard()
+        """
         return self.stream("torch", arguments)
 
     def jax(self, **arguments: Any) -> Loader:
-        """Stream batches of JAX arrays; arguments in docs/reference/loader.md."""
+        """Stream batches of JAX arrays; arguments in docs/reference/loader.md.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-stream-jax", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> for batch in ds.jax(batch_size=2):
+            ...     print(batch["x"].tolist())
+            [1, 2]
+            [3]
+            >>> ds.discard()
+        """
         return self.stream("jax", arguments)
 
     def loader(self, **arguments: Any) -> Loader:
-        """Stream batches of NumPy arrays; arguments in docs/reference/loader.md."""
+        """Stream batches of NumPy arrays; arguments in docs/reference/loader.md.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-stream-loader", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> for batch in ds.loader(batch_size=2):
+            ...     print(batch["x"].tolist())
+            [1, 2]
+            [3]
+            >>> ds.discard()
+        """
         return self.stream("numpy", arguments)
 
     @abstractmethod

@@ -158,6 +158,14 @@ class Tensor:
 
         Raises:
             InvalidInputError: The tensor's samples are not stored as encoded bytes, or it is NULL.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-bytes", {"x": tl.Bytes()})
+            >>> ds.extend({"x": [b"a note"]})
+            >>> ds["x"].bytes(0)
+            b'a note'
+            >>> ds.discard()
         """
         here = self._rows.frozen()
         position = row_position(int(row), len(here), what=self._what())
@@ -240,7 +248,16 @@ class Tensor:
         return membership(self.name, values)
 
     def is_null(self) -> Predicate:
-        """Ask for rows whose value is NULL."""
+        """Ask for rows whose value is NULL.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-is-null", {"x": tl.Scalar("int64", nullable=True)})
+            >>> ds.extend({"x": [1, None]})
+            >>> ds[ds["x"].is_null()].rows
+            array([1])
+            >>> ds.discard()
+        """
         return nullness(self.name)
 
     # Writing
@@ -317,6 +334,15 @@ class Tensor:
         Raises:
             UnknownClassError: There is no class ``old``.
             SchemaError: ``new`` is a class already.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-rename-class", {"x": tl.ClassLabel(["cat", "dgo"])})
+            >>> ds.extend({"x": ["dgo"]})
+            >>> ds["x"].rename("dgo", "dog")
+            >>> ds["x"].names
+            ('cat', 'dog')
+            >>> ds.discard()
         """
         self._rows.change_names(self.name, "rename", (old, new))
 

@@ -46,7 +46,16 @@ class Versioned:
         return versioning.log(self.session, limit)
 
     def graph(self, limit: int | None = None) -> Iterator[Commit]:
-        """Commits that led to this version, newest first, those of merged branches included."""
+        """Commits that led to this version, newest first, those of merged branches included.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-graph", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> [commit.version for commit in ds.graph()]
+            ['main@1', 'main@0']
+        """
         commits = commit_graph(self.session.store, self.session.branch, self.session.head)
         return islice(commits, limit)
 
@@ -132,6 +141,15 @@ class Versioned:
 
         Raises:
             InvalidInputError: The name is taken by another version.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-tag", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> _ = ds.tag("v1")
+            >>> tl.open("memory://doc-tag", "v1").count()
+            3
         """
         return versioning.tag(self.session, name, at, expires=expires)
 
@@ -148,7 +166,18 @@ class Versioned:
         return SavedViews(self.session)
 
     def delete_tag(self, name: str) -> None:
-        """Give up a tag, or a saved view; its name stays used."""
+        """Give up a tag, or a saved view; its name stays used.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-delete-tag", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> _ = ds.tag("v1")
+            >>> ds.delete_tag("v1")
+            >>> list(ds.tags)
+            []
+        """
         versioning.delete_tag(self.session, name)
 
     def diff(self, a: str | None = None, b: str | None = None) -> Diff:
@@ -222,6 +251,14 @@ class Versioned:
         Raises:
             SnapshotExpiredError: The version was given up.
             UncommittedChangesError: There are staged changes.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-restore", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> ds.restore("main@0").version, len(ds)
+            ('main@2', 0)
         """
         return restoring.restore(self.session, version)
 
@@ -233,6 +270,18 @@ class Versioned:
         Raises:
             ConflictError: Later commits changed the same cells or rows.
             UncommittedChangesError: There are staged changes.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-revert", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> ds["x"][0] = 10
+            >>> commit = ds.commit("ten")
+            >>> ds.revert(commit.version)
+            >>> ds["x"][:]
+            array([1, 2, 3])
+            >>> ds.discard()
         """
         restoring.revert(self.session, version)
 
@@ -244,5 +293,15 @@ class Versioned:
         Raises:
             InvalidInputError: It is main.
             VersionNotFoundError: There is none of this name.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-delete-branch", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> ds.branch("fix").close()
+            >>> ds.delete_branch("fix")
+            >>> list(ds.branches)
+            ['main']
         """
         restoring.delete_branch(self.session, name)

@@ -97,6 +97,14 @@ class View(Readable):
 
         Raises:
             InvalidInputError: It has more, or less.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-item", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.query("SELECT SUM(x) AS total").item()
+            6
+            >>> ds.discard()
         """
         from tensorlake.errors import InvalidInputError
 
@@ -109,7 +117,18 @@ class View(Readable):
         return value.item() if isinstance(value, np.generic) else value
 
     def explain(self) -> str:
-        """How the query was, or would be, evaluated: its plan, and what that reads at most."""
+        """How the query was, or would be, evaluated: its plan, and what that reads at most.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-explain", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> print(ds.where("x > 1").explain())
+            Project x
+              Filter x > 1   (reads x)
+            ...
+            >>> ds.discard()
+        """
         if self._explanation is None:
             return f"rows given directly: {len(self):,} of {self.version}"
         return str(self._explanation)
@@ -128,6 +147,15 @@ class View(Readable):
             InvalidInputError: The name is taken, or the view has no rows of the dataset.
             UncommittedChangesError: It shows staged changes.
             SnapshotExpiredError: Its version was given up.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-save", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> _ = ds.where("x > 1").save("large")
+            >>> tl.open("memory://doc-save").views["large"]["x"][:]
+            array([2, 3])
         """
         from tensorlake.dataset.saved_views import save
 
@@ -139,6 +167,17 @@ class View(Readable):
         Raises:
             InvalidStateError: Rows were chosen by hand.
             QueryError: The newest version lacks what the query names.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-rerun", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> large = ds.where("x > 1")
+            >>> ds.append({"x": 9})
+            >>> _ = ds.commit("nine")
+            >>> large["x"][:], large.rerun()["x"][:]
+            (array([2, 3]), array([2, 3, 9]))
         """
         from tensorlake.dataset.saved_views import rerun
 
@@ -162,6 +201,14 @@ class View(Readable):
 
         Raises:
             InvalidInputError: There is a dataset with rows already.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-materialize", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> _ = ds.commit("three")
+            >>> ds.where("x > 1").materialize("memory://doc-materialized")["x"][:]
+            array([2, 3])
         """
         from tensorlake.dataset.materializing import materialize
 

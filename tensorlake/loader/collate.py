@@ -52,6 +52,10 @@ class Pad:
         value: What to fill with.
         to: Length of every varying axis; None is the longest of the batch.
         multiple_of: Round the length up to a multiple, so few different shapes occur.
+
+    Example:
+        >>> Pad(-1, multiple_of=64)
+        Pad(value=-1, to=None, multiple_of=64)
     """
 
     value: float = 0

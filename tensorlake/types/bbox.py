@@ -22,6 +22,10 @@ class BBox(FloatItems, SampleType):
     Attributes:
         format: What the four numbers are: corners, corner and size, or centre and size.
         of: The image tensor that the boxes lie on.
+
+    Example:
+        >>> BBox("xywh", of="image").describe()
+        'BBox(xywh, of=image)'
     """
 
     kind: ClassVar[str] = "bbox"

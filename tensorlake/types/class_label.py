@@ -47,6 +47,10 @@ class ClassLabel(SampleType):
         multi: Whether a row has any number of classes.
         per: The tensor whose items (boxes) have one class each; implies any number.
         dropped: Codes of classes that were dropped, whose names are "".
+
+    Example:
+        >>> ClassLabel(["cat", "dog"]).describe()
+        'ClassLabel(2: cat, dog)'
     """
 
     kind: ClassVar[str] = "class_label"

@@ -60,7 +60,12 @@ class Scalar(OneNumber, SampleType):
 
 @dataclass(frozen=True, slots=True)
 class Bool(OneNumber, SampleType):
-    """One truth value a row; 0 and 1 are refused."""
+    """One truth value a row; 0 and 1 are refused.
+
+    Example:
+        >>> Bool().convert([True, False], tensor="x").values
+        array([ True, False])
+    """
 
     kind: ClassVar[str] = "bool"
 

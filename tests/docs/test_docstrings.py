@@ -2,12 +2,21 @@
 
 import doctest
 import importlib
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+import tensorlake as tl
+from tensorlake.loader import decode
+
 ROOT = Path(__file__).resolve().parents[2]
 HOMES = {"tensorlake": ROOT, "query/tensorlake_query": ROOT / "query"}
+REFERENCE = ROOT / "docs" / "reference" / "sdk.md"
+# What calls return: their docstrings say what they hold, and the calls have the examples.
+HANDED_OUT = (tl.Commit, tl.Diff, tl.Mix, tl.Predicate, tl.Row, tl.Tensor, tl.View,
+              tl.ingest.IngestReport, tl.ingest.SkippedItem)  # fmt: skip
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -18,6 +27,36 @@ def modules_with_examples() -> list[str]:
         for path in sorted((ROOT / package).rglob("*.py"))
         if ">>> " in path.read_text(encoding="utf-8")
     ]
+
+
+def public_callables() -> dict[str, object]:
+    """What a user calls: functions, types and steps, and the methods that the reference names."""
+    named = set(re.findall(r"\.(\w+)\(", REFERENCE.read_text(encoding="utf-8")))
+    steps = sorted(decode.spec.STEPS)
+    return (
+        {f"tl.{name}": getattr(tl, name) for name in tl.__all__}
+        | {f"tl.ingest.{name}": getattr(tl.ingest, name) for name in tl.ingest.__all__}
+        | {f"tl.decode.{name}": getattr(tl.decode, name) for name in (*steps, "imagenet")}
+        | {"tl.collate.Pad": tl.collate.Pad}
+        | {
+            f"{owner.__name__}.{name}": method
+            for owner in (tl.Dataset, tl.View, tl.Tensor)
+            for name in sorted(named)
+            if inspect.isfunction(method := getattr(owner, name, None))
+        }
+    )
+
+
+def is_shown(given: object) -> bool:
+    """Whether users make or call it themselves: others are handed to them, or raised."""
+    if not inspect.isclass(given):
+        return inspect.isfunction(given)
+    return given not in HANDED_OUT and not issubclass(given, Exception)
+
+
+@pytest.mark.parametrize("name", [n for n, one in public_callables().items() if is_shown(one)])
+def test_what_a_user_calls_has_an_example(name):
+    assert ">>> " in (inspect.getdoc(public_callables()[name]) or ""), name
 
 
 @pytest.mark.parametrize("name", modules_with_examples())

@@ -54,7 +54,8 @@ def _free(dst: str | Path, *, overwrite: bool) -> Path:
     target = Path(dst)
     if target.exists() and not overwrite:
         raise InvalidInputError(
-            f"{str(target)!r} is there already\ngive overwrite=True, or another path",
+            f"{str(target)!r} is there already"
+            "\ngive overwrite=True (in a shell: --overwrite), or another path",
             actual=str(target),
         )
     target.parent.mkdir(parents=True, exist_ok=True)

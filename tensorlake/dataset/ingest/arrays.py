@@ -119,6 +119,13 @@ def torch(
 
     Raises:
         InvalidInputError: The dataset has no length, or samples without names.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> dataset = [(0.5, 1), (1.5, 0)]  # or a torch.utils.data.Dataset
+        >>> ds = tl.ingest.torch(dataset, "memory://doc-torch", names=("x", "y"))
+        >>> ds["y"][:]
+        array([1, 0])
     """
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         message = (
@@ -167,6 +174,13 @@ def huggingface(
 
     Raises:
         InvalidInputError: It is no such dataset.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> from datasets import Dataset
+        >>> reviews = Dataset.from_dict({"text": ["good", "bad"], "stars": [5, 1]})
+        >>> tl.ingest.huggingface(reviews, "memory://doc-huggingface")["stars"][:]
+        array([5, 1])
     """
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
         message = f"{type(dataset).__name__} is no Hugging Face dataset\ngive one split of it"

@@ -67,6 +67,21 @@ def coco(
 
     Raises:
         InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> PIL.Image.new("RGB", (8, 6)).save("a.jpg")
+        >>> _ = Path("coco.json").write_text(json.dumps({
+        ...     "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 6}],
+        ...     "categories": [{"id": 3, "name": "cat"}],
+        ...     "annotations": [{"id": 9, "image_id": 1, "category_id": 3, "bbox": [1, 2, 4, 3]}],
+        ... }))
+        >>> ds = tl.ingest.coco("coco.json", ".", "memory://doc-coco")
+        >>> ds[0]["boxes"].tolist(), ds[0]["label"].as_names()
+        ([[1.0, 2.0, 5.0, 5.0]], ['cat'])
     """
     files = SourceFiles(options.get("storage_options"))
     folder = source_path(images)

@@ -52,6 +52,13 @@ def idx(
 
     Raises:
         InvalidInputError: A file is not IDX, is cut short, or the two differ in length.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tensorlake as tl
+        >>> _ = Path("x.idx").write_bytes(bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3, 7, 8, 9]))
+        >>> tl.ingest.idx("x.idx", None, "memory://doc-idx")["image"][:]
+        array([[7, 8, 9]], dtype=uint8)
     """
     files = SourceFiles(options.get("storage_options"))
     samples = read_idx(source_path(images), files)

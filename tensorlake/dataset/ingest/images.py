@@ -67,6 +67,17 @@ def images(
     Raises:
         InvalidInputError: No picture is there, one lies outside the folders of the others, or one
             is damaged; the message names the file.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for name in ("cat", "dog"):
+        ...     Path("photos", name).mkdir(parents=True)
+        ...     PIL.Image.new("RGB", (8, 6)).save(f"photos/{name}/1.jpg")
+        >>> ds = tl.ingest.images("photos", "memory://doc-images")
+        >>> ds["label"].names, ds[0]["image"].shape
+        (('cat', 'dog'), (6, 8, 3))
     """
     files = SourceFiles(options.get("storage_options"))
     is_strict = options.get("on_error", "raise") == "raise"

@@ -96,6 +96,14 @@ def parquet(
 
     Raises:
         InvalidInputError: There is no such file, or one is not Parquet.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> import tensorlake as tl
+        >>> pq.write_table(pa.table({"x": [1, 2]}), "x.parquet")
+        >>> tl.ingest.parquet("x.parquet", "memory://doc-parquet")["x"][:]
+        array([1, 2])
     """
     require_pyarrow()
     import pyarrow as pa

@@ -42,7 +42,7 @@ def csv(
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest CSV files, whose first line names the columns; values have no line breaks.
+    r"""Ingest CSV files, whose first line names the columns; values have no line breaks.
 
     Lines with another number of values are left out, each, where ``on_error`` says so.
 
@@ -58,6 +58,14 @@ def csv(
     Raises:
         InvalidInputError: There is no such file, a line has another number of values, or the text
             is of another encoding.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tensorlake as tl
+        >>> _ = Path("x.csv").write_text("x,name\n1,one\n2,two\n")
+        >>> ds = tl.ingest.csv("x.csv", "memory://doc-csv")
+        >>> ds["x"][:], ds["name"][:]
+        (array([1, 2]), ['one', 'two'])
     """
     require_pyarrow()
     import pyarrow as pa

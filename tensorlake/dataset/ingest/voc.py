@@ -63,6 +63,20 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
 
     Raises:
         InvalidInputError: A folder is missing, or an annotation is not VOC's.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for folder in ("JPEGImages", "Annotations"):
+        ...     Path("voc", folder).mkdir(parents=True)
+        >>> PIL.Image.new("RGB", (8, 6)).save("voc/JPEGImages/a.jpg")
+        >>> _ = Path("voc/Annotations/a.xml").write_text(
+        ...     "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin>"
+        ...     "<xmax>5</xmax><ymax>5</ymax></bndbox></object></annotation>"
+        ... )
+        >>> tl.ingest.voc("voc", "memory://doc-voc")[0]["label"].as_names()
+        ['cat']
     """
     root = source_path(src)
     files = SourceFiles(options.get("storage_options"))

@@ -74,6 +74,15 @@ def webdataset(
 
     Raises:
         InvalidInputError: A file is no tar, or samples have different fields.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-webdataset", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2]})
+        >>> ds.to_webdataset("shards")
+        >>> list(tl.ingest.webdataset("shards", "memory://doc-webdataset-in").schema)
+        ['x.npy', 'key']
+        >>> ds.discard()
     """
     files = SourceFiles(options.get("storage_options"))
     samples = [sample for path in find_files(src, ".tar", files) for sample in _index(path, files)]

@@ -70,7 +70,7 @@ def yolo(
     task: Task | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a YOLO dataset: pictures with boxes, outlines or points.
+    r"""Ingest a YOLO dataset: pictures with boxes, outlines or points.
 
     Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class a box) and ``split``; of
     "segment" also ``outlines``, of "pose" ``keypoints``.
@@ -85,6 +85,18 @@ def yolo(
 
     Raises:
         InvalidInputError: A file is missing, or a line is not of the task.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for folder in ("images", "labels"):
+        ...     Path(folder).mkdir()
+        >>> PIL.Image.new("RGB", (8, 6)).save("images/a.jpg")
+        >>> _ = Path("labels/a.txt").write_text("0 0.5 0.5 0.5 1")
+        >>> _ = Path("data.yaml").write_text("names: [cat]\ntrain: images")
+        >>> tl.ingest.yolo("data.yaml", "memory://doc-yolo")[0]["boxes"].tolist()
+        [[2.0, 0.0, 6.0, 6.0]]
     """
     files = SourceFiles(options.get("storage_options"))
     layout = _read_layout(source_path(src), files)

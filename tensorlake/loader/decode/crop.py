@@ -55,6 +55,10 @@ class RandomResizedCrop:
     """Take a random part of the picture, of random shape, and resize it to ``height`` × ``width``.
 
     ``scale`` bounds the part's share of the picture's area, ``ratio`` its width over its height.
+
+    Example:
+        >>> RandomResizedCrop(224, 160).output_size((480, 640))
+        (224, 160)
     """
 
     is_random: ClassVar[bool] = True

@@ -16,7 +16,12 @@ __all__ = ["Flip"]
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Mirror left to right ("horizontal") or top to bottom ("vertical"), with a probability."""
+    """Mirror left to right ("horizontal") or top to bottom ("vertical"), with a probability.
+
+    Example:
+        >>> Flip(axis="vertical")
+        Flip(probability=0.5, axis='vertical')
+    """
 
     is_random: ClassVar[bool] = True
     resizes: ClassVar[bool] = False

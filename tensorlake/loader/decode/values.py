@@ -15,7 +15,12 @@ __all__ = ["Cast", "Normalize", "ToFloat"]
 
 @dataclass(frozen=True, slots=True)
 class ToFloat:
-    """Map the range of an integer dtype to 0 … 1 in float32: uint8 is divided by 255."""
+    """Map the range of an integer dtype to 0 … 1 in float32: uint8 is divided by 255.
+
+    Example:
+        >>> [ToFloat(), Normalize((0.5,), (0.25,))][0]
+        ToFloat()
+    """
 
     def then(self, before: LinearMap) -> LinearMap:
         """Divide by the largest integer; floats are left as they are."""
@@ -29,7 +34,12 @@ class ToFloat:
 
 @dataclass(frozen=True, slots=True)
 class Normalize:
-    """Subtract ``mean`` and divide by ``std``, one number a channel, after mapping to 0 … 1."""
+    """Subtract ``mean`` and divide by ``std``, one number a channel, after mapping to 0 … 1.
+
+    Example:
+        >>> Normalize((0.5,), (0.25,))
+        Normalize(mean=(0.5,), std=(0.25,))
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -54,7 +64,12 @@ class Normalize:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Give the numbers another dtype; floats may narrow, a float never becomes an integer."""
+    """Give the numbers another dtype; floats may narrow, a float never becomes an integer.
+
+    Example:
+        >>> Cast("float16")
+        Cast(dtype='float16')
+    """
 
     dtype: str
 

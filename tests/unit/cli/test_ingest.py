@@ -107,6 +107,33 @@ def test_tables_take_a_schema_from_a_file(run, tmp_path):
     assert ds["n"].dtype == "int8"
 
 
+def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
+    (tmp_path / "x.csv").write_text("1;a\n2;b\n")
+
+    table = run("ingest", "csv", str(tmp_path / "x.csv"), str(tmp_path / "x.tl"),
+                "--delimiter", ";", "--names", "n,text")  # fmt: skip
+    flat = run("ingest", "images", str(photos), str(tmp_path / "flat.tl"), "--no-labels")
+
+    assert (table.code, flat.code) == (0, 0)
+    assert tl.open(str(tmp_path / "x.tl"))["n"][:].tolist() == [1, 2]
+    assert list(tl.open(str(tmp_path / "flat.tl")).schema) == ["image"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["imagez", "a", "b"], "no ingestion of 'imagez'; did you mean 'images'?"),
+        (["images", "a", "b", "--task", "pose"], "has no --task; of its own it has --labels"),
+        (["numpy", "a", "b", "--names", "x"], "has no --names; of its own it has --schema"),
+    ],
+)
+def test_flags_of_another_kind_are_refused(run, arguments, told):
+    done = run("ingest", *arguments)
+
+    assert done.code == 2
+    assert told in done.err
+
+
 def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
     (photos / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
     target = str(tmp_path / "pets.tl")

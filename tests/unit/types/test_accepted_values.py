@@ -18,6 +18,9 @@ from tensorlake.types import take
 RNG = np.random.default_rng(5)
 GRAY = RNG.integers(0, 255, (6, 7), dtype=np.uint8)
 RGB = RNG.integers(0, 255, (6, 7, 3), dtype=np.uint8)
+RGBA = RNG.integers(0, 255, (6, 7, 4), dtype=np.uint8)
+DEEP = RNG.integers(0, 65535, (6, 7), dtype=np.uint16)
+EVEN = np.full((8, 8, 3), 128, np.uint8)  # what codecs that lose keep
 SEEN = RNG.random((6, 7)) > 0.5
 
 
@@ -44,10 +47,14 @@ def picture(array):
     return PIL.Image.fromarray(array)
 
 
-def png(array):
+def encoded(array, codec, **options):
     stream = io.BytesIO()
-    picture(array).save(stream, "PNG")
+    picture(array).save(stream, codec, **options)
     return stream.getvalue()
+
+
+def png(array):
+    return encoded(array, "PNG")
 
 
 def on_disk(data, folder):
@@ -108,6 +115,12 @@ TABLE = {
     "ClassLabel(multi)": (tl.ClassLabel(["a", "b"], multi=True), np.array([1, 0]), None, False),
     "BBox": (tl.BBox(), np.arange(8, dtype=np.float32).reshape(2, 4), None, False),
     "BBox3D": (tl.BBox3D(), np.arange(14, dtype=np.float32).reshape(2, 7), None, False),
+    "Keypoints(skeleton)": (tl.Keypoints(list("abcd"), [(0, 1), (2, 3)]),
+                            np.ones((2, 4, 3), np.float32), None, False),
+    "BBox3D(corners)": (tl.BBox3D("corners"), np.arange(48, dtype=np.float32).reshape(2, 8, 3),
+                        None, False),
+    "Scalar(float8)": (tl.Scalar("float8_e4m3fn"), np.float32(1.5).reshape(()), None, False),
+    "Array(float8)": (tl.Array("float8_e5m2", (2, 3)), np.ones((2, 3), np.float32), None, False),
     "Keypoints": (tl.Keypoints(), np.ones((2, 4, 3), np.float32), None, False),
     "Polygon": (tl.Polygon(), np.arange(12, dtype=np.float32).reshape(2, 3, 2), None, False),
     "BinaryMask": (tl.BinaryMask(), SEEN, png(SEEN), True),
@@ -115,6 +128,13 @@ TABLE = {
     "InstanceMask": (tl.InstanceMask(), np.stack([SEEN, ~SEEN]), None, False),
     "Image(png)": (tl.Image("png"), RGB, png(RGB), True),
     "Image(png, L)": (tl.Image("png", mode="L"), GRAY[:, :, None], png(GRAY), False),
+    "Image(png, RGBA)": (tl.Image("png", mode="RGBA"), RGBA, png(RGBA), True),
+    "Image(png, L16)": (tl.Image("png", mode="L16"), DEEP[:, :, None], png(DEEP), False),
+    "Image(webp)": (tl.Image("webp"), RGB, encoded(RGB, "WEBP", lossless=True), True),
+    "Image(tiff)": (tl.Image("tiff"), RGB, encoded(RGB, "TIFF"), True),
+    "Image(jpeg2000)": (tl.Image("jpeg2000"), RGB, encoded(RGB, "JPEG2000"), True),
+    "Image(jpeg)": (tl.Image("jpeg"), EVEN, encoded(EVEN, "JPEG", quality=100), True),
+    "Image(avif)": (tl.Image("avif"), EVEN, encoded(EVEN, "AVIF", quality=100), True),
     "Sequence": (tl.Sequence(tl.Array("int8", (2,))), np.array([[1, 2], [3, 4]], np.int8),
                  None, False),
     "Bytes": (tl.Bytes(), None, b"\0\1\2", False),
