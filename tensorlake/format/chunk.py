@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, SchemaError
-from tensorlake.format.checksum import checksum_of
+from tensorlake.format.checksum import checksum_of, checksums_within
 from tensorlake.format.chunk_header import (
     MAX_CHUNK_ROWS,
     ChunkHeader,
@@ -220,9 +220,16 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             decoded, lengths, shapes, units = column.values.nbytes, None, column.shapes, None
         case EncodedColumn():
             lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
-            decoded, shapes = int(lengths.sum()), column.shapes
-            payload, is_stored, units = _encode_samples(column, lengths, layout)
-    pieces = tuple(payload) if isinstance(payload, list) else (payload,)
+            decoded, shapes, units = int(lengths.sum()), column.shapes, None
+            payload, is_stored = _encode_samples(column, decoded, layout)
+    if isinstance(payload, list):
+        pieces = tuple(payload)
+        each, payload_checksum = checksums_within(pieces)
+        assert lengths is not None
+        units = Units.of_samples(lengths, each, column.valid)
+    else:
+        pieces = (payload,)
+        payload_checksum = checksum_of(pieces)
     payload_nbytes = sum(map(len, pieces))
     header = write_header(
         ChunkHeader(
@@ -230,7 +237,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             len(column),
             payload_nbytes,
             decoded,
-            checksum_of(pieces),
+            payload_checksum,
             column.valid,
             lengths,
             shapes,
@@ -351,16 +358,15 @@ def _uniform_units(column: UniformColumn, payload: Buffer, layout: ChunkLayout) 
 
 
 def _encode_samples(
-    column: EncodedColumn, lengths: np.ndarray, layout: ChunkLayout
-) -> tuple[Buffer | list[Buffer], bool, Units | None]:
-    """Return the payload (or the samples themselves), whether it is stored raw, and its units."""
-    total = int(lengths.sum())
+    column: EncodedColumn, nbytes: int, layout: ChunkLayout
+) -> tuple[Buffer | list[Buffer], bool]:
+    """Return the payload, or the samples that can be read alone, and whether it is stored raw."""
     if not layout.is_raw:
         joined = np.frombuffer(b"".join(column.samples), dtype=np.uint8)
-        return *_encode_payload(joined, layout), None
-    if total < UNIT_MEAN_NBYTES * len(column) or not len(column):
-        return b"".join(column.samples), False, None
-    return column.samples, False, Units.of_samples(column.samples, column.valid)
+        return _encode_payload(joined, layout)
+    if nbytes < UNIT_MEAN_NBYTES * len(column) or not len(column):
+        return b"".join(column.samples), False
+    return column.samples, False
 
 
 def _joined(parts: Sequence[memoryview]) -> memoryview:

@@ -57,16 +57,16 @@ class Units:
         return len(self.lengths)
 
     @classmethod
-    def of_samples(cls, samples: Sequence[Buffer], valid: np.ndarray | None) -> Self | None:
+    def of_samples(
+        cls, lengths: np.ndarray, checksums: Sequence[int], valid: np.ndarray | None
+    ) -> Self | None:
         """Return the units of encoded samples; None when one is too long to be a unit."""
-        lengths = np.fromiter(map(len, samples), np.int64, len(samples))
         if len(lengths) and int(lengths.max()) > _MAX_UNIT_NBYTES:
             return None
-        hashes = (xxhash.xxh3_64_intdigest(sample) & _LOW_32 for sample in samples)
-        checksums = np.fromiter(hashes, np.uint32, len(samples))
+        low = np.array(checksums, np.uint64).astype(np.uint32)
         if valid is not None:
-            checksums[~valid] = 0
-        return cls(lengths.astype(np.uint32), checksums)
+            low[~valid] = 0
+        return cls(lengths.astype(np.uint32), low)
 
 
 def checksums_of(payload: Buffer, unit_nbytes: int) -> Units | None:

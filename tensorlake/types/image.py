@@ -156,14 +156,15 @@ class Image(SampleType):
         """Take paths, bytes, files, PIL images, and arrays of pixels."""
         encoded: list[Buffer] = []
         shapes: list[tuple[int, ...]] = []
+        codec = self._codec
         for position, sample in enumerate(samples):
             content = given_bytes(sample, place, position)
             if content is None:
                 pixels = self._pixels(sample, place, position)
-                encoded.append(self._codec.encode(pixels))
+                encoded.append(codec.encode(pixels))
                 shapes.append(pixels.shape)
             else:
-                header = self._check(content, sample, place, position)
+                header = self._check(content, codec, sample, place, position)
                 encoded.append(content)
                 shapes.append(self.shape_of(header))
         return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
@@ -265,38 +266,30 @@ class Image(SampleType):
                     raise self._corrupt(sample, str(error), tensor, row) from error
         return shapes
 
-    def _check(self, content: Buffer, sample: Any, place: Place, position: int) -> ImageHeader:
-        name = (
-            f"{str(sample.path if isinstance(sample, File) else sample)!r} "
-            if (not isinstance(sample, (bytes, bytearray, memoryview)))
-            else ""
-        )
-        actual, wanted = image_format(content), self._codec.format
+    def _check(
+        self, content: Buffer, codec: PictureCodec, sample: Any, place: Place, position: int
+    ) -> ImageHeader:
+        actual, wanted = image_format(content), codec.format
         if actual is not None and actual != wanted:
             known = next((name for name, codec in CODECS.items() if codec.format == actual), None)
             advice = f'use Image(codec="{known}"), or ' if known else ""
             hint = f"{advice}give its pixels as an array to have them encoded as {wanted}"
-            raise unreadable(
-                place,
-                position,
-                f"stores {wanted}, but {name or 'the sample '}is {actual}",
-                hint=hint,
-            )
+            name = _named(sample) or "the sample "
+            raise unreadable(place, position, f"stores {wanted}, but {name}is {actual}", hint=hint)
         try:
-            header = self._codec.parse_header(content)
+            header = codec.parse_header(content)
         except ValueError as error:
-            size = f"{name or 'a sample '}({len(content):,} bytes)"
+            size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
             reason = f"cannot take {size}, not a whole {wanted}: {error}"
             raise unreadable(place, position, reason) from error
         excess = too_many_pixels(self.codec, len(content), header.height, header.width)
         if excess is not None:
+            reason = f"cannot take {_named(sample) or 'a sample'}: {excess}"
             hint = "cut it into tiles, each a row, or store it as tl.Bytes"
-            raise unreadable(
-                place, position, f"cannot take {name or 'a sample'}: {excess}", hint=hint
-            )
+            raise unreadable(place, position, reason, hint=hint)
         refusal = self._refuse(header)
         if refusal:
-            shown = f"{name or 'a file '}of {refusal[0]}"
+            shown = f"{_named(sample) or 'a file '}of {refusal[0]}"
             raise dtype_mismatch(place, position, shown, hint=refusal[1])
         return header
 
@@ -354,6 +347,13 @@ class Image(SampleType):
             expected=self.codec,
             actual=reason,
         )
+
+
+def _named(sample: Any) -> str:
+    """Name the file that was given; nothing where it was bytes."""
+    if isinstance(sample, (bytes, bytearray, memoryview)):
+        return ""
+    return f"{str(sample.path if isinstance(sample, File) else sample)!r} "
 
 
 def _depth_of(mode: str | None) -> int:

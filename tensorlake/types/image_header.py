@@ -46,6 +46,8 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
 # Markers that stand alone, without a length: TEM, RST0–7.
 _STANDALONE = frozenset((0x01, *range(0xD0, 0xD8)))
 _MARKER, _SOS, _EOI, _APP1 = 0xFF, 0xDA, 0xD9, 0xE1
+# Quantization and Huffman tables, restart intervals, comments and applications' data, EXIF apart.
+_TABLES = frozenset((0xDB, 0xC4, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)))
 _SEGMENT = struct.Struct(">BBH")  # FF, marker, length
 _FRAME = struct.Struct(">BHHB")  # precision, height, width, components; and three bytes for each
 _EXIF = b"Exif\x00\x00"
@@ -89,9 +91,19 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
     header: ImageHeader | None = None
     orientation = 1
     position, end = 2, len(data)
+    parse_segment, inside = _SEGMENT.unpack_from, end - _SEGMENT.size
     while True:
-        if position + _SEGMENT.size <= end:
-            first, marker, length = _SEGMENT.unpack_from(data, position)
+        if position <= inside:
+            first, marker, length = parse_segment(data, position)
+            after = position + 2 + length
+            if (
+                marker in _TABLES
+                and first == _MARKER
+                and length >= _LENGTH_NBYTES
+                and after <= end
+            ):  # most segments say nothing of the picture
+                position = after
+                continue
         elif position + 2 <= end:
             first, marker, length = data[position], data[position + 1], 0
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,12 @@ def segmentation_runs(
     kinds = set(map(type, segmentations))
     if kinds <= {list, type(None)}:
         return polygon_runs([one or [] for one in segmentations], each)
-    has_runs = np.array([isinstance(one, Mapping) for one in segmentations], np.bool_)
-    outlines = [one or [] for one in segmentations if not isinstance(one, Mapping)]
+    mappings = {kind for kind in kinds if issubclass(kind, Mapping)}  # asked once a kind: it is slow
+    of_mapping = [type(one) in mappings for one in segmentations]
+    has_runs = np.array(of_mapping, np.bool_)
+    outlines = [one or [] for one in compress(segmentations, (~has_runs).tolist())]
     outlined = polygon_runs(outlines, each[~has_runs])
-    given = run_table([one for one in segmentations if isinstance(one, Mapping)])
+    given = run_table(list(compress(segmentations, of_mapping)))
     shapes, counts = np.empty_like(each), np.empty(len(each), np.int64)
     shapes[~has_runs], shapes[has_runs] = outlined.sizes, given.sizes
     counts[~has_runs], counts[has_runs] = outlined.counts, given.counts

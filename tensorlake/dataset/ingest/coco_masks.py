@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class CocoMasks:
 
     def __init__(self, file: CocoFile) -> None:
         self._file = file
+        self._one_at_a_time = Lock()
         self._sizes = np.array([(one.height, one.width) for one in file.pictures], np.int64)
         counts = np.diff(file.offsets)
         unknown = np.flatnonzero((self._sizes == 0).any(axis=1) & (counts > 0))
@@ -39,7 +41,9 @@ class CocoMasks:
         start, stop = self._file.offsets[[pictures.start, pictures.stop]].tolist()
         counts = np.diff(self._file.offsets[pictures.start : pictures.stop + 1])
         sizes = np.repeat(self._sizes[pictures.start : pictures.stop], counts, axis=0)
-        table = self._runs(start, self._file.segmentations(start, stop), sizes)
+        # Two threads that fill would spend their time on handing the interpreter to each other.
+        with self._one_at_a_time:
+            table = self._runs(start, self._file.segmentations(start, stop), sizes)
         owners = np.repeat(np.arange(len(counts)), counts)
         differ = (np.diff(table.sizes, axis=0) != 0).any(axis=1) & (np.diff(owners) == 0)
         if bool(differ.any()):  # which the type refuses, naming the row

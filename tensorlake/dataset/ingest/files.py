@@ -37,11 +37,11 @@ class FileReader:
         """
         total = sum(sizes)
         block = self._block(total) if total else memoryview(b"")
+        beyond = bytearray(1)
         buffers: list[Buffer] = []
         start = 0
         for path, size in zip(paths, sizes, strict=True):
-            place = block[start : start + size]
-            buffers.append(_read(path, place))
+            buffers.append(_read(path, block[start : start + size], beyond))
             start += size
         return buffers
 
@@ -82,23 +82,26 @@ def _mapping(nbytes: int) -> mmap.mmap:
     return mapping
 
 
-def _read(path: str, place: memoryview) -> Buffer:
-    """Read a file into its place, or, where it does not fit exactly, into bytes of its own."""
+def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
+    """Read a file into its place, or, where it does not fit exactly, into bytes of its own.
+
+    A byte more is asked for than fits, so that one call of the system also tells that the file
+    ends there: each gives the interpreter away, and threads that read wait to get it back.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise unreadable_file(path, error) from error
     try:
-        done = 0
-        while done < len(place) and (count := os.readv(descriptor, [place[done:]])):
+        done = count = os.readv(descriptor, [place, beyond])
+        while count and done < len(place):  # of 2 GiB one call reads less
+            count = os.readv(descriptor, [place[done:], beyond])
             done += count
-        rest = os.read(descriptor, READ_NBYTES)
-        if done == len(place) and not rest:
+        if done == len(place):
             return place.toreadonly()
-        parts = [bytes(place[:done])]
-        while rest:
+        parts = [bytes(place[:done]), bytes(beyond[: done - min(done, len(place))])]
+        while rest := os.read(descriptor, READ_NBYTES):
             parts.append(rest)
-            rest = os.read(descriptor, READ_NBYTES)
         return b"".join(parts)
     except OSError as error:
         raise unreadable_file(path, error) from error

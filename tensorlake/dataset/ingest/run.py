@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -37,8 +38,9 @@ Refused = tuple[SkippedItem, Mapping[str, Any]]
 ROWS_LOOKED_AT = 3
 """By a dry run."""
 
-DEFAULT_WORKERS = 4
-"""Pieces read ahead of their use, one a thread."""
+DEFAULT_WORKERS = max(2, min(4, os.cpu_count() or 1))
+"""Pieces read ahead of their use, one a thread: more threads than processors would wait for the
+interpreter most of their time, and take it from the thread that stages."""
 
 PLACE = re.compile(r"row [\d,]+ of extend\(\)")
 PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
