@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, SchemaError
-from tensorlake.format.checksum import checksum_of, checksums_within
+from tensorlake.format.checksum import checksum_of
 from tensorlake.format.chunk_header import (
     MAX_CHUNK_ROWS,
     ChunkHeader,
@@ -55,6 +55,7 @@ from tensorlake.types import (
     SampleType,
     UniformColumn,
     as_ragged,
+    join_adjoining,
     offsets_of,
     parse_dtype,
 )
@@ -222,14 +223,9 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
             decoded, shapes, units = int(lengths.sum()), column.shapes, None
             payload, is_stored = _encode_samples(column, decoded, layout)
-    if isinstance(payload, list):
-        pieces = tuple(payload)
-        each, payload_checksum = checksums_within(pieces)
-        assert lengths is not None
-        units = Units.of_samples(lengths, each, column.valid)
-    else:
-        pieces = (payload,)
-        payload_checksum = checksum_of(pieces)
+            if isinstance(payload, list):
+                units = Units.of_samples(payload, lengths, column.valid)
+    pieces = tuple(join_adjoining(payload)) if isinstance(payload, list) else (payload,)
     payload_nbytes = sum(map(len, pieces))
     header = write_header(
         ChunkHeader(
@@ -237,7 +233,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             len(column),
             payload_nbytes,
             decoded,
-            payload_checksum,
+            checksum_of(pieces),
             column.valid,
             lengths,
             shapes,

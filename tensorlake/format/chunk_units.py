@@ -58,15 +58,16 @@ class Units:
 
     @classmethod
     def of_samples(
-        cls, lengths: np.ndarray, checksums: Sequence[int], valid: np.ndarray | None
+        cls, samples: Sequence[Buffer], lengths: np.ndarray, valid: np.ndarray | None
     ) -> Self | None:
         """Return the units of encoded samples; None when one is too long to be a unit."""
         if len(lengths) and int(lengths.max()) > _MAX_UNIT_NBYTES:
             return None
-        low = np.array(checksums, np.uint64).astype(np.uint32)
+        hashes = (xxhash.xxh3_64_intdigest(sample) & _LOW_32 for sample in samples)
+        checksums = np.fromiter(hashes, np.uint32, len(samples))
         if valid is not None:
-            low[~valid] = 0
-        return cls(lengths.astype(np.uint32), low)
+            checksums[~valid] = 0
+        return cls(lengths.astype(np.uint32), checksums)
 
 
 def checksums_of(payload: Buffer, unit_nbytes: int) -> Units | None:

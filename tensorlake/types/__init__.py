@@ -7,6 +7,7 @@ A `SampleType` turns Python values into a `Column` and a column into what users 
 they decode only their own media, import their codecs when first used, and know nothing of storage.
 """
 
+from tensorlake.types.adjoining import join_adjoining
 from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.bbox import BBox
 from tensorlake.types.bbox3d import BBox3D
@@ -131,6 +132,7 @@ __all__ = [
     "in_same_terms",
     "is_narrow_float",
     "is_widening",
+    "join_adjoining",
     "null_count",
     "offsets_of",
     "parse_dtype",

@@ -97,10 +97,7 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
             first, marker, length = parse_segment(data, position)
             after = position + 2 + length
             if (
-                marker in _TABLES
-                and first == _MARKER
-                and length >= _LENGTH_NBYTES
-                and after <= end
+                marker in _TABLES and first == _MARKER and length >= _LENGTH_NBYTES and after <= end
             ):  # most segments say nothing of the picture
                 position = after
                 continue

@@ -34,7 +34,9 @@ def segmentation_runs(
     kinds = set(map(type, segmentations))
     if kinds <= {list, type(None)}:
         return polygon_runs([one or [] for one in segmentations], each)
-    mappings = {kind for kind in kinds if issubclass(kind, Mapping)}  # asked once a kind: it is slow
+    mappings = {
+        kind for kind in kinds if issubclass(kind, Mapping)
+    }  # asked once a kind: it is slow
     of_mapping = [type(one) in mappings for one in segmentations]
     has_runs = np.array(of_mapping, np.bool_)
     outlines = [one or [] for one in compress(segmentations, (~has_runs).tolist())]
