@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.dataset.struct_values import flattened, members_of
 from tensorlake.errors import (
@@ -209,9 +210,21 @@ def _arrow_values(column: Any) -> Any:
 
 
 def convert_batch(
-    schema: Schema, batch: Batch, *, row_start: int, call: str
+    schema: Schema,
+    batch: Batch,
+    *,
+    row_start: int,
+    call: str,
+    blocks: MemoryBlocks | None = None,
 ) -> tuple[dict[str, Column], int]:
     """Check and cast one batch; columns by tensor id, and the number of rows.
+
+    Args:
+        schema: Of the dataset.
+        batch: What was given.
+        row_start: Row of the first sample, as the user counts.
+        call: The call that the user made, for errors.
+        blocks: Where large arrays are copied to.
 
     Raises:
         TensorlakeError: The first thing that does not fit; nothing is staged.
@@ -221,8 +234,9 @@ def convert_batch(
     if lacking and not batch:
         raise missing_tensor(lacking[0], batch, call=call)
     rows = _common_length(schema, batch, call=call)
+    blocks = blocks or MemoryBlocks()
     columns = {
-        spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, rows, blocks, row_start=row_start, call=call)
         for spec in schema.tensors
     }
     for spec in schema.tensors:
@@ -269,8 +283,9 @@ def convert_columns(
     """As ``convert_batch``, but of the tensors that the batch names only."""
     batch = flattened(batch, schema.names, call=call)
     rows = _common_length(schema, batch, call=call)
+    blocks = MemoryBlocks()
     return {
-        spec.id: _convert(spec, batch, rows, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, rows, blocks, row_start=row_start, call=call)
         for spec in schema.tensors
         if spec.name in batch
     }, rows
@@ -290,7 +305,9 @@ def _common_length(schema: Schema, batch: Batch, *, call: str) -> int:
     return next(iter(lengths.values()), 0)
 
 
-def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call: str) -> Column:
+def _convert(
+    spec: TensorSpec, batch: Batch, rows: int, blocks: MemoryBlocks, *, row_start: int, call: str
+) -> Column:
     if spec.name not in batch:
         if not spec.type.has_default:
             raise missing_tensor(spec, batch, call=call)
@@ -299,15 +316,15 @@ def _convert(spec: TensorSpec, batch: Batch, rows: int, *, row_start: int, call:
     if isinstance(samples, StoredColumn):
         return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
     column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
-    return owned(column, samples)
+    return owned(column, samples, blocks)
 
 
-def owned(column: Column, given: object) -> Column:
+def owned(column: Column, given: object, blocks: MemoryBlocks) -> Column:
     """Copy what the caller could still change: it may fill its array anew for the next batch."""
     if isinstance(column, EncodedColumn):
         return column
     if column.values is given or not column.values.flags.owndata:
-        return replace(column, values=column.values.copy())
+        return replace(column, values=blocks.copy_of(column.values))
     return column
 
 

@@ -68,10 +68,10 @@ class PendingChunks:
 
     def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
         """Take samples; full chunks go to the stage."""
-        waiting = self.waiting.with_items([column])
         nbytes = self.nbytes + column_nbytes(column)
         if nbytes >= self.spec.chunk_nbytes:
-            return self._sealed_but_the_last(concat(waiting.to_list()), stage)
+            return self._with_full_chunks(column, stage)
+        waiting = self.waiting.with_items([column])
         if waiting.count >= PENDING_COLUMNS_MAX:
             waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
         return PendingChunks(self.spec, waiting, nbytes, self.sealed)
@@ -85,12 +85,23 @@ class PendingChunks:
             sealed += _store_cut(self.spec, column, cuts, stage)
         return PlacedChunks(tuple(sealed))
 
-    def _sealed_but_the_last(self, column: Column, stage: PackStage) -> PendingChunks:
-        """Make chunks; the last of several is not full and waits on."""
-        cuts = chunk_cuts(column, self.spec.chunk_nbytes)
-        last = cuts[-2] or len(column)
-        made = _store_cut(self.spec, column, [cut for cut in cuts if cut <= last], stage)
-        rest = slice_rows(column, last, len(column))
+    def _with_full_chunks(self, column: Column, stage: PackStage) -> PendingChunks:
+        """Make chunks of what waits and of these samples; those of one that is not full wait on."""
+        chunk_nbytes = self.spec.chunk_nbytes
+        made: list[PlacedChunk] = []
+        if self.waiting.count:
+            waiting = concat(self.waiting.to_list())
+            few = _rows_that_fill(waiting, column, chunk_nbytes)
+            first = concat([waiting, slice_rows(column, 0, few)])  # alone copied: it is one chunk
+            if few < len(column):
+                made = _store_cut(self.spec, first, [0, len(first)], stage)
+                column = slice_rows(column, few, len(column))
+            else:
+                column = first
+        full = _rows_in_full_chunks(column, chunk_nbytes)
+        cuts = [cut for cut in chunk_cuts(column, chunk_nbytes) if cut < full]
+        made += _store_cut(self.spec, column, [*cuts, full] if full else [], stage)
+        rest = slice_rows(column, full, len(column))
         return PendingChunks(
             self.spec,
             waiting=_Pile(list[Column]()).with_items([rest] if len(rest) else []),
@@ -127,9 +138,7 @@ def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
     """
     rows = len(column)
     if isinstance(column, UniformColumn):
-        per_row = max(1, column.values[:1].nbytes)
-        step = max(1, chunk_nbytes // per_row)
-        return [*range(0, rows, step), rows]
+        return [*range(0, rows, _rows_a_chunk(column, chunk_nbytes)), rows]
     ends = np.cumsum(sample_nbytes(column))
     cuts = [0]
     while cuts[-1] < rows:
@@ -137,6 +146,34 @@ def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
         stop = int(np.searchsorted(ends, before + chunk_nbytes, side="right"))
         cuts.append(min(rows, max(stop, cuts[-1] + 1)))
     return cuts
+
+
+def _rows_that_fill(waiting: Column, column: Column, chunk_nbytes: int) -> int:
+    """Of samples how many make a full chunk together with those that wait; all where that varies.
+
+    >>> one = UniformColumn(np.zeros((3, 2), np.uint8))
+    >>> _rows_that_fill(one, UniformColumn(np.zeros((9, 2), np.uint8)), 10)
+    2
+    """
+    are_alike = (
+        isinstance(waiting, UniformColumn)
+        and isinstance(column, UniformColumn)
+        and waiting.values.shape[1:] == column.values.shape[1:]
+    )
+    if not are_alike:
+        return len(column)
+    return min(max(0, _rows_a_chunk(waiting, chunk_nbytes) - len(waiting)), len(column))
+
+
+def _rows_in_full_chunks(column: Column, chunk_nbytes: int) -> int:
+    """Rows before those of the last chunk, if there are several and it can take more."""
+    if isinstance(column, UniformColumn):
+        return len(column) - len(column) % _rows_a_chunk(column, chunk_nbytes)
+    return chunk_cuts(column, chunk_nbytes)[-2] or len(column)
+
+
+def _rows_a_chunk(column: UniformColumn, chunk_nbytes: int) -> int:
+    return max(1, chunk_nbytes // max(1, column.values[:1].nbytes))
 
 
 def column_nbytes(column: Column) -> int:

@@ -64,6 +64,9 @@ FIRST_PACK_NBYTES = 6 << 20
 PACK_SHARE = 8
 """Packs begin with a chunk of media and grow with what is staged, of which each is an eighth: so
 storing begins at once, and little of a small transaction is left to be stored when it commits."""
+LOCAL_PACK_SHARE = 32
+"""Of a folder, where another file costs little, and memory that a system gives for the first time
+more than writing it: a pack is in memory from its first chunk until it is stored."""
 
 UPLOADS_IN_FLIGHT = 4
 IN_FLIGHT_NBYTES = 128 << 20
@@ -399,7 +402,8 @@ class PackStage:
         return pack.id, offset
 
     def _pack_limit(self) -> int:
-        return min(PACK_NBYTES, max(FIRST_PACK_NBYTES, self._staged_nbytes // PACK_SHARE))
+        share = LOCAL_PACK_SHARE if self._store.is_local else PACK_SHARE
+        return min(PACK_NBYTES, max(FIRST_PACK_NBYTES, self._staged_nbytes // share))
 
     async def _send(
         self, pack: UnsentPack, *, after: Future[PackId] | None, durable: bool
