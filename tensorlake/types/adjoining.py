@@ -30,27 +30,22 @@ def join_adjoining(buffers: Sequence[Buffer]) -> list[Buffer]:
     """
     joined: list[Buffer] = []
     block: OwnedBlock | None = None
-    base = start = stop = 0  # of the block, and of the stretch of it that was found by now
+    base = start = stop = 0  # of the block, and of the stretch of it that is last in the list
     for buffer in buffers:
         owner = buffer.obj if isinstance(buffer, memoryview) else None
         if not isinstance(owner, OwnedBlock) or not len(buffer):
-            if block is not None:
-                joined.append(block.data[start:stop])
-                block = None
+            block = None
             joined.append(buffer)
             continue
         if owner is not block:
-            if block is not None:
-                joined.append(block.data[start:stop])
-            block, base = owner, _address(owner)
-            start = stop = _address(buffer) - base
+            block, base, stop = owner, _address(owner), -1
         at = _address(buffer) - base
-        if at != stop:
-            joined.append(block.data[start:stop])
+        if at == stop:
+            joined.pop()
+        else:
             start = at
         stop = at + len(buffer)
-    if block is not None:
-        joined.append(block.data[start:stop])
+        joined.append(owner.data[start:stop])
     return joined
 
 

@@ -155,12 +155,9 @@ def _rows_that_fill(waiting: Column, column: Column, chunk_nbytes: int) -> int:
     >>> _rows_that_fill(one, UniformColumn(np.zeros((9, 2), np.uint8)), 10)
     2
     """
-    are_alike = (
-        isinstance(waiting, UniformColumn)
-        and isinstance(column, UniformColumn)
-        and waiting.values.shape[1:] == column.values.shape[1:]
-    )
-    if not are_alike:
+    if not isinstance(waiting, UniformColumn) or not isinstance(column, UniformColumn):
+        return len(column)
+    if waiting.values.shape[1:] != column.values.shape[1:]:
         return len(column)
     return min(max(0, _rows_a_chunk(waiting, chunk_nbytes) - len(waiting)), len(column))
 
