@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlake.dataset.cells import CellComparison
+from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.format import Entry
 from tensorlake.reading import ChunkCache, Reader, Snapshot
@@ -95,6 +96,9 @@ class Session:
         self._committed = self._snapshot_of(self._head)
         self._transaction: Transaction | None = None
         self._working: Snapshot | None = None
+        self.blocks = (
+            MemoryBlocks()
+        )  # what is staged is copied to them; given up when it is no longer
         self._changes_seen = 0
         self._is_committing = False
         self.reads: tuple[str, ...] = ()
@@ -243,6 +247,7 @@ class Session:
             if self._working is not None:
                 self._working.retire()
             self._transaction, self._working = None, None
+            self.blocks = MemoryBlocks()
 
     def stand_on(self, published: Published) -> None:
         """Move to a commit of this branch that was just published."""
@@ -309,6 +314,7 @@ class Session:
         # Snapshots of the working copy stay readable: they hold the transaction.
         before = self._working or self._committed
         self._transaction, self._working = None, None
+        self.blocks = MemoryBlocks()
         self._head = entry
         self._committed = (
             self._snapshot_of(entry, before=before)

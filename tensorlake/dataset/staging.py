@@ -15,7 +15,6 @@ import numpy.typing as npt
 from tensorlake.dataset.batch_parts import parts_of
 from tensorlake.dataset.identity import matched_by_row_id
 from tensorlake.dataset.incoming import batches, convert_batch, owned
-from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
@@ -54,13 +53,13 @@ def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
     with session.lock:
         transaction = session.staging()
         savepoint = transaction.savepoint()
-        schema, blocks = transaction.schema, MemoryBlocks()
+        schema = transaction.schema
         given = batches(data, schema=schema, call=call)
         row_start = 0
         try:
             for part in (part for batch in given for part in parts_of(batch, schema)):
                 columns, rows = convert_batch(
-                    schema, part, row_start=row_start, call=call, blocks=blocks
+                    schema, part, row_start=row_start, call=call, blocks=session.blocks
                 )
                 if rows:
                     transaction.append(columns, rows)
@@ -146,7 +145,7 @@ def _converted(session: Session, name: str, values: Any, rows: int, *, call: str
     if _is_single(values, ndim=len(sample_type.shape)):
         one = sample_type.convert([values], tensor=name, call=call)
         return take(one, np.zeros(rows, dtype=np.int64))
-    column = owned(sample_type.convert(values, tensor=name, call=call), values, MemoryBlocks())
+    column = owned(sample_type.convert(values, tensor=name, call=call), values, session.blocks)
     if len(column) != rows:
         raise ShapeMismatchError(
             f"{call} got {len(column):,} values for {rows:,} rows of {name!r}\n"

@@ -89,3 +89,15 @@ def test_a_block_is_not_given_out_again_while_a_view_of_it_lives():
     blocks.copy_of(np.zeros(1 << 22, np.uint8))
 
     assert view.tolist() == [1, 1, 1, 1]
+
+
+def test_calls_of_one_transaction_use_the_same_memory_again_and_the_next_one_its_own():
+    ds = create_on(MemoryStore(), SCHEMA)
+    blocks = ds.session.blocks
+
+    ds.extend(large_batch())
+    ds.extend(large_batch())
+
+    assert ds.session.blocks is blocks
+    ds.discard()
+    assert ds.session.blocks is not blocks
