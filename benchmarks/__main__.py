@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks import (
+    arrays,
+    first_batch,
     ingest,
     loader,
     loading,
@@ -30,9 +32,11 @@ from benchmarks.report import describe_machine, print_result, write_json, write_
 
 ALL: tuple[Benchmark, ...] = (
     *ingest.BENCHMARKS,
+    *arrays.BENCHMARKS,
     *loading.BENCHMARKS,
     *loader.BENCHMARKS,
     *remote.BENCHMARKS,
+    *first_batch.BENCHMARKS,
     *requests.BENCHMARKS,
     *storage.BENCHMARKS,
     *storage_remote.BENCHMARKS,

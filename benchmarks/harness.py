@@ -74,19 +74,24 @@ class Goal:
     contender: str
     against: str
     at_least: float
-    per: Literal["second", "CPU second", "memory MB"] = "second"
+    per: Literal["second", "CPU second", "memory MB", "read MB/s"] = "second"
 
     def rate(self, measured: Measurement) -> float:
-        """Say how much one run did per what counts here; of memory, how many runs a MB holds."""
+        """Say how much one run did per what counts here; of memory, how many runs a MB holds.
+
+        What it read is a figure of its own: how fast, after writing.
+        """
         if self.per == "second":
             return measured.rate
-        if self.per in measured.facts:
+        if self.per == "memory MB":
             return 1 / measured.facts[self.per]
+        if self.per == "read MB/s":
+            return measured.facts[self.per]
         return measured.amount / max(measured.cpu_seconds, TICK_S)
 
     def __str__(self) -> str:
-        by_cpu = "" if self.per == "second" else f", per {self.per}"
-        return f"{self.contender} ÷ {self.against}{by_cpu}"
+        what = {"second": "", "read MB/s": ", reading"}.get(self.per, f", per {self.per}")
+        return f"{self.contender} ÷ {self.against}{what}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,7 @@ def run_task(
         return Measurement(0, 0, note=answer.note)
     told = answer.figures
     facts = {"first time ms": told["first_s"] * 1000} if "first_s" in told else {}
+    facts |= {"read_s": told["read_s"]} if "read_s" in told else {}
     return Measurement(told["seconds"], 1.0, told.get("cpu_seconds", 0.0), facts)
 
 

@@ -63,6 +63,7 @@ __all__ = [
     "Scale",
     "extents_of_labels",
     "extents_of_pictures",
+    "folded",
     "readable_rows",
     "write_lake",
 ]
@@ -214,7 +215,7 @@ def _repeated(leaf: Extents, chunks: int, packs: LakePacks) -> Root[Extents]:
     refs = [page] * whole
     if rest:
         refs.append(packs.leaf(leaf.take(np.arange(len(leaf) - rest, len(leaf)))))
-    return Root.of(Extents.empty(), children=_folded(refs, packs))
+    return Root.of(Extents.empty(), children=folded(refs, packs))
 
 
 def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
@@ -230,7 +231,7 @@ def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
     if rest:
         last = extents_of_pictures(rest, scale.rows_a_chunk, seed=seed, has_units=False)
         refs.append(packs.leaf(last))
-    return Root.of(Extents.empty(), children=_folded(refs, packs))
+    return Root.of(Extents.empty(), children=folded(refs, packs))
 
 
 def extents_of_labels(rows: int, seed: int) -> Extents:
@@ -275,7 +276,7 @@ def _page_of(leaf: Extents) -> bytes:
     return encode_page(leaf.PAGE_KIND, leaf.to_columns(), entries=len(leaf), rows=leaf.num_rows)
 
 
-def _folded(refs: list[PageRef], packs: LakePacks) -> tuple[PageRef, ...]:
+def folded(refs: list[PageRef], packs: LakePacks) -> tuple[PageRef, ...]:
     """Put pages under inner pages until a root can hold them."""
     while len(refs) > LIMITS.root_children:
         refs = [
