@@ -135,7 +135,7 @@ async def scan(
         below = [
             item
             for (base, _), inner in zip(batch, inners, strict=True)
-            for item in _overlapping(inner.refs(), base, start, end, keep)
+            for item in _below(inner, base, start, end, keep)
         ]
         queue.extendleft(reversed(below))
     base = root.body_rows
@@ -210,6 +210,21 @@ def _spans(
         )
         for child in np.flatnonzero(ends > firsts).tolist()
     ]
+
+
+def _below(
+    inner: Inner,
+    base: int,
+    start: int,
+    stop: int,
+    keep: Callable[[Summaries[Any]], npt.NDArray[np.bool_]] | None,
+) -> list[tuple[int, PageRef]]:
+    """Find the children of an inner page to visit; a few rows' are a few of its hundreds."""
+    stops = inner.stops
+    first = int(np.searchsorted(stops, start - base, side="right"))
+    last = min(int(np.searchsorted(stops, stop - base, side="left")) + 1, len(stops))
+    refs = [*map(inner.ref, range(first, last))] if keep is None else inner.refs()[first:last]
+    return _overlapping(refs, base + (int(stops[first - 1]) if first else 0), start, stop, keep)
 
 
 def _overlapping(

@@ -38,7 +38,8 @@ MAX_CACHED_NBYTES = 256 * 1024 * 1024
 # Reads in flight at once: enough to hide 25 ms of latency, few enough for any store.
 MAX_READS = 32
 # Locations and statistics of a leaf of 4096 extents take at most 128 KiB and a half of that.
-START_NBYTES = 192 * 1024
+START_NBYTES_OF_ENTRY = 48
+START_NBYTES_MIN = 16 * 1024  # names of packs and bounds of few extents may be longer
 
 
 class Parts(Flag):
@@ -50,8 +51,8 @@ class Parts(Flag):
     ALL = STATISTICS | UNITS
 
 
-# What was decoded with more columns than asked for serves too.
-_ANY = (Parts.LOCATIONS, Parts.STATISTICS, Parts.UNITS, Parts.ALL)
+# What was decoded with more columns than asked for serves too, and is preferred.
+_ANY = (Parts.ALL, Parts.UNITS, Parts.STATISTICS, Parts.LOCATIONS)
 _CONTAINING = {parts: tuple(known for known in _ANY if parts in known) for parts in _ANY}
 
 T = TypeVar("T", bound=LeafTable)
@@ -123,18 +124,19 @@ class PageReader:
         Header and sections have checksums of their own, so the whole need not be there.
         """
         source = self._source
-        if Parts.UNITS in parts or ref.nbytes <= START_NBYTES:
+        start_nbytes = max(START_NBYTES_MIN, START_NBYTES_OF_ENTRY * ref.entries)
+        if Parts.UNITS in parts or ref.nbytes <= start_nbytes:
             return None
         if not isinstance(source, PageStartSource):
             return None
-        data = await source.read_start(ref, START_NBYTES)
+        data = await source.read_start(ref, start_nbytes)
         table = _checked_table(data, ref)
         stops = [
             section.offset + section.stored_nbytes
             for section in table.sections
             if not section.name.startswith(_unwanted(parts))
         ]
-        return data if max(stops, default=0) <= START_NBYTES else None
+        return data if max(stops, default=0) <= start_nbytes else None
 
     async def _verified(self, ref: PageRef) -> Buffer:
         data = await self._source.read(ref)

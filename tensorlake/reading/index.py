@@ -61,6 +61,14 @@ LEAVES_WITH_UNITS_MAX = 64
 """Elsewhere than in a folder so many leaves are read with their units: one request each serves
 both; above, the units outweigh what a flat index is made of."""
 
+UNITS_NBYTES_MAX = 8 << 20
+"""Elsewhere than in a folder rows looked up together bring at most so many bytes of units with
+their leaves, 10 full ones; above, as in the first batch of 10⁹ rows, what the headers of the rows'
+own chunks say of units is one trip more and a hundredth of the bytes."""
+
+UNIT_NBYTES = 6
+"""Of a unit in a leaf: its length and its checksum (docs/explanation/scale.md)."""
+
 PAGES_ABOVE_NBYTES_MAX = 1 << 20
 """Of 10⁷ extents; reading them beside a sample of the leaves saves a round trip."""
 
@@ -89,6 +97,7 @@ class ChunkIndex:
         self._leaves = leaf_count(root.children)
         self._leaves_read = 0
         self._can_be_flat = True
+        self._has_units = not is_local  # in a folder they are mapped: nothing is read ahead
         if before is not None and before._root.children == root.children:  # noqa: SLF001 its own class
             self._body = before._body  # noqa: SLF001 its own class
             self._leaves_read = before._leaves_read  # noqa: SLF001 its own class
@@ -204,9 +213,10 @@ class ChunkIndex:
     async def units(self, starts: Int64Array) -> list[Units | None]:
         """Read the units of the extents that hold some physical rows, ascending.
 
-        None where the index does not record them: the chunk's header does.
+        None where the index does not record them, or was read without: the chunk's header does.
         """
-        found = await tree.locate(self._root, starts, self._pages, parts=Parts.UNITS)
+        parts = Parts.UNITS if self._is_local or self._body is not None else Parts.LOCATIONS
+        found = await tree.locate(self._root, starts, self._pages, parts=parts)
         recorded = [found.table.units.entry(entry) for entry in found.entry.tolist()]
         return [None if one is None else Units(*one) for one in recorded]
 
@@ -223,7 +233,7 @@ class ChunkIndex:
         if self._can_be_flat and self._leaves_read_with(rows) >= self._leaves:
             self._body = await self._flattened()
         else:
-            await tree.locate(self._root, rows, self._pages, parts=self._parts_of_rows())
+            await tree.locate(self._root, rows, self._pages, parts=self._parts_of_rows(rows))
 
     def _leaves_read_with(self, physical: Int64Array) -> int:
         return self._leaves_read + leaves_touched(physical, self._leaves, self._root.body_rows)
@@ -270,8 +280,17 @@ class ChunkIndex:
             nbytes += int(table.nbytes[entries].sum())
         return chunks, nbytes
 
-    def _parts_of_rows(self) -> Parts:
-        return Parts.LOCATIONS if self._is_local else Parts.UNITS
+    def _parts_of_rows(self, physical: Int64Array) -> Parts:
+        """Choose what of their leaves is read: afar their units too, unless these are too many.
+
+        Once they were, they are left out from then on: the same rows are looked up again, in
+        parts, and no leaf is to be read twice.
+        """
+        if self._has_units and self._leaves:
+            rows_of_leaf = min(self._root.body_rows // self._leaves, LIMITS.leaf_units)
+            leaves = leaves_touched(physical, self._leaves, self._root.body_rows)
+            self._has_units = leaves * rows_of_leaf * UNIT_NBYTES <= UNITS_NBYTES_MAX
+        return Parts.UNITS if self._has_units else Parts.LOCATIONS
 
     def _parts_of_all(self) -> Parts:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
@@ -304,7 +323,7 @@ class ChunkIndex:
     async def _find_in_tree(self, physical: Int64Array) -> Located:
         is_sorted = bool((physical[1:] >= physical[:-1]).all())
         rows, order = (physical, None) if is_sorted else np.unique(physical, return_inverse=True)
-        parts = self._parts_of_rows()
+        parts = self._parts_of_rows(rows)
         found = await tree.locate(self._root, rows, self._pages, parts=parts)
         extents = found.table
         entry, offset = (

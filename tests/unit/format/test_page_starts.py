@@ -9,8 +9,9 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import Extents, PackId, PageReader, PageRef, Parts, Root, UnitTable, tree
 from tests.memory_pages import MemoryPages, wait
 
-START_NBYTES = 192 * 1024
-UNITS = 500
+EXTENTS = 400
+START_NBYTES = 48 * EXTENTS
+UNITS = 300
 
 
 class PageStarts:
@@ -35,7 +36,7 @@ class PageStarts:
 
 @pytest.fixture(scope="module")
 def large_leaf() -> tuple[Root[Extents], MemoryPages]:
-    """A leaf of 200 extents of 500 units each."""
+    """A leaf of 400 extents of 300 units each."""
     rng = np.random.default_rng(0)
     tables = [
         Extents.chunk(
@@ -48,7 +49,7 @@ def large_leaf() -> tuple[Root[Extents], MemoryPages]:
             checksum=int(rng.integers(0, 2**63)),
             units=UnitTable.of([tuple(rng.integers(0, 2**32, (2, UNITS)).astype(np.uint32))]),
         )
-        for at in range(200)
+        for at in range(EXTENTS)
     ]
     pages = MemoryPages()
     root = wait(tree.append(Root.of(Extents.empty()), Extents.concat(tables), pages, pages))
@@ -69,7 +70,7 @@ def test_locations_of_a_large_leaf_read_its_start_and_units_all_of_it(large_leaf
 
     assert leaf.offset.tolist() == whole.offset.tolist()
     assert not len(leaf.units.lengths)
-    assert len(whole.units.lengths) == 200 * UNITS
+    assert len(whole.units.lengths) == EXTENTS * UNITS
 
 
 def test_a_flipped_byte_of_a_start_is_noticed_or_was_not_asked_for(large_leaf):
