@@ -125,11 +125,11 @@ def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
     return nbytes
 
 
-def duration_of(text: str, *, what: str) -> dt.timedelta:
+def duration_of(span: str | dt.timedelta, *, what: str) -> dt.timedelta:
     """Read a span of time.
 
     Args:
-        text: A whole number and one of s, min, h, d, w.
+        span: A whole number and one of s, min, h, d, w; or a timedelta, which is not negative.
         what: Which argument it is, for the error.
 
     Raises:
@@ -138,10 +138,12 @@ def duration_of(text: str, *, what: str) -> dt.timedelta:
     >>> duration_of("90d", what="older_than").days
     90
     """
-    found = _DURATION.fullmatch(text.strip())
+    if isinstance(span, dt.timedelta) and span >= dt.timedelta(0):
+        return span
+    found = _DURATION.fullmatch(span.strip()) if isinstance(span, str) else None
     if found is None:
         raise InvalidInputError(
-            f"{what}={text!r} is not a span of time\n"
+            f"{what}={span!r} is not a span of time\n"
             "give a whole number and a unit of s, min, h, d, w: '30min', '24h', '90d'"
         )
     return int(found[1]) * _SPANS[found[2]]

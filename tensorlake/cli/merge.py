@@ -48,7 +48,7 @@ def merge(
         print_json(_document(report))
     else:
         print(report)
-    if dry_run and report.conflicts and how == "error":
+    if report.is_refused:
         raise typer.Exit(FAILED)
 
 

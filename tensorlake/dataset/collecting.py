@@ -35,6 +35,12 @@ def expire(
             "expire() was not told which versions are old\n"
             "give older_than='90d', or keep_last=10, or both: then what either keeps is kept"
         )
+    if isinstance(keep_last, bool | float | str):  # pyright: ignore[reportUnnecessaryIsInstance] - what users give, and numbers compare with
+        raise InvalidInputError(
+            f"expire(keep_last={keep_last!r}) is {type(keep_last).__name__}, not a number of"
+            " versions\ngive an int: keep_last=10",
+            keep_last=keep_last,
+        )
     if keep_last is not None and keep_last < 1:
         raise InvalidInputError(
             f"expire(keep_last={keep_last}) would give up every version of a branch\n"
@@ -56,9 +62,9 @@ def _moment(older_than: OlderThan) -> dt.datetime:
                 " or a span of time such as '90d'"
             )
         return older_than
-    if isinstance(older_than, str):
-        older_than = duration_of(older_than, what="older_than")
-    return dt.datetime.now(dt.UTC) - older_than
+    span = duration_of(older_than, what="older_than")
+    now = dt.datetime.now(dt.UTC)
+    return now - min(span, now - dt.datetime.min.replace(tzinfo=dt.UTC))
 
 
 def _check_may_write(session: Session, what: str) -> None:

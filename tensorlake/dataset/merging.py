@@ -87,6 +87,7 @@ class MergeReport:
         updated: Rows of ours with new values, by tensor.
         schema: Changes of the schema, one line each.
         conflicts: What both changed, one line each, decided or not.
+        is_refused: Whether nobody was to decide one of them; the merge itself then raises.
         published: The commit made; None in a dry run, and the head when there was nothing to do.
     """
 
@@ -99,6 +100,7 @@ class MergeReport:
     updated: Mapping[str, int] = field(default_factory=dict[str, int])
     schema: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    is_refused: bool = False
     published: Commit | None = None
 
     @property
@@ -153,7 +155,8 @@ class MergeReport:
     def __repr__(self) -> str:
         if self.how == "nothing":
             return f"{self.ours} has {self.theirs} already; nothing to merge"
-        done = "would be published" if self.published is None else self.published.version
+        would = "would conflict" if self.is_refused else "would be published"
+        done = would if self.published is None else self.published.version
         lines = [f"{self.ours} + {self.theirs} → {done}   ({self._manner()})"]
         lines += [f" {line}" for line in self.schema]
         if self.added:
@@ -256,6 +259,7 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
             SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
         ),
         conflicts=tuple(describe_conflicts(plan)),
+        is_refused=outcome.is_refused,
     )
 
 

@@ -41,6 +41,7 @@ from tensorlake.storage import runtime
 from tensorlake.versions import (
     BranchLog,
     SavedView,
+    check_text,
     list_views,
     read_descriptor,
     read_view,
@@ -61,6 +62,7 @@ QUERY_SHOWN = 60
 
 def save(view: View, name: str, message: str) -> View:
     """Give a view's rows a name; the view as it is opened by that name."""
+    check_text(message, what="the message")
     selection = view.selection()
     snapshot = selection.snapshot
     snapshot.check_alive()

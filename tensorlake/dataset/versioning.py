@@ -81,6 +81,9 @@ def tag(
             "commit or discard them first"
         )
     source_branch, source = _cited(session, version)
+    if expires is not None and not isinstance(expires, dt.datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - users give texts and durations
+        message = f"expires={expires!r} is no time\ngive an aware datetime: now(timezone.utc) + …"
+        raise InvalidInputError(message, tag=name)
     if expires is not None and expires.tzinfo is None:
         message = f"expires={expires.isoformat()!r} has no time zone; give an aware datetime"
         raise InvalidInputError(message, tag=name)

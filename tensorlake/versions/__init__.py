@@ -62,6 +62,7 @@ from tensorlake.versions.rounds import dropped_before
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.sides import Side
 from tensorlake.versions.state import Published, State, state_of, table_of
+from tensorlake.versions.texts import check_text
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "branch_names",
     "check_dataset",
     "check_free_name",
+    "check_text",
     "check_writable",
     "codes_in",
     "collect_garbage",

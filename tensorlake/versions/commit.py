@@ -17,6 +17,7 @@ from typing import Any
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
+    InvalidInputError,
     InvalidStateError,
     StorageError,
 )
@@ -28,6 +29,7 @@ from tensorlake.versions.entries import author, check_writable, fence_of
 from tensorlake.versions.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.state import Published, state_of
+from tensorlake.versions.texts import check_text
 from tensorlake.versions.transaction import Savepoint, Transaction
 
 __all__ = [
@@ -39,12 +41,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What a user says about a commit."""
+    """What a user says about a commit.
+
+    Raises:
+        InvalidInputError: The message or the key is no text, or the key is empty.
+    """
 
     message: str = ""
     author: str | None = None
     key: str | None = None
     meta: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.message, what="the message")
+        if self.key is not None and not check_text(self.key, what="the key"):
+            raise InvalidInputError("the key is empty\nname the piece of work, or give no key")
 
 
 def publish_transaction(

@@ -71,6 +71,7 @@ class MergeOutcome:
         theirs: The commit merged.
         bases: Where they went apart.
         plan: What was done; None unless it combined both.
+        is_refused: Whether there are conflicts that nobody was to decide; of a dry run only.
         published: The commit made; None in a dry run, or when there was nothing to do.
     """
 
@@ -79,6 +80,7 @@ class MergeOutcome:
     theirs: Version
     bases: tuple[Version, ...] = ()
     plan: MergePlan | None = None
+    is_refused: bool = False
     published: Published | None = None
 
 
@@ -166,9 +168,10 @@ class _Merging:
             cells=self.cells,
             was_reordered=lambda base, side: runtime.run(was_reordered(store, base, side)),
         )
-        outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan)
-        if refuse:
-            self._refuse_conflicts(plan)
+        is_refused = not self._is_decided(plan)
+        if refuse and is_refused:
+            raise merge_conflict_error(plan, self.log, self.request.on_conflict)
+        outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused)
         own = {} if not refuse else _decided_cells(plan, self.request, stage)
         building = _Building(plan, own, _cut(plan), stage, pages)
         return outcome, self._draft(ours, building.build, plan.changes)
@@ -196,15 +199,15 @@ class _Merging:
             }
         return Draft(build, members | _with_theirs(mine, other))
 
-    def _refuse_conflicts(self, plan: MergePlan) -> None:
+    def _is_decided(self, plan: MergePlan) -> bool:
+        """Whether there is no conflict, or somebody decides each."""
+        if not (plan.conflicts or plan.merged.clashes):
+            return True
         how = self.request.on_conflict
-        is_decided = how in ("ours", "theirs") and not plan.undecided
         if callable(how):
             left = [one for one in plan.conflicts if one.conflict.what != "update"]
-            is_decided = not left and not plan.merged.clashes
-        if is_decided or not (plan.conflicts or plan.merged.clashes):
-            return
-        raise merge_conflict_error(plan, self.log, how)
+            return not left and not plan.merged.clashes
+        return how in ("ours", "theirs") and not plan.undecided
 
 
 def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:

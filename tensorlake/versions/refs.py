@@ -38,6 +38,7 @@ from tensorlake.versions.at_time import newest_at
 from tensorlake.versions.citations import read_citation, withdraw
 from tensorlake.versions.entries import fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
+from tensorlake.versions.texts import check_text
 
 __all__ = [
     "Resolved",
@@ -161,15 +162,16 @@ async def create_tag(
 
 def normal_name(name: str) -> str:
     """Write a name as the log and its objects do: one name, one spelling."""
-    return unicodedata.normalize("NFC", name)
+    return unicodedata.normalize("NFC", check_text(name, what="the name"))
 
 
 def check_name(name: str) -> str:
     """Return a new branch's or tag's name; refuse one that a version text could not say."""
+    name = normal_name(name)
     if "@" in name:
         message = f"the name {name!r} has an '@', as only versions have; leave it out"
         raise InvalidInputError(message, name=name)
-    return normal_name(name)
+    return name
 
 
 async def check_new_name(store: Store, name: str) -> str:
@@ -214,6 +216,7 @@ async def delete_tag(store: Store, name: str) -> None:
 
     Its name stays used; the version stays readable while its branch has it.
     """
+    name = normal_name(name)
     tag = await read_tag(store, name)
     if tag is None:
         raise await _not_found(store, name)

@@ -1,5 +1,6 @@
 """Bad input: each an error that says what, where and what to do; the data stay as they were."""
 
+import datetime as dt
 import os
 import stat
 import tempfile
@@ -387,6 +388,79 @@ def test_a_message_above_the_limit_is_refused_and_the_changes_stay(dataset):
 
     assert dataset.has_changes
     assert dataset.commit("short").version == "main@2"
+
+
+@pytest.fixture
+def one_row() -> Dataset:
+    dataset = create_on(MemoryStore(), {"x": "int64"})
+    dataset.append({"x": 1})
+    dataset.commit("one")
+    return dataset
+
+
+@pytest.mark.parametrize("key", ["", 5, True, b"k", ("k",), float("nan"), "\ud800"])
+def test_a_key_that_is_no_text_is_refused_before_the_log_holds_it(one_row, key):
+    """Published as a number, it made its log entry one that nobody can read."""
+    one_row["x"][0] = 2
+
+    with pytest.raises(tl.InvalidInputError, match="the key"):
+        one_row.commit("key", key=key)
+    one_row.commit("none")
+
+    assert [commit.keys for commit in one_row.log()] == [(), (), ()]
+
+
+@pytest.mark.parametrize("message", [5, None, b"text", ["text"], "half \ud800"])
+def test_a_message_that_is_no_text_is_refused_and_the_changes_stay(one_row, message):
+    one_row["x"][0] = 2
+
+    with pytest.raises(tl.InvalidInputError, match="the message"):
+        one_row.commit(message)
+
+    assert one_row.has_changes
+
+
+@pytest.mark.parametrize("name", [5, b"v1", ["v1"], "half \ud800"])
+@pytest.mark.parametrize("call", ["tag", "branch", "delete_tag", "delete_branch", "merge", "at"])
+def test_a_name_that_is_no_text_is_refused(one_row, call, name):
+    with pytest.raises(tl.InvalidInputError, match="name"):
+        getattr(one_row, call)(name)
+
+
+@pytest.mark.parametrize("expires", ["7d", 5, dt.timedelta(days=7), dt.date.max])
+def test_a_tag_expires_at_a_time_and_nothing_else(one_row, expires):
+    with pytest.raises(tl.InvalidInputError, match="aware datetime"):
+        one_row.tag("v1", expires=expires)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"keep_last": "2"},
+        {"keep_last": 2.5},
+        {"keep_last": True},
+        {"older_than": 90},
+        {"older_than": dt.timedelta(days=-1)},
+        {"older_than": ["90d"]},
+    ],
+)
+def test_what_says_not_which_versions_are_old_gives_none_up(one_row, given):
+    with pytest.raises(tl.InvalidInputError, match=next(iter(given))):
+        one_row.expire(**given)
+
+    assert one_row.at("main@0").version == "main@0"
+
+
+def test_a_span_longer_than_history_gives_nothing_up(one_row):
+    assert not one_row.expire(older_than="99999w", dry_run=True).given_up
+
+
+@pytest.mark.parametrize("grace", [0, -1, None, 24.0])
+def test_a_grace_time_that_is_no_span_makes_no_dataset(tmp_path, grace):
+    with pytest.raises(tl.InvalidInputError, match="grace"):
+        tl.create(str(tmp_path / "d"), {"x": "int64"}, grace=grace)
+
+    assert not tl.exists(str(tmp_path / "d"))
 
 
 def test_a_truncated_object_is_corruption_with_its_name():

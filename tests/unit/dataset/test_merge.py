@@ -345,14 +345,28 @@ def test_a_dry_run_tells_everything_and_publishes_nothing(main, fix):
 
     report = main.merge("fix", dry_run=True)
 
+    assert report.is_refused
     assert repr(report).splitlines() == [
-        "main@2 + fix@2 → would be published   (from main@1)",
+        "main@2 + fix@2 → would conflict   (from main@1)",
         " x  1 row updated",
         " conflict: both changed 'x' of 1 row (0 of main@1)",
     ]
     assert main.version == main.at("main").version == "main@2"
     with pytest.raises(InvalidStateError, match="dry run"):
         _ = report.commit
+
+
+def test_a_dry_run_says_whether_its_conflicts_are_decided(main, fix):
+    fix["x"][0] = 100
+    fix.commit("fix")
+    main["x"][0] = 200
+    main.commit("main")
+
+    for how in ("ours", "theirs", lambda conflict: conflict.base):
+        report = main.merge("fix", on_conflict=how, dry_run=True)
+        assert not report.is_refused
+        assert "would be published" in repr(report)
+        assert len(report.conflicts) == 1
 
 
 def test_merging_is_refused_where_it_could_not_be_meant(main, fix):
