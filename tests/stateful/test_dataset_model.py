@@ -379,7 +379,7 @@ def test_the_model_holds_for_long_runs_of_random_steps():
     run_state_machine_as_test(
         DatasetModel,
         settings=settings(
-            max_examples=600,
+            max_examples=300,
             stateful_step_count=80,
             deadline=None,
             derandomize=False,
