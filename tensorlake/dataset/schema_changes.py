@@ -27,6 +27,7 @@ from tensorlake.types import (
     unknown_class,
     widened,
 )
+from tensorlake.versions import check_text
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -164,16 +165,18 @@ def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
     with session.lock:
         transaction = session.staging()
         spec, label = _class_label(transaction.schema[name], "add_names()")
+        if not all(isinstance(one, str) and one for one in added):
+            raise SchemaError(f"class names are non-empty texts; got {added!r}", tensor=name)
+        known = set(label.names)
         for one in added:
-            if one in label.names or added.count(one) > 1:
+            if check_text(one, what="the class name") in known:
                 raise SchemaError(
                     f"{name!r} has a class {one!r} already, or was given it twice\n"
                     "names must differ; give only new ones",
                     tensor=name,
                     actual=one,
                 )
-        if not all(isinstance(one, str) and one for one in added):
-            raise SchemaError(f"class names are non-empty texts; got {added!r}", tensor=name)
+            known.add(one)
         if added:
             transaction.change_spec(spec.with_classes([*label.names, *added]), what="names")
 
@@ -215,6 +218,12 @@ def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
 
 
 def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] - users give other things
+        raise InvalidInputError(
+            f"metadata of {name!r} are {metadata!r:.60}, not a dict with str keys\n"
+            "give a dict: metadata={'unit': 'm'}",
+            tensor=name,
+        )
     noted = dict(metadata)
     nbytes = len(canonical_bytes(noted))
     if nbytes > METADATA_NBYTES_MAX:

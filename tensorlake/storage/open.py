@@ -63,6 +63,7 @@ def open_store(
             )
         return MemoryStore(name, prefix=prefix)
     if scheme in OBJECT_SCHEMES:
+        _refuse_password(scheme, rest)
         return ObjectStore(f"{scheme}://{rest}", storage_options)
     if scheme.startswith(PREFIX):
         return FsspecStore(f"{scheme}://{rest}", storage_options)
@@ -73,3 +74,16 @@ def open_store(
         url=shown,
         scheme=scheme,
     )
+
+
+def _refuse_password(scheme: str, rest: str) -> None:
+    """Refuse a bucket with a password: it would be taken for its name, and told in errors."""
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and ":" in user and scheme not in ("http", "https"):
+        shown = public_url(f"{scheme}://{rest}")
+        raise InvalidInputError(
+            f"the URL of {shown!r} holds a user and a password, which buckets have no place for;\n"
+            "give them by storage_options={'key': …, 'secret': …}, the environment or a profile",
+            url=shown,
+            scheme=scheme,
+        )

@@ -339,12 +339,23 @@ def test_metadata_are_noted_and_read_back():
     assert tl.open(ds.url, "main@1")["x"].metadata == {}
 
 
-@pytest.mark.parametrize("bad", [{"a": float("nan")}, {"a": b"x"}, {"a": "x" * 20_000}])
+@pytest.mark.parametrize(
+    "bad", [{"a": float("nan")}, {"a": b"x"}, {"a": "x" * 20_000}, {5: "a"}, 5, "mm", ["unit"]]
+)
 def test_metadata_that_cannot_be_kept_are_refused(bad):
     ds = new({"x": "int8"})
 
     with pytest.raises(tl.InvalidInputError):
         ds.alter_tensor("x", metadata=bad)
+
+
+def test_a_class_name_that_cannot_be_stored_is_refused_before_it_is_staged():
+    ds = new({"label": tl.ClassLabel(["cat"])})
+
+    with pytest.raises(tl.InvalidInputError, match="the class name"):
+        ds["label"].add_names(["dog", "half \ud800"])
+
+    assert not ds.has_changes
 
 
 def test_an_alteration_that_says_nothing_is_refused():

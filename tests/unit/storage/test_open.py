@@ -88,3 +88,13 @@ def test_join_url_needs_no_care_for_slashes():
 
 def test_public_url_drops_user_and_query():
     assert public_url("https://ana:pw@host:8080/lake/?sig=abc#x") == "https://host:8080/lake"
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
+def test_a_password_in_a_buckets_url_is_refused_and_not_told(scheme):
+    """It was taken for the bucket's name, and stood in every error of the store."""
+    with pytest.raises(InvalidInputError, match="storage_options") as raised:
+        open_store(f"{scheme}://ana:hunter2@bucket/pets")
+
+    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in str(raised.value.facts)
