@@ -75,7 +75,7 @@ test: setup ## every test but the minutes-long ones, two files at a time
 test-extras: setup ## the tests that need a heavy extra
 	$(BIN)/python -m pytest -m extras $(ARGS)
 
-soak: setup ## the tests that take minutes: kill -9 in a loop, long random histories
+soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak --timeout=3600
 
