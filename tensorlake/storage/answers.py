@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Final
 
-__all__ = ["Answer", "AttemptError"]
+from tensorlake.storage.store import Buffer
+
+__all__ = ["SMALL_NBYTES", "Answer", "AttemptError", "check_length", "no_answer"]
+
+SMALL_NBYTES: Final = 1 << 20
+"""What an answer to a read may always hold: an entry, or what a server says went wrong."""
 
 
 class AttemptError(Exception):
@@ -25,7 +31,7 @@ class AttemptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that came whole; its headers are found in any case.
+    """An answer that came whole; its headers are found by lower case.
 
     >>> Answer(404, {}, b"").reason_phrase
     'Not Found'
@@ -33,7 +39,7 @@ class Answer:
 
     status_code: int
     headers: Mapping[str, str]
-    content: bytes
+    content: Buffer
 
     @property
     def reason_phrase(self) -> str:
@@ -42,3 +48,18 @@ class Answer:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
             return ""
+
+
+def check_length(nbytes: int, most_nbytes: int | None) -> None:
+    """Refuse a body that is longer than what was asked for.
+
+    Raises:
+        AttemptError: It is.
+    """
+    if most_nbytes is not None and nbytes > max(most_nbytes, SMALL_NBYTES):
+        raise AttemptError(f"{nbytes} bytes came where {most_nbytes} were asked for")
+
+
+def no_answer() -> AttemptError:
+    """Build the error of a server that says no more."""
+    return AttemptError("no answer in time", status=HTTPStatus.REQUEST_TIMEOUT)

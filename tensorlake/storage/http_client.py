@@ -1,9 +1,11 @@
 """HTTP as a `LakeStore` needs it: one attempt a call, whole answers, and answers that go on.
 
-    HttpClient ── aiohttp session ── connections kept, REQUESTS of them at most
+    HttpClient ┬─ http_reads.py     GET and HEAD: bodies from the socket to where they stay
+               └─ aiohttp session   all else: writes, questions, streams, unusual answers
+                                    REQUESTS of both in flight to one server
 
-aiohttp parses in C: a small request takes 0.2 ms of the one storage loop's processor, a megabyte
-1 ms. What it does by itself is left out where it would be wrong here: it repeats a PUT whose
+Of a server that answers a read in a way that only aiohttp understands, all is read by that.
+What aiohttp does by itself is left out where it would be wrong here: it repeats a PUT whose
 connection ended, which may have been done; it follows redirects, with the token; it asks the
 environment for proxies.
 
@@ -19,7 +21,6 @@ import io
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -27,7 +28,8 @@ import aiohttp
 from yarl import URL
 
 from tensorlake.storage import runtime
-from tensorlake.storage.answers import Answer, AttemptError
+from tensorlake.storage.answers import Answer, AttemptError, check_length, no_answer
+from tensorlake.storage.http_reads import HttpReads
 
 if TYPE_CHECKING:
     import ssl
@@ -40,8 +42,11 @@ REQUESTS: Final = 16
 TIMEOUT_S: Final = 60.0
 CONNECT_TIMEOUT_S: Final = 10.0
 
-SMALL_NBYTES: Final = 1 << 20
-"""What an answer to a read may always hold: an entry, or what a server says went wrong."""
+KEPT_S: Final = 15.0
+"""An unused connection; what lies between forgets it some time, without a word."""
+
+READS: Final = frozenset({"GET", "HEAD"})
+"""Requests without a body."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -84,6 +89,7 @@ class HttpClient:
         connect_timeout_s: Until there is a connection.
         limit: Requests in flight to a server at most, and so connections; streams beside them.
         context: Whom to trust; what the system trusts, when it is None.
+        kept_s: That an unused connection is kept.
     """
 
     def __init__(
@@ -93,17 +99,27 @@ class HttpClient:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         limit: int = REQUESTS,
         context: ssl.SSLContext | None = None,
+        kept_s: float = KEPT_S,
     ) -> None:
         self._places = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(limit))
+        self._unusual = set[str]()  # servers whose answers only aiohttp understands
+        self._reads = HttpReads(
+            timeout_s=timeout_s,
+            connect_timeout_s=connect_timeout_s,
+            context=context,
+            kept_s=kept_s,
+        )
         self._connect_timeout_s = connect_timeout_s
         self._timeout_s = timeout_s
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, ssl=True if context is None else context),
+            connector=_Connector(
+                limit=0, keepalive_timeout=kept_s, ssl=True if context is None else context
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
             middlewares=(_only_once,),
         )
-        _sessions[self._session] = asyncio.get_running_loop()
+        _open[self] = asyncio.get_running_loop()
 
     async def ask(
         self,
@@ -126,13 +142,20 @@ class HttpClient:
         Raises:
             AttemptError: No answer came, or not all of one, or one that asks to try again.
         """
-        async with self._places[urlsplit(url).netloc]:
-            answer = await self._sent(method, url, self._timeout_s, headers=headers, **request)
-            async with answer:
-                nbytes = 0 if method == "HEAD" else answer.content_length or 0
-                if most_nbytes is not None and nbytes > max(most_nbytes, SMALL_NBYTES):
-                    raise AttemptError(f"{nbytes} bytes came where {most_nbytes} were asked for")
-                whole = await _whole(answer)
+        netloc = urlsplit(url).netloc
+        is_read = method in READS and not request
+        async with self._places[netloc]:
+            whole = None
+            if is_read and netloc not in self._unusual:
+                whole = await self._reads.read(method, url, headers or {}, most_nbytes=most_nbytes)
+            if whole is None:
+                sent = self._sent(method, url, self._timeout_s, headers=headers, **request)
+                async with await sent as answer:
+                    length = 0 if method == "HEAD" else answer.content_length or 0
+                    check_length(length, most_nbytes)
+                    whole = await _whole(answer)
+                if is_read:
+                    self._unusual.add(netloc)
         if whole.status_code in _TRANSIENT:
             raise AttemptError(f"status {whole.status_code}", status=whole.status_code)
         return whole
@@ -153,8 +176,13 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close its connections."""
-        _sessions.pop(self._session, None)
+        _open.pop(self, None)
+        self._reads.close()
         await self._session.close()
+
+    def detach(self) -> None:
+        """Leave its connections alone: they are another's to end."""
+        self._session.detach()
 
     async def _sent(
         self, method: str, url: str, timeout_s: float, **request: Any
@@ -190,7 +218,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 _clients: dict[asyncio.AbstractEventLoop, HttpClient] = {}
-_sessions: dict[aiohttp.ClientSession, asyncio.AbstractEventLoop] = {}
+_open: dict[HttpClient, asyncio.AbstractEventLoop] = {}
 """Those of this process that are not closed, and their loops."""
 
 
@@ -215,7 +243,7 @@ def _attempt_error(error: Exception) -> AttemptError:
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return AttemptError(_words(error), was_sent=False)
     if isinstance(error, TimeoutError):
-        return AttemptError("no answer in time", status=HTTPStatus.REQUEST_TIMEOUT)
+        return no_answer()
     return AttemptError(_words(error))
 
 
@@ -226,22 +254,22 @@ def _words(error: Exception) -> str:
 
 def _close_all() -> None:
     """At the end of the process: servers are told, and nothing complains of what is left."""
-    if _sessions:
+    if _open:
         runtime.run(_close_each(), timeout_s=CONNECT_TIMEOUT_S)
 
 
 async def _close_each() -> None:
-    while _sessions:
-        session, loop = _sessions.popitem()
+    while _open:
+        client, loop = _open.popitem()
         if loop is asyncio.get_running_loop():
-            await session.close()
+            await client.close()
         else:
-            session.detach()
+            client.detach()
 
 
 def _forget_parent() -> None:
-    while _sessions:
-        _sessions.popitem()[0].detach()
+    while _open:
+        _open.popitem()[0].detach()
 
 
 atexit.register(_close_all)

@@ -126,7 +126,7 @@ class LakeStore:
 
     async def get(self, path: str) -> bytes | None:
         answer = await self._read("GET", self._object(path))
-        return None if self._is_absent(answer, "read", path) else answer.content
+        return None if self._is_absent(answer, "read", path) else bytes(answer.content)
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         address = self._object(path)
@@ -247,7 +247,7 @@ class LakeStore:
         answer = await self._repeated("POST", address, json=body, headers=headers)
         if answer.status_code not in _OK:
             raise error_of(answer, self.url)
-        return answer.content
+        return bytes(answer.content)
 
     def stream(self, what: str, body: dict[str, Any], *, timeout_s: float) -> AnswerStream:
         """Ask the server something whose answer goes on and on; on a connection of its own.
