@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
 
 import tensorlake_query as tql
 from tensorlake.errors import TensorlakeError
@@ -74,7 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="tensorlake",
         description="Datasets of one lake: docs/reference/rest.md says more.",
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,  # FastAPI's own route would take any parameter
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
         middleware=[
@@ -103,6 +104,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_api_route(
         "/v1/session", open_session, methods=["POST"], status_code=204, dependencies=CHECKED
     )
+    app.add_api_route(
+        "/v1/openapi.json", read_openapi, include_in_schema=False, dependencies=CHECKED
+    )
     operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
     for route, answer in operation.items():
         app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
@@ -123,6 +127,12 @@ def open_session(request: Request, asked: SessionRequest) -> Response:
         path="/",
     )
     return response
+
+
+def read_openapi(request: Request) -> Response:
+    """Describe the routes under ``/v1``."""
+    app: FastAPI = request.app
+    return JSONResponse(app.openapi())
 
 
 async def healthz() -> Response:

@@ -212,15 +212,11 @@ def _meta_of(store: Store, path: str) -> ObjectMeta:
 def _mapped(store: Store, path: str, start: int, stop: int) -> Buffer | None:
     """View a range of a pack of a local folder where it lies; None elsewhere.
 
-    It is brought into memory here, in a thread: sending it must not wait for a disk.
-
-    Raises:
-        MissingObjectError: The file is gone, though a mapping of it may be left.
+    It is brought into memory here, in a thread: sending it must not wait for a disk. Whoever calls
+    this has looked the pack up: of one that is gone, a mapping may be left.
     """
     if not store.is_local or not path.startswith(PACKS):
         return None
-    if isinstance(store, LocalStore) and store.look_up(path) is None:
-        raise MissingObjectError(f"there is no object {path!r}", path=path)
     mapped = store.map_range(path, start, stop)
     if mapped is not None:
         np.frombuffer(mapped, np.uint8)[::PAGE_NBYTES].max(initial=0)

@@ -12,11 +12,12 @@ UNPROCESSABLE = 422
 
 @pytest.fixture
 def operations(client: httpx.Client) -> list[tuple[str, str]]:
-    """Every operation of the document: its method, and a path that reaches it."""
+    """Every operation of the document, and it: its method, and a path that reaches it."""
     paths: dict[str, Any] = client.get("/v1/openapi.json").json()["paths"]
     named = {"name": "pets", "tensor": "score", "row": "0", "path": "head", "view": "v"}
     named |= {"branch": "b", "tag": "t"}
-    return [(method, path.format(**named)) for path, ways in paths.items() for method in ways]
+    described = [(method, path.format(**named)) for path, ways in paths.items() for method in ways]
+    return [*described, ("get", "/v1/openapi.json")]
 
 
 def test_every_operation_refuses_a_parameter_that_it_does_not_take(
