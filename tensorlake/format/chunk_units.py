@@ -22,7 +22,7 @@ from tensorlake.format.damage import damaged
 from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tensorlake.format.chunk import ChunkLayout
 
@@ -31,7 +31,8 @@ __all__ = [
     "checksums_of",
     "decode_units",
     "header_units",
-    "rows_of_unit",
+    "row_in_unit",
+    "rows_in_units",
     "rows_per_unit",
     "unit_of_rows",
     "unit_ranges",
@@ -55,6 +56,16 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @classmethod
+    def concat(cls, units: Sequence[Self]) -> Self:
+        """Put the units of several chunks end to end."""
+        if len(units) == 1:
+            return units[0]
+        return cls(
+            np.concatenate([one.lengths for one in units]),
+            np.concatenate([one.checksums for one in units]),
+        )
 
     @classmethod
     def of_samples(
@@ -94,12 +105,18 @@ def unit_of_rows(layout: ChunkLayout, rows: np.ndarray) -> np.ndarray:
     return rows // rows_per_unit(layout.row_nbytes)
 
 
-def rows_of_unit(layout: ChunkLayout, unit: int, *, rows: int) -> tuple[int, int]:
-    """Return the rows [start, stop) that a unit of a chunk of `rows` rows holds."""
+def row_in_unit(layout: ChunkLayout, rows: np.ndarray) -> np.ndarray:
+    """Return where in its unit each of these rows of a chunk is."""
     if layout.kind is ChunkKind.ENCODED:
-        return unit, unit + 1
-    count = rows_per_unit(layout.row_nbytes)
-    return unit * count, min(rows, (unit + 1) * count)
+        return np.zeros_like(rows)
+    return rows % rows_per_unit(layout.row_nbytes)
+
+
+def rows_in_units(layout: ChunkLayout, lengths: np.ndarray) -> np.ndarray:
+    """Return how many rows units of these lengths hold."""
+    if layout.kind is ChunkKind.ENCODED:
+        return np.ones(len(lengths), np.int64)
+    return lengths.astype(np.int64) // max(1, layout.row_nbytes)
 
 
 def unit_ranges(units: Units, wanted: np.ndarray, *, header_nbytes: int) -> np.ndarray:
@@ -135,9 +152,8 @@ def decode_units(
     wanted: np.ndarray,
     *,
     units: Units,
-    rows: int,
     layout: ChunkLayout,
-    where: str = "a chunk",
+    name: Callable[[int], str] = "part {} of a chunk".format,
 ) -> Column:
     """Verify and decode units that were read alone; returns their rows in the order given.
 
@@ -146,33 +162,29 @@ def decode_units(
     Args:
         buffers: The bytes of each wanted unit.
         wanted: Which units they are.
-        units: All units of the chunk.
-        rows: Rows of the whole chunk.
+        units: All units of the chunk, or of several chunks of one layout, end to end.
         layout: How the chunk was encoded.
-        where: Which object this is, for errors.
+        name: Says which object a unit is, for errors.
 
     Raises:
         CorruptionError: A unit is damaged.
     """
-    numbers = wanted.tolist()
-    for unit, buffer in zip(numbers, buffers, strict=True):
-        length, checksum = int(units.lengths[unit]), int(units.checksums[unit])
-        is_null = length == checksum == 0 and layout.kind is ChunkKind.ENCODED
+    is_encoded = layout.kind is ChunkKind.ENCODED
+    lengths, checksums = units.lengths[wanted], units.checksums[wanted]
+    recorded = zip(wanted.tolist(), lengths.tolist(), checksums.tolist(), buffers, strict=True)
+    for unit, length, checksum, buffer in recorded:
+        is_null = length == checksum == 0 and is_encoded
         if len(buffer) != length or (
             not is_null and xxhash.xxh3_64_intdigest(buffer) & _LOW_32 != checksum
         ):
-            raise damaged(where, f"the checksum of its part {unit} is wrong")
-    if layout.kind is ChunkKind.ENCODED:
-        is_valid = (units.lengths[wanted] != 0) | (units.checksums[wanted] != 0)
+            raise damaged(name(unit), "its checksum is wrong")
+    if is_encoded:
+        is_valid = (lengths != 0) | (checksums != 0)
         return EncodedColumn(list(buffers), None, None if is_valid.all() else is_valid)
+    is_whole = lengths % max(1, layout.row_nbytes) == 0
+    if not is_whole.all():
+        raise damaged(name(int(wanted[np.argmin(is_whole)])), "it does not hold whole rows")
     dtype = layout.element_dtype.newbyteorder("<")
     shape = tuple(length or 0 for length in layout.shape)
-    parts: list[np.ndarray] = []
-    for unit, buffer in zip(numbers, buffers, strict=True):
-        start, stop = rows_of_unit(layout, unit, rows=rows)
-        if len(buffer) != (stop - start) * layout.row_nbytes:
-            raise damaged(where, f"its part {unit} does not hold rows {start} … {stop - 1}")
-        parts.append(np.frombuffer(buffer, dtype=dtype).reshape(stop - start, *shape))
-    if len(parts) == 1:
-        return UniformColumn(parts[0])
-    return UniformColumn(np.concatenate([np.zeros((0, *shape), dtype=dtype), *parts]))
+    values = b"".join(buffers) if len(buffers) > 1 else buffers[0]
+    return UniformColumn(np.frombuffer(values, dtype=dtype).reshape(-1, *shape))

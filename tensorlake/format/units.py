@@ -75,11 +75,16 @@ class UnitTable:
 
     def entry(self, entry: int) -> tuple[_U32, _U32] | None:
         """Return (lengths, checksums) of one extent; None where they are not recorded here."""
-        count = int(self.counts[entry])
-        if not count:
-            return None
-        start = int(self.counts[:entry].sum(dtype=np.int64))
-        return self.lengths[start : start + count], self.checksums[start : start + count]
+        return self.each(np.array([entry]))[0]
+
+    def each(self, entries: npt.NDArray[np.int64]) -> list[tuple[_U32, _U32] | None]:
+        """Return what ``entry`` does, of several extents."""
+        stops = np.cumsum(self.counts, dtype=np.int64)[entries]
+        starts = (stops - self.counts[entries]).tolist()
+        return [
+            (self.lengths[start:stop], self.checksums[start:stop]) if start < stop else None
+            for start, stop in zip(starts, stops.tolist(), strict=True)
+        ]
 
     def to_columns(self) -> dict[str, SectionArray]:
         """Return the columns of a leaf page; none where no extent has units."""

@@ -217,7 +217,7 @@ class ChunkIndex:
         """
         parts = Parts.UNITS if self._is_local or self._body is not None else Parts.LOCATIONS
         found = await tree.locate(self._root, starts, self._pages, parts=parts)
-        recorded = [found.table.units.entry(entry) for entry in found.entry.tolist()]
+        recorded = found.table.units.each(found.entry)
         return [None if one is None else Units(*one) for one in recorded]
 
     def windows(self, physical: Int64Array) -> tuple[Int64Array, Extents]:

@@ -8,6 +8,7 @@ joined      chunk 1 row 4   chunk 0 row 7   chunk 1 row 0     ``joined``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +19,17 @@ from tensorlake.types import Column, concat, take
 if TYPE_CHECKING:
     from tensorlake.reading.flat import Located
 
-__all__ = ["joined", "rows_by_chunk"]
+__all__ = ["Fetched", "joined", "rows_by_chunk"]
 
 Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetched:
+    """What came of some chunks, by their places among all; ``columns`` verifies and decodes it."""
+
+    places: Sequence[int]
+    columns: Callable[[], list[Column]]
 
 
 def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:
@@ -33,14 +42,13 @@ def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None
 
 
 def joined(
-    parts: Sequence[Column | None],
-    missing: Sequence[int],
-    fetched: Sequence[Callable[[], Column]],
-    order: Int64Array | None,
+    parts: Sequence[Column | None], fetched: Sequence[Fetched], order: Int64Array | None
 ) -> Column:
     """Make what was fetched, and put all rows in the order asked for."""
-    made = dict(zip(missing, (take_rows() for take_rows in fetched), strict=True))
-    found = (made.get(at) if part is None else part for at, part in enumerate(parts))
+    found = [*parts]
+    for one in fetched:
+        for place, column in zip(one.places, one.columns(), strict=True):
+            found[place] = column
     column = concat([part for part in found if part is not None])
     if order is None:
         return column

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, compress
+from operator import not_
 from typing import Any
 
 import numpy as np
@@ -19,24 +21,19 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.format import (
     ChunkHeader,
-    ChunkKind,
-    ChunkLayout,
+    PackId,
     TensorSpec,
-    Units,
     decode_chunk,
-    decode_units,
     header_rows,
     header_units,
     read_header,
-    rows_of_unit,
-    unit_of_rows,
-    unit_ranges,
 )
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
 from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.joining import joined, rows_by_chunk
+from tensorlake.reading.joining import Fetched, joined, rows_by_chunk
+from tensorlake.reading.parts import ChunkRows, Parts
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, SingleFlight, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
@@ -157,7 +154,7 @@ class Reader:
         parts = self._parts_at_hand(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
         fetched = await self._fetch(spec, located, wanted, missing) if missing else []
-        return partial(joined, parts, missing, fetched, order)
+        return partial(joined, parts, fetched, order)
 
     def read_run(self, tensor: str, start: int, stop: int) -> Column:
         """Read samples of physical rows ``start`` … ``stop`` - 1; media decoded.
@@ -274,7 +271,7 @@ class Reader:
         parts = self._parts_at_hand(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
         fetched = runtime.run(self._fetch(spec, located, wanted, missing)) if missing else []
-        return joined(parts, missing, fetched, order)
+        return joined(parts, fetched, order)
 
     def _parts_at_hand(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array]
@@ -308,7 +305,7 @@ class Reader:
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
-    ) -> list[Callable[[], Column]]:
+    ) -> list[Fetched]:
         is_sparse = [
             located.chunks[at].nbytes > WHOLE_CHUNK_NBYTES_MAX
             and 2 * len(wanted[at]) <= int(located.rows[at])
@@ -317,53 +314,82 @@ class Reader:
         sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
         recorded = await self.index(spec.name).units(located.starts[sparse]) if sparse else []
         units = dict(zip(sparse, recorded, strict=True))
-        factories: list[Callable[[], Coroutine[Any, Any, Callable[[], Column]]]] = [
-            partial(self._fetch_units, spec, located.chunks[at], wanted[at], units[at])
-            if at in units
-            else partial(self._fetch_whole, spec, located.chunks[at], wanted[at])
-            for at in which
-        ]
-        return await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
+        together: dict[tuple[PackId, int], list[int]] = {}
+        factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
+        for at in which:
+            key = located.chunks[at]
+            if units.get(at) is not None:
+                together.setdefault((key.pack, key.read_as), []).append(at)
+                continue
+            fetch = self._fetch_by_header if at in units else self._fetch_whole
+            factories.append(partial(fetch, spec, at, key, wanted[at]))
+        for places in together.values():
+            chunks = [
+                ChunkRows(located.chunks[at], wanted[at], found)
+                for at in places
+                if (found := units[at]) is not None
+            ]
+            factories.append(partial(self._fetch_parts, spec, places, chunks))
+        fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
+        return [*chain.from_iterable(fetched)]
 
     async def _fetch_whole(
-        self, spec: TensorSpec, key: ChunkKey, rows: Int64Array
-    ) -> Callable[[], Column]:
+        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
+    ) -> list[Fetched]:
         whole = self._cache.column(key)
         if whole is None:
             read = partial(self._read_whole, spec, key)
             whole = await self._wholes_under_way.read(key, read)
-        return partial(_rows_of, spec, key, whole, rows)
+        column = whole
+
+        def taken() -> list[Column]:
+            return [_adapted(spec, key, take(column, rows))]
+
+        return [Fetched([at], taken)]
 
     async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
         return self._kept(spec, key, await self.fetch_chunk(key))
 
-    async def _fetch_units(
-        self, spec: TensorSpec, key: ChunkKey, rows: Int64Array, recorded: Units | None
-    ) -> Callable[[], Column]:
-        """Read only the parts of a chunk that hold some rows, unless the whole costs less."""
-        layout = spec.encodings[key.read_as]
-        units = recorded or await self._units_of_header(spec, key)
-        if units is None:
-            return await self._fetch_whole(spec, key, rows)
-        wanted, inverse = np.unique(unit_of_rows(layout, rows), return_inverse=True)
-        ranges = unit_ranges(units, wanted, header_nbytes=key.header_nbytes) + key.offset
-        if 2 * int((ranges[:, 1] - ranges[:, 0]).sum()) > key.nbytes:
-            return await self._fetch_whole(spec, key, rows)
-        pairs = [(int(start), int(stop)) for start, stop in ranges]
-        buffers = await self.snapshot.packs.read_ranges(key.pack, pairs)
-
-        def verified() -> Column:
-            part = _rows_of_units(
-                buffers, wanted, inverse, rows, units=units, layout=layout, where=str(key)
-            )
-            return _adapted(spec, key, part)
-
-        return verified
-
-    async def _units_of_header(self, spec: TensorSpec, key: ChunkKey) -> Units | None:
-        """The parts of a chunk that can be read alone, where the index does not record them."""
+    async def _fetch_by_header(
+        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
+    ) -> list[Fetched]:
+        """Read rows of a chunk whose units the index does not record: its header does."""
         header = await self._fetch_header(key)
-        return header_units(header, layout=spec.encodings[key.read_as], where=str(key))
+        units = header_units(header, layout=spec.encodings[key.read_as], where=str(key))
+        if units is None:
+            return await self._fetch_whole(spec, at, key, rows)
+        return await self._fetch_parts(spec, [at], [ChunkRows(key, rows, units)])
+
+    async def _fetch_parts(
+        self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
+    ) -> list[Fetched]:
+        """Read only the parts of a pack's chunks that hold some rows, or wholes that cost less."""
+        layout = spec.encodings[chunks[0].key.read_as]
+        parts = Parts.of(chunks, layout)
+        nbytes = parts.nbytes_by_chunk().tolist()
+        is_part = [2 * part <= one.key.nbytes for part, one in zip(nbytes, chunks, strict=True)]
+        if all(is_part):
+            return [await self._read_parts(spec, places, parts)]
+        whole = [
+            partial(self._fetch_whole, spec, at, one.key, one.rows)
+            for at, one in compress(zip(places, chunks, strict=True), map(not_, is_part))
+        ]
+        if any(is_part):
+            rest = [*compress(places, is_part)], [*compress(chunks, is_part)]
+            whole.append(partial(self._fetch_parts, spec, *rest))
+        found = await runtime.gather_bounded(whole, limit=CHUNKS_IN_FLIGHT)
+        return [*chain.from_iterable(found)]
+
+    async def _read_parts(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
+        keys = [one.key for one in parts.chunks]
+        ranges = [(start, stop) for start, stop in parts.ranges.tolist()]
+        buffers = await self.snapshot.packs.read_ranges(keys[0].pack, ranges)
+
+        def verified() -> list[Column]:
+            columns = zip(keys, parts.columns(buffers), strict=True)
+            return [_adapted(spec, key, column) for key, column in columns]
+
+        return Fetched(places, verified)
 
     def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
         """Headers of chunks, in order; None for fills."""
@@ -407,10 +433,6 @@ class Reader:
         return header
 
 
-def _rows_of(spec: TensorSpec, key: ChunkKey, whole: Column, rows: Int64Array) -> Column:
-    return _adapted(spec, key, take(whole, rows))
-
-
 def _run_of(physical: Int64Array) -> tuple[int, int] | None:
     """Say where rows start and stop that follow each other without a gap; None of any others."""
     start, stop = int(physical[0]), int(physical[-1]) + 1
@@ -444,31 +466,6 @@ def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffe
         where=str(key),
         rest=rest,
     )
-
-
-def _rows_of_units(
-    buffers: Sequence[Buffer],
-    wanted: Int64Array,
-    inverse: Int64Array,
-    rows: Int64Array,
-    *,
-    units: Units,
-    layout: ChunkLayout,
-    where: str,
-) -> Column:
-    """Take rows of a chunk out of the parts that hold them; part ``inverse[i]`` holds row i."""
-    is_encoded = layout.kind is ChunkKind.ENCODED
-    chunk_rows = (
-        len(units)
-        if is_encoded
-        else int(units.lengths.sum(dtype=np.int64)) // max(1, layout.row_nbytes)
-    )
-    column = decode_units(buffers, wanted, units=units, rows=chunk_rows, layout=layout, where=where)
-    spans = [rows_of_unit(layout, unit, rows=chunk_rows) for unit in wanted.tolist()]
-    starts = np.array([start for start, _ in spans], dtype=np.int64)
-    lengths = np.array([stop - start for start, stop in spans], dtype=np.int64)
-    begins = np.cumsum(lengths) - lengths
-    return take(column, begins[inverse] + rows - starts[inverse])
 
 
 def _verified(key: ChunkKey, blob: Buffer) -> Buffer:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 from weakref import WeakKeyDictionary
 
-MAX_REQUESTS: Final = 128
+MAX_REQUESTS: Final = 256
 """Measured for scattered reads: 16 to 256 in flight hide the latency, obstore's own 10 do not."""
 MAX_NBYTES: Final = 64 * 1024 * 1024
 

@@ -15,7 +15,8 @@ from tensorlake.format import (
     encode_chunk,
     header_units,
     read_header,
-    rows_of_unit,
+    row_in_unit,
+    rows_in_units,
     unit_of_rows,
     unit_ranges,
 )
@@ -259,11 +260,10 @@ def test_every_row_can_be_read_alone(sample_type, samples):
     for row in range(blob.rows):
         wanted = unit_of_rows(layout, np.array([row]))
         (start, stop), *_ = unit_ranges(units, wanted, header_nbytes=blob.header_nbytes)
-        part = decode_units([data[start:stop]], wanted, units=units, rows=blob.rows, layout=layout)
-        first, last = rows_of_unit(layout, int(wanted[0]), rows=blob.rows)
-        assert first <= row < last
-        assert len(part) == last - first
-        one = sample_type.present_one(part, row - first) if not sample_type.is_media else None
+        part = decode_units([data[start:stop]], wanted, units=units, layout=layout)
+        at = int(row_in_unit(layout, np.array([row]))[0])
+        assert at < len(part) == rows_in_units(layout, units.lengths[wanted])[0]
+        one = sample_type.present_one(part, at) if not sample_type.is_media else None
         expected = sample_type.present_one(column, row) if not sample_type.is_media else None
         np.testing.assert_array_equal(one, expected)
         if isinstance(column, EncodedColumn):
@@ -284,13 +284,13 @@ def test_damage_of_a_unit_is_noticed():
 
     for damaged in (good[:-1], good + b"x", b"\x01" + good[1:], b""):
         with pytest.raises(CorruptionError):
-            decode_units([damaged], wanted, units=blob.units, rows=6, layout=layout)
+            decode_units([damaged], wanted, units=blob.units, layout=layout)
 
 
 def test_null_and_empty_samples_differ_without_the_header():
     _, layout, blob, _ = stored(Bytes(nullable=True), [*LARGE, *LARGE, None, b""])
 
-    column = decode_units([b"", b""], np.array([12, 13]), units=blob.units, rows=14, layout=layout)
+    column = decode_units([b"", b""], np.array([12, 13]), units=blob.units, layout=layout)
 
     assert column.valid.tolist() == [False, True]
 

@@ -1,0 +1,138 @@
+"""Parts of chunks: where few rows are wanted, the units that hold them and nothing else.
+
+    chunks    [c0: u0 u1 u2 u3][c1: u0 u1 u2 …]      of one pack and one encoding
+    rows      c0: 3, 17     c1: 5, 4                 counted inside their chunk
+    wanted    u0, u1 of c0; u0 of c1                 each once, as units of all chunks, end to end
+    ranges    [start, stop) of each in the pack      read by as few calls as the store needs
+    column    verified, decoded, gathered: the rows in the order given, chunk by chunk
+
+Chunks are planned and decoded together, because a thousand scattered rows lie in hundreds of them
+and whatever is done for each costs as much as its request. Pure: whoever reads is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.errors import CorruptionError
+from tensorlake.format import (
+    ChunkLayout,
+    Units,
+    decode_units,
+    row_in_unit,
+    rows_in_units,
+    unit_of_rows,
+    unit_ranges,
+)
+from tensorlake.reading.chunks import ChunkKey
+from tensorlake.storage import Buffer
+from tensorlake.types import Column, UniformColumn, slice_rows, take
+
+__all__ = ["ChunkRows", "Parts"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkRows:
+    """Rows that are wanted of a chunk, counted inside it, and the units it is divided into."""
+
+    key: ChunkKey
+    rows: Int64Array
+    units: Units
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """The units that hold some rows of chunks of one pack.
+
+    Attributes:
+        chunks: The chunks, all of one pack and one layout.
+        layout: How they are encoded.
+        units: Theirs, end to end.
+        first_unit: For each chunk, which of the units is its first.
+        wanted: Which units are wanted, ascending.
+        unit_of_row: For each row, chunk by chunk, which of the wanted holds it.
+        ranges: (wanted, 2), where they lie in the pack.
+    """
+
+    chunks: Sequence[ChunkRows]
+    layout: ChunkLayout
+    units: Units
+    first_unit: Int64Array
+    wanted: Int64Array
+    unit_of_row: Int64Array
+    ranges: Int64Array
+
+    @classmethod
+    def of(cls, chunks: Sequence[ChunkRows], layout: ChunkLayout) -> Parts:
+        """Find the units that hold the rows.
+
+        Raises:
+            CorruptionError: A row is beyond the units that its chunk has.
+        """
+        units = Units.concat([one.units for one in chunks])
+        counts = np.array([len(one.units) for one in chunks], np.int64)
+        first_unit = np.cumsum(counts) - counts
+        chunk = np.repeat(np.arange(len(chunks)), [len(one.rows) for one in chunks])
+        unit = unit_of_rows(layout, np.concatenate([one.rows for one in chunks]))
+        is_beyond = unit >= counts[chunk]
+        if is_beyond.any():
+            raise _damaged(chunks[chunk[np.argmax(is_beyond)]].key, "it has fewer rows than wanted")
+        wanted, unit_of_row = np.unique(unit + first_unit[chunk], return_inverse=True)
+        ranges = unit_ranges(units, wanted, header_nbytes=0)
+        payload = np.array([one.key.offset + one.key.header_nbytes for one in chunks], np.int64)
+        before = unit_ranges(units, first_unit, header_nbytes=0)[:, 0]
+        ranges += (payload - before)[_chunk_of(wanted, first_unit), None]
+        return cls(chunks, layout, units, first_unit, wanted, unit_of_row, ranges)
+
+    def nbytes_by_chunk(self) -> Int64Array:
+        """Add up the wanted units of each chunk."""
+        nbytes = np.zeros(len(self.units), np.int64)
+        nbytes[self.wanted] = self.units.lengths[self.wanted]
+        return np.add.reduceat(nbytes, self.first_unit)
+
+    def columns(self, buffers: Sequence[Buffer]) -> list[Column]:
+        """Verify and decode what the ranges brought; the rows of each chunk.
+
+        Raises:
+            CorruptionError: A unit is damaged.
+        """
+        units, layout, wanted = self.units, self.layout, self.wanted
+        decoded = decode_units(buffers, wanted, units=units, layout=layout, name=self._name)
+        count = rows_in_units(layout, units.lengths[wanted])
+        offset = row_in_unit(layout, np.concatenate([one.rows for one in self.chunks]))
+        is_beyond = offset >= count[self.unit_of_row]
+        if is_beyond.any():
+            unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
+            raise _damaged(self._name(unit), "it has fewer rows than wanted")
+        column = _gathered(decoded, (np.cumsum(count) - count)[self.unit_of_row] + offset)
+        borders = accumulate((len(one.rows) for one in self.chunks), initial=0)
+        return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
+
+    def _name(self, unit: int) -> str:
+        chunk = int(_chunk_of(np.array([unit]), self.first_unit)[0])
+        return f"part {unit - int(self.first_unit[chunk])} of {self.chunks[chunk].key}"
+
+
+def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]:
+    return np.searchsorted(first_unit, units, side="right") - 1
+
+
+def _gathered(column: Column, rows: Int64Array) -> Column:
+    """Take rows, copied out of what was read: nobody keeps the rest of it, or may not write."""
+    if isinstance(column, UniformColumn):
+        return UniformColumn(column.values[rows], column.valid)
+    return take(column, rows)
+
+
+def _damaged(what: ChunkKey | str, why: str) -> CorruptionError:
+    return CorruptionError(
+        f"{what} is damaged: {why}\nrestore the object from a copy, or run check() to see what is"
+        " lost"
+    )
