@@ -11,6 +11,7 @@ import time
 from functools import partial
 from urllib.parse import urlsplit
 
+from benchmarks.bare_remote import bare_epoch, bare_first_batch
 from benchmarks.data import LAKE, Workspace
 from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
 from benchmarks.loading import IMAGES, count_images, image_dataset, image_loader
@@ -20,6 +21,8 @@ __all__ = ["BENCHMARKS", "LATENCY_MS", "time_one_request"]
 LATENCY_MS = 20.0
 REQUESTS = 10
 TEN_REQUESTS = "ten requests, one by one"
+BARE_EPOCH = f"the same chunks by obstore, {LATENCY_MS:g} ms, decoded by two threads"
+BARE_BATCH = "the same ranges by obstore in two trips, decoded by two threads"
 OPENED, OPENING = "tensorlake, of an open dataset", "tensorlake, from tl.open on"
 
 
@@ -122,6 +125,7 @@ BENCHMARKS = (
             Contender("local folder", epoch_from_folder),
             Contender("S3, no latency", epoch_at_no_latency),
             Contender(f"S3, {LATENCY_MS:g} ms", epoch_at_latency),
+            Contender(BARE_EPOCH, partial(bare_epoch, latency_ms=LATENCY_MS)),
         ),
         goals=(Goal(f"S3, {LATENCY_MS:g} ms", "local folder", at_least=1 / 1.3),),
         prepare=_prepare,
@@ -132,6 +136,7 @@ BENCHMARKS = (
         unit="ms",
         contenders=(
             Contender(TEN_REQUESTS, ten_requests),
+            Contender(BARE_BATCH, partial(bare_first_batch, latency_ms=LATENCY_MS)),
             Contender(OPENED, partial(first_batch, opening=False)),
             Contender(OPENING, partial(first_batch, opening=True)),
         ),

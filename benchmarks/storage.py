@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from benchmarks.bare_remote import bare_ranges
 from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace
 from benchmarks.harness import (
     Benchmark,
@@ -203,6 +204,18 @@ def rows_from_s3(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
+def same_ranges(in_flight: int, workspace: Workspace) -> Measurement:
+    """What we ask for, index and all, as if it were known before: one trip less than ours."""
+
+    def scattered(ds: Dataset) -> None:
+        rows = _scattered(len(ds))
+        ds["tokens"][rows]
+
+    return bare_ranges(
+        workspace, name=DATASET, use=scattered, in_flight=in_flight, latency_ms=LATENCY_MS
+    )
+
+
 def _prepare(workspace: Workspace) -> None:
     prepare_peers(workspace)
     token_dataset(workspace)
@@ -269,7 +282,11 @@ BENCHMARKS = (
         name="scattered-rows-remote",
         question=f"1000 scattered rows of 1 KiB, a request takes {LATENCY_MS:g} ms longer",
         unit="ms",
-        contenders=(Contender(OWN[0], rows_from_s3),),
+        contenders=(
+            Contender("the same ranges by obstore, 128 in flight", partial(same_ranges, 128)),
+            Contender("the same ranges by obstore, 256 in flight", partial(same_ranges, 256)),
+            Contender(OWN[0], rows_from_s3),
+        ),
         limits=(Limit(OWN[0], "", at_most=200), Limit(OWN[0], "MB", at_most=12)),
         prepare=_prepare,
     ),

@@ -20,9 +20,9 @@ from typing import Final
 from tensorlake.storage.runtime import gather_bounded
 from tensorlake.storage.store import Buffer
 
-DEFAULT_GAP: Final = 16 * 1024
-"""Two blocks of raw rows: a thousand rows of 1 KiB scattered over 200 MB are 9 MB in 950 requests;
-with 64 KiB they are 17 MB in 750."""
+DEFAULT_GAP: Final = 32 * 1024
+"""Four blocks of raw rows: a thousand rows of 1 KiB scattered over 200 MB are 11 MB in 800
+requests; with 16 KiB they are 9 MB in 890, with 64 KiB 18 MB in 670 (docs/decisions/0023)."""
 DEFAULT_MAX_NBYTES: Final = 8 * 1024 * 1024
 """Merging stops here: larger requests gain nothing, while several at once share the bandwidth."""
 CALL_REQUESTS: Final = 8

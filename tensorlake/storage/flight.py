@@ -13,7 +13,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 MAX_REQUESTS: Final = 256
-"""Measured for scattered reads: 16 to 256 in flight hide the latency, obstore's own 10 do not."""
+"""Measured for scattered reads: 890 requests of 20 ms take a quarter less time than with 128 in
+flight, and no less with 384 or with all at once (docs/decisions/0023)."""
 MAX_NBYTES: Final = 64 * 1024 * 1024
 
 

@@ -22,23 +22,24 @@ import random
 from argparse import ArgumentParser
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from email.utils import format_datetime
+from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 from xml.sax.saxutils import escape
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import LocalStore, ObjectExistsError, ObjectMeta
 from tensorlake.testing.child_server import announce, child_server, exit_with_parent
+from tensorlake.testing.http_connection import Connection, Request, Response
 
-SLICE_NBYTES: Final = 128 * 1024  # sent between two waits where bandwidth is limited
-SENDFILE_NBYTES: Final = 64 * 1024  # below, one write of head and body is cheaper
-MAX_HEAD_NBYTES: Final = 64 * 1024
+METHODS: Final = frozenset({"get", "head", "put", "delete", "list"})  # that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,30 +122,9 @@ def latency_server(
         yield LatencyServer(endpoint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Response:
-    status: HTTPStatus
-    body: bytes = b""
-    headers: tuple[tuple[str, str], ...] = ()
-    file: Path | None = None  # the body is bytes [start, stop) of it
-    start: int = 0
-    stop: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self.stop - self.start if self.file else len(self.body)
-
-
 class _Server:
+    # a Service of http_connection.py, which documents its methods
+
     def __init__(self, folder: Path, conditions: Conditions, seed: int) -> None:
         self.folder = folder
         self.store = LocalStore(folder, durability="none")
@@ -153,82 +133,75 @@ class _Server:
         self.counters = Counters()
         self.in_flight = 0
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection, one after another."""
-        is_counted = False
-        try:
-            while True:
-                request = await _read_request(reader)
-                if request.path.startswith("-/"):
-                    await self._send(writer, request, self._control(request))
-                    continue
-                self.counters.connections += not is_counted
-                is_counted = True
-                self.in_flight += 1
-                try:
-                    self._count(request)
-                    await self._send(writer, request, await self._answer(request))
-                finally:
-                    self.in_flight -= 1
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client closed its connection
-        finally:
-            writer.close()
+    @property
+    def nbytes_per_s(self) -> float:
+        return self.conditions.mb_per_s * 1e6
 
-    def _control(self, request: _Request) -> _Response:
+    def control(self, request: Request) -> Response | None:
+        if not request.path.startswith("-/"):
+            return None
         match request.path:
             case "-/counters":
-                return _Response(HTTPStatus.OK, json.dumps(asdict(self.counters)).encode())
+                return Response(HTTPStatus.OK, json.dumps(asdict(self.counters)).encode())
             case "-/reset":
                 self.counters = Counters()
-                return _Response(HTTPStatus.OK)
+                return Response(HTTPStatus.OK)
             case "-/conditions":
                 values = {name: float(value) for name, value in request.query.items()}
                 self.conditions = Conditions(**values)
-                return _Response(HTTPStatus.OK)
+                return Response(HTTPStatus.OK)
             case _:
-                return _Response(HTTPStatus.NOT_FOUND)
+                return Response(HTTPStatus.NOT_FOUND)
 
-    def _count(self, request: _Request) -> None:
-        counters = self.counters
+    def begin(self, request: Request, *, is_first: bool) -> float:
+        self.in_flight += 1
+        counters, conditions = self.counters, self.conditions
         name = "list" if "list-type" in request.query else request.method.lower()
-        if name in {counter.name for counter in fields(counters)}:
+        if name in METHODS:
             setattr(counters, name, getattr(counters, name) + 1)
         counters.requests += 1
+        counters.connections += is_first
         counters.bytes_received += len(request.body)
         counters.max_in_flight = max(counters.max_in_flight, self.in_flight)
+        return (conditions.latency_ms + conditions.jitter_ms * self.random.random()) / 1000
 
-    async def _answer(self, request: _Request) -> _Response:
-        conditions = self.conditions
-        delay_ms = conditions.latency_ms + conditions.jitter_ms * self.random.random()
-        if delay_ms:
-            await asyncio.sleep(delay_ms / 1000)
-        if conditions.error_rate and self.random.random() < conditions.error_rate:
+    def end(self, sent_nbytes: int) -> None:
+        self.in_flight -= 1
+        self.counters.bytes_sent += sent_nbytes
+
+    def answer(self, request: Request) -> Response | None:
+        if self.conditions.error_rate and self.random.random() < self.conditions.error_rate:
             self.counters.errors += 1
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown")
         try:
-            if "list-type" in request.query:
-                return await self._list(request)
+            if request.method in {"GET", "HEAD"} and "list-type" not in request.query:
+                return self._read(request)
+        except InvalidInputError:  # a path that leads out of the folder
+            return _error(HTTPStatus.BAD_REQUEST, "InvalidRequest")
+        if request.method in {"GET", "PUT", "DELETE"}:
+            return None
+        return _error(HTTPStatus.NOT_IMPLEMENTED, "NotImplemented")
+
+    async def answer_later(self, request: Request) -> Response:
+        try:
             match request.method:
-                case "GET" | "HEAD":
-                    return await self._read(request)
                 case "PUT":
                     return await self._write(request)
                 case "DELETE":
                     await self.store.delete(request.path)
-                    return _Response(HTTPStatus.NO_CONTENT)
+                    return Response(HTTPStatus.NO_CONTENT)
                 case _:
-                    return _error(HTTPStatus.NOT_IMPLEMENTED, "NotImplemented")
+                    return await self._list(request)
         except InvalidInputError:  # a path that leads out of the folder
             return _error(HTTPStatus.BAD_REQUEST, "InvalidRequest")
 
-    async def _read(self, request: _Request) -> _Response:
-        meta = await self.store.head(request.path)
+    def _read(self, request: Request) -> Response:
+        meta = self.store.look_up(request.path)
         if meta is None:
             return _error(HTTPStatus.NOT_FOUND, "NoSuchKey")
         headers = [
             ("ETag", _etag(meta)),
-            ("Last-Modified", format_datetime(meta.modified, usegmt=True)),
+            ("Last-Modified", _http_date(meta.modified)),
             ("Accept-Ranges", "bytes"),
         ]
         status, start, stop = HTTPStatus.OK, 0, meta.nbytes
@@ -239,9 +212,9 @@ class _Server:
             status = HTTPStatus.PARTIAL_CONTENT
             headers.append(("Content-Range", f"bytes {start}-{stop - 1}/{meta.nbytes}"))
         file = self.folder / request.path
-        return _Response(status, headers=tuple(headers), file=file, start=start, stop=stop)
+        return Response(status, headers=tuple(headers), file=file, start=start, stop=stop)
 
-    async def _write(self, request: _Request) -> _Response:
+    async def _write(self, request: Request) -> Response:
         try:
             if request.headers.get("if-none-match") == "*":
                 await self.store.put_if_absent(request.path, request.body)
@@ -250,9 +223,9 @@ class _Server:
         except ObjectExistsError:
             return _error(HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed")
         meta = await self.store.head(request.path)
-        return _Response(HTTPStatus.OK, headers=(("ETag", _etag(meta) if meta else '""'),))
+        return Response(HTTPStatus.OK, headers=(("ETag", _etag(meta) if meta else '""'),))
 
-    async def _list(self, request: _Request) -> _Response:
+    async def _list(self, request: Request) -> Response:
         query, bucket = request.query, f"{request.path.strip('/')}/"
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("continuation-token", query.get("start-after", ""))
@@ -280,59 +253,12 @@ class _Server:
             f"{''.join(found[name] for name in page)}</ListBucketResult>"
         )
         headers = (("Content-Type", "application/xml"),)
-        return _Response(HTTPStatus.OK, body.encode(), headers)
-
-    async def _send(
-        self, writer: asyncio.StreamWriter, request: _Request, response: _Response
-    ) -> None:
-        lines = [f"HTTP/1.1 {response.status.value} {response.status.phrase}"]
-        lines += [f"{name}: {value}" for name, value in response.headers]
-        lines += [f"Content-Length: {response.nbytes}", "", ""]
-        head = "\r\n".join(lines).encode()
-        if request.method == "HEAD" or response.nbytes == 0:
-            writer.write(head)
-        elif response.file is None:
-            writer.write(head + response.body)
-        else:
-            await self._send_file(writer, head, response, response.file)
-        await writer.drain()
-        if request.method != "HEAD":
-            self.counters.bytes_sent += response.nbytes
-
-    async def _send_file(
-        self, writer: asyncio.StreamWriter, head: bytes, response: _Response, file: Path
-    ) -> None:
-        loop, bandwidth = asyncio.get_running_loop(), self.conditions.mb_per_s * 1e6
-        with file.open("rb") as source:
-            if bandwidth:
-                writer.write(head)
-                begin = loop.time()
-                for start in range(response.start, response.stop, SLICE_NBYTES):
-                    stop = min(start + SLICE_NBYTES, response.stop)
-                    writer.write(os.pread(source.fileno(), stop - start, start))
-                    await writer.drain()
-                    due = begin + (stop - response.start) / bandwidth
-                    await asyncio.sleep(max(0.0, due - loop.time()))
-            elif response.nbytes < SENDFILE_NBYTES:
-                writer.write(head + os.pread(source.fileno(), response.nbytes, response.start))
-            else:
-                writer.write(head)
-                await loop.sendfile(writer.transport, source, response.start, response.nbytes)
+        return Response(HTTPStatus.OK, body.encode(), headers)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> _Request:
-    head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, target, _ = first.split(" ", 2)
-    headers = {
-        name.strip().lower(): value.strip()
-        for name, colon, value in (line.partition(":") for line in lines)
-        if colon
-    }
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    parts = urlsplit(target)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return _Request(method, unquote(parts.path).lstrip("/"), query, headers, body)
+@lru_cache
+def _http_date(moment: datetime) -> str:
+    return format_datetime(moment, usegmt=True)
 
 
 def _range(header: str, nbytes: int) -> tuple[int, int]:
@@ -354,14 +280,15 @@ def _etag(meta: ObjectMeta) -> str:
     return f'"{int(meta.modified.timestamp() * 1e6):x}-{meta.nbytes:x}"'
 
 
-def _error(status: HTTPStatus, code: str) -> _Response:
+def _error(status: HTTPStatus, code: str) -> Response:
     headers = (("Content-Type", "application/xml"),)
-    return _Response(status, f"<Error><Code>{code}</Code></Error>".encode(), headers)
+    return Response(status, f"<Error><Code>{code}</Code></Error>".encode(), headers)
 
 
 async def _serve(folder: Path, conditions: Conditions, seed: int) -> None:
     server = _Server(folder, conditions, seed)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=MAX_HEAD_NBYTES)
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(partial(Connection, server), "127.0.0.1", 0, backlog=1024)
     announce(listener.sockets[0].getsockname()[1])
     async with listener:
         await listener.serve_forever()

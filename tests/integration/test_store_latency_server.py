@@ -1,6 +1,8 @@
 """The latency server does what benchmarks take it for."""
 
+import socket
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -176,3 +178,27 @@ def test_path_out_of_the_folder_is_refused(server):
 
     with pytest.raises(HTTPError, match="400"):
         urlopen(f"{server.endpoint}/bucket/%2e%2e/%2e%2e/etc/passwd", timeout=60)
+
+
+def test_requests_that_come_together_or_in_pieces_are_answered_in_order(server):
+    address = urlsplit(server.endpoint)
+    body = b"x" * 3000
+    put = b"PUT /bucket/lake/pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 3000\r\n\r\n" + body
+    get = b"GET /bucket/lake/pieces HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\n\r\n"
+    server.set_conditions(Conditions(latency_ms=1))
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(put[:10])
+        connection.sendall(put[10:1000])
+        connection.sendall(put[1000:] + get + get)
+        received = b""
+        while received.count(b"x" * 10) < 2:
+            more = connection.recv(65536)
+            assert more, "the server closed the connection"
+            received += more
+
+    assert received.count(b"HTTP/1.1 200") == 1
+    assert received.count(b"HTTP/1.1 206") == 2
+    assert received.index(b"HTTP/1.1 200") == 0
+    seen = server.counters()
+    assert (seen.put, seen.get, seen.bytes_received, seen.bytes_sent) == (1, 2, 3000, 20)
+    assert (seen.connections, seen.max_in_flight) == (1, 1)
