@@ -7,6 +7,7 @@ arrival; a mapped chunk once a process.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -46,6 +47,9 @@ WHOLE_CHUNK_NBYTES_MAX = 256 << 10
 """A chunk this small is read whole: its bytes cost less than a second request would."""
 
 CHUNKS_IN_FLIGHT = 64
+
+ASIDE_UNITS_MIN = 32
+"""So many parts are verified and decoded in a thread of their own; fewer when all are here."""
 
 
 class Reader:
@@ -389,7 +393,11 @@ class Reader:
             columns = zip(keys, parts.columns(buffers), strict=True)
             return [_adapted(spec, key, column) for key, column in columns]
 
-        return Fetched(places, verified)
+        if len(buffers) < ASIDE_UNITS_MIN:
+            return Fetched(places, verified)
+        # while those of other packs are on their way
+        columns = await asyncio.get_running_loop().run_in_executor(None, verified)
+        return Fetched(places, lambda: columns)
 
     def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
         """Headers of chunks, in order; None for fills."""

@@ -28,7 +28,7 @@ from tensorlake.storage.store import (
     nbytes_of,
     pieces_of,
 )
-from tensorlake.storage.tally import Tally, counted, note_read
+from tensorlake.storage.tally import Tally, counted, is_counted, note_read
 from tensorlake.storage.urls import join_url, public_url, split_url
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "counted",
     "error_of_problem",
     "gather_bounded",
+    "is_counted",
     "is_lake_url",
     "join_url",
     "merge_ranges",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tensorlake.storage.fork_lock import ForkLock
 
-__all__ = ["Tally", "counted", "note_read"]
+__all__ = ["Tally", "counted", "is_counted", "note_read"]
 
 
 @dataclass(slots=True)
@@ -58,3 +58,8 @@ def note_read(nbytes: int, *, requests: int) -> None:
     tally = _tally.get()
     if tally is not None:
         tally.add(nbytes, requests)
+
+
+def is_counted() -> bool:
+    """Whether somebody wants to know: finding out what was read may take time."""
+    return _tally.get() is not None

@@ -18,7 +18,14 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
 from tensorlake.format import Entry, PackId, PageReader, PageRef
-from tensorlake.storage import Buffer, MissingObjectError, Store, merge_ranges, note_read
+from tensorlake.storage import (
+    Buffer,
+    MissingObjectError,
+    Store,
+    is_counted,
+    merge_ranges,
+    note_read,
+)
 from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 
@@ -92,12 +99,10 @@ class PackReader:
             overlay = ref()
             pack = pack if overlay is None else overlay.final_id(pack)
         try:
-            if self.store.is_local:
-                note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
-                return await self.store.get_ranges(pack.path, ranges)
-            requests = merge_ranges(ranges)  # as the store will
-            nbytes = sum(request.stop - request.start for request in requests)
-            note_read(nbytes, requests=len(requests))
+            if is_counted():
+                requests = ranges if self.store.is_local else _requests_of(ranges)
+                nbytes = sum(stop - start for start, stop in requests)
+                note_read(nbytes, requests=len(requests))
             return await self.store.get_ranges(pack.path, ranges)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
@@ -165,6 +170,11 @@ class PackReader:
         log = BranchLog(self.store, branch)
         newest = await log.newest_from(await log.existing(int(number)))
         return newest.kind == "end" or fence_of(newest).expired_before > int(number)
+
+
+def _requests_of(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what a store that is far away will be asked for."""
+    return [(request.start, request.stop) for request in merge_ranges(ranges)]
 
 
 class ScratchPages:
