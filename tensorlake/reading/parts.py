@@ -83,7 +83,7 @@ class Parts:
         unit = unit_of_rows(layout, np.concatenate([one.rows for one in chunks]))
         is_beyond = unit >= counts[chunk]
         if is_beyond.any():
-            raise _damaged(chunks[chunk[np.argmax(is_beyond)]].key, "it has fewer rows than wanted")
+            raise _short(chunks[chunk[np.argmax(is_beyond)]].key)
         wanted, unit_of_row = np.unique(unit + first_unit[chunk], return_inverse=True)
         ranges = unit_ranges(units, wanted, header_nbytes=0)
         payload = np.array([one.key.offset + one.key.header_nbytes for one in chunks], np.int64)
@@ -110,7 +110,7 @@ class Parts:
         is_beyond = offset >= count[self.unit_of_row]
         if is_beyond.any():
             unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
-            raise _damaged(self._name(unit), "it has fewer rows than wanted")
+            raise _short(self._key(unit), self._name(unit))
         column = _gathered(decoded, (np.cumsum(count) - count)[self.unit_of_row] + offset)
         borders = accumulate((len(one.rows) for one in self.chunks), initial=0)
         return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
@@ -118,6 +118,9 @@ class Parts:
     def _name(self, unit: int) -> str:
         chunk = int(_chunk_of(np.array([unit]), self.first_unit)[0])
         return f"part {unit - int(self.first_unit[chunk])} of {self.chunks[chunk].key}"
+
+    def _key(self, unit: int) -> ChunkKey:
+        return self.chunks[int(_chunk_of(np.array([unit]), self.first_unit)[0])].key
 
 
 def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]:
@@ -131,8 +134,10 @@ def _gathered(column: Column, rows: Int64Array) -> Column:
     return take(column, rows)
 
 
-def _damaged(what: ChunkKey | str, why: str) -> CorruptionError:
+def _short(key: ChunkKey, part: str | None = None) -> CorruptionError:
     return CorruptionError(
-        f"{what} is damaged: {why}\nrestore the object from a copy, or run check() to see what is"
-        " lost"
+        f"{part or key} is damaged: it has fewer rows than its index says"
+        "\nrestore the object from a copy, or run check() to see what is lost",
+        object=key.pack.path,
+        offset=key.offset,
     )
