@@ -20,7 +20,7 @@ from tensorlake_query.errors import (
 from tensorlake_query.functions import Function, is_function
 from tensorlake_query.functions.user import user_function
 from tensorlake_query.parser import parse, parse_change, parse_predicate
-from tensorlake_query.printer import print_change, print_expr, print_query
+from tensorlake_query.printer import print_change, print_expr, print_name, print_query
 from tensorlake_query.query import CompiledQuery, QueryResult, compile_query
 from tensorlake_query.source import (
     Batch,
@@ -70,6 +70,7 @@ __all__ = [
     "parse_predicate",
     "print_change",
     "print_expr",
+    "print_name",
     "print_query",
     "user_function",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "Branches",
     "CellValue",
     "ClassCount",
+    "ClassCounts",
     "CommitInfo",
     "Cost",
     "DatasetInfo",
@@ -347,28 +348,60 @@ class ThumbnailsRequest(Message):
 
 
 class ClassCount(Message):
-    """How often one class occurs."""
+    """How often a class, a word, a text or a truth value occurs, and in how many rows."""
 
     code: int
     name: str
     count: int
+    rows: int
+
+
+class ClassCounts(Message):
+    """Counts over ``counted`` rows; ``distinct`` is how many different values there are.
+
+    Of texts and words the most frequent are listed, of classes all.
+    """
+
+    counted: int
+    values: int
+    distinct: int
+    entries: list[ClassCount]
 
 
 class Histogram(Message):
-    """``counts[i]`` values lie in [edges[i], edges[i + 1])."""
+    """``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
+
+    ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
+    bars count. ``per`` element, a row holds many values, and ANY says that one of them is there.
+    """
 
     title: str
+    expression: Annotated[str, Field(description="the TQL whose values these are")]
+    per: Literal["row", "element"]
+    is_whole: Annotated[bool, Field(description="whether values are whole numbers")]
+    is_rising: Annotated[bool, Field(description="whether edges are 1, 2, 5, 10, 20, …")]
+    counted: Annotated[int, Field(description="rows whose values were counted")]
+    values: int
+    nans: int
+    infinities: int
+    minimum: Annotated[str | None, Field(description="of the finite values, as TQL")]
+    maximum: str | None
+    mean: float | None
     edges: list[float]
+    bounds: list[str]
     counts: list[int]
 
 
 class Statistics(Message):
-    """Counts over the first ``counted`` of ``rows`` rows."""
+    """Of one tensor; ``counted`` of the ``rows`` were looked at for NULLs and empty samples.
+
+    Where that is fewer, they are runs of rows that are spread evenly over all.
+    """
 
     tensor: str
     rows: int
     counted: int
-    values: int
     nulls: int
-    classes: list[ClassCount] | None = None
-    histogram: Histogram | None = None
+    empty: Annotated[int | None, Field(description="samples without elements; null: none can be")]
+    classes: ClassCounts | None
+    histograms: list[Histogram]

@@ -40,6 +40,7 @@ def make_lake(root: Path) -> None:
     _make_named(str(root / "named"))
     _make_scenes(str(root / "scenes"))
     _make_extremes(root)
+    _make_measured(str(root / "measured"))
 
 
 def _make_pets(url: str) -> None:
@@ -201,6 +202,35 @@ def _make_scenes(url: str) -> None:
     scenes.query("WHERE CONTAINS(label, 'traffic light') ORDER BY SHAPE(boxes)[0] DESC").save(
         "crossings", "where lights hang"
     )
+
+
+def _make_measured(url: str) -> None:
+    """Thirty rows of which statistics know everything: `n` items in row n // 10, and odd values."""
+    types = {
+        "score": tl.Scalar("float32", nullable=True),
+        "wide": "int64",
+        "tokens": tl.Array("int32", (None,)),
+        "plane": tl.Array("uint8", (None, None)),
+        "split": tl.Text(nullable=True),
+        "nothing": tl.Scalar("float64", nullable=True),
+        "pose": tl.Struct({"sure": "bool"}),
+        "id": tl.Uuid(),
+    }
+    measured = tl.create(url, types, durability="none")
+    rows = range(30)
+    measured.extend(
+        {
+            "score": [None, None, np.nan, np.inf, *(i / 30 for i in rows[4:])],
+            "wide": [2**63 - 1 - i for i in rows],
+            "tokens": [list(range(i // 10)) for i in rows],
+            "plane": [np.zeros((4, 5 + i % 2), dtype=np.uint8) for i in rows],
+            "split": [None, *(["train", "it's"] * 15)[:29]],
+            "nothing": [None] * len(rows),
+            "pose": [{"sure": i % 3 == 0} for i in rows],
+            "id": ["6ba7b810-9dad-11d1-80b4-00c04fd430c8"] * len(rows),
+        }
+    )
+    measured.commit("thirty rows")
 
 
 def _make_extremes(root: Path) -> None:

@@ -401,7 +401,7 @@ export interface paths {
         };
         /**
          * Read Statistics
-         * @description Count the values of one tensor over a version, or over a query's result.
+         * @description Count the values of one tensor, and their shapes, over a version or a query's result.
          */
         get: operations["read_statistics_v1_datasets__name__statistics__tensor__get"];
         put?: never;
@@ -616,7 +616,7 @@ export interface components {
         CellValue: Json;
         /**
          * ClassCount
-         * @description How often one class occurs.
+         * @description How often a class, a word, a text or a truth value occurs, and in how many rows.
          */
         ClassCount: {
             /** Code */
@@ -625,6 +625,24 @@ export interface components {
             name: string;
             /** Count */
             count: number;
+            /** Rows */
+            rows: number;
+        };
+        /**
+         * ClassCounts
+         * @description Counts over ``counted`` rows; ``distinct`` is how many different values there are.
+         *
+         *     Of texts and words the most frequent are listed, of classes all.
+         */
+        ClassCounts: {
+            /** Counted */
+            counted: number;
+            /** Values */
+            values: number;
+            /** Distinct */
+            distinct: number;
+            /** Entries */
+            entries: components["schemas"]["ClassCount"][];
         };
         /**
          * CommitInfo
@@ -825,13 +843,58 @@ export interface components {
         };
         /**
          * Histogram
-         * @description ``counts[i]`` values lie in [edges[i], edges[i + 1]).
+         * @description ``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
+         *
+         *     ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
+         *     bars count. ``per`` element, a row holds many values, and ANY says that one of them is there.
          */
         Histogram: {
             /** Title */
             title: string;
+            /**
+             * Expression
+             * @description the TQL whose values these are
+             */
+            expression: string;
+            /**
+             * Per
+             * @enum {string}
+             */
+            per: "row" | "element";
+            /**
+             * Is Whole
+             * @description whether values are whole numbers
+             */
+            is_whole: boolean;
+            /**
+             * Is Rising
+             * @description whether edges are 1, 2, 5, 10, 20, …
+             */
+            is_rising: boolean;
+            /**
+             * Counted
+             * @description rows whose values were counted
+             */
+            counted: number;
+            /** Values */
+            values: number;
+            /** Nans */
+            nans: number;
+            /** Infinities */
+            infinities: number;
+            /**
+             * Minimum
+             * @description of the finite values, as TQL
+             */
+            minimum: string | null;
+            /** Maximum */
+            maximum: string | null;
+            /** Mean */
+            mean: number | null;
             /** Edges */
             edges: number[];
+            /** Bounds */
+            bounds: string[];
             /** Counts */
             counts: number[];
         };
@@ -1077,7 +1140,9 @@ export interface components {
         };
         /**
          * Statistics
-         * @description Counts over the first ``counted`` of ``rows`` rows.
+         * @description Of one tensor; ``counted`` of the ``rows`` were looked at for NULLs and empty samples.
+         *
+         *     Where that is fewer, they are runs of rows that are spread evenly over all.
          */
         Statistics: {
             /** Tensor */
@@ -1086,13 +1151,16 @@ export interface components {
             rows: number;
             /** Counted */
             counted: number;
-            /** Values */
-            values: number;
             /** Nulls */
             nulls: number;
-            /** Classes */
-            classes?: components["schemas"]["ClassCount"][] | null;
-            histogram?: components["schemas"]["Histogram"] | null;
+            /**
+             * Empty
+             * @description samples without elements; null: none can be
+             */
+            empty: number | null;
+            classes: components["schemas"]["ClassCounts"] | null;
+            /** Histograms */
+            histograms: components["schemas"]["Histogram"][];
         };
         /**
          * Step

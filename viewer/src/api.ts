@@ -10,7 +10,9 @@ type Schemas = components["schemas"];
 
 export type CellValue = Schemas["CellValue"];
 export type ClassCount = Schemas["ClassCount"];
+export type ClassCounts = Schemas["ClassCounts"];
 export type Commit = Schemas["CommitInfo"];
+export type Histogram = Schemas["Histogram"];
 export type DatasetInfo = Schemas["DatasetInfo"];
 export type Diff = Schemas["DiffInfo"];
 export type Offer = Schemas["Offer"];

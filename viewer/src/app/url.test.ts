@@ -9,6 +9,7 @@ const place: Place = {
   saved: null,
   row: 160,
   hidden: ["masks", "clip"],
+  counted: ["boxes", "pose/score"],
   off: [3],
   opacity: 0.8,
   zoom: 2,
@@ -25,9 +26,14 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", saved: null, row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+  const plain = { ...place, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
+});
+
+test("a page on which no statistics are chosen is another link than one that chooses itself", () => {
+  expect(readPlace(writePlace({ ...place, counted: [] }, root), root).counted).toEqual([]);
+  expect(readPlace(writePlace({ ...place, counted: null }, root), root).counted).toBeNull();
 });
 
 test("the page works behind a path prefix", () => {
@@ -40,7 +46,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, hidden: [], off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
 });
 
 test("the token leaves the address", () => {

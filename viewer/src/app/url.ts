@@ -16,6 +16,8 @@ export interface Place {
   /** Position of the selected row in what is shown. */
   row: number | null;
   hidden: string[];
+  /** Tensors whose statistics are shown; null leaves the choice to the page. */
+  counted: string[] | null;
   /** Classes whose overlays are hidden. */
   off: number[];
   /** How strong fills are, 0 to 1. */
@@ -55,6 +57,7 @@ export function readPlace(url: URL, root: URL): Place {
     saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
+    counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
     opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
@@ -84,6 +87,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("view", place.saved ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));
+  if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // none are chosen too
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   set("look", place.look ? "1" : "");

@@ -15,14 +15,14 @@ import {
   type SavedView,
   type SavedViews,
   type Source,
-  type Statistics,
   type TensorInfo,
 } from "../api";
-import { chooseLabels, chooseNumber, choosePicture } from "../schema/choose";
+import { chooseCounted, chooseLabels, choosePicture } from "../schema/choose";
 import { maskTensors, type OverlayStyle } from "../overlays/collect";
 import { ClassTable } from "../schema/classes";
 import { ClassPalette } from "../schema/colors";
 import type { Shown } from "../sample/address";
+import { Counts } from "../statistics/counts.svelte";
 import { listChanges, type Change, type ChangeKind } from "../versions/changes";
 import { compare, type Comparison } from "../versions/comparison";
 import { Connection } from "./connection.svelte";
@@ -69,8 +69,7 @@ export class Viewer {
   branches = $state.raw<{ name: string; version: string }[]>([]);
   tags = $state.raw<{ name: string; version: string }[]>([]);
   savedViews = $state.raw<SavedViews>({ views: [], may_save: false });
-  statistics = $state.raw<Statistics | null>(null);
-  histogram = $state.raw<Statistics | null>(null);
+  readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
 
   #hiddenNames = $derived(this.place.hidden.join(","));
@@ -110,6 +109,13 @@ export class Viewer {
 
   get labels(): TensorInfo | null {
     return chooseLabels(this.info?.tensors ?? []);
+  }
+
+  /** Tensors whose statistics are shown, in the order they were chosen. */
+  get counted(): TensorInfo[] {
+    const labels = this.result?.is_computed === true ? null : this.labels;
+    const names = this.place.counted ?? chooseCounted(this.tensors, labels);
+    return names.flatMap((name) => this.tensors.find((tensor) => tensor.name === name) ?? []);
   }
 
   get count(): number {
@@ -157,7 +163,7 @@ export class Viewer {
   }
 
   openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, hidden: [], off: [], look: false, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -232,6 +238,20 @@ export class Viewer {
     this.#put({ ...this.place, hidden: next }, "replace");
   }
 
+  /** Shows the statistics of a tensor, or no longer. */
+  toggleCounted(name: string): void {
+    const shown = this.counted.map((tensor) => tensor.name);
+    const isShown = shown.includes(name);
+    const counted = isShown ? shown.filter((other) => other !== name) : [...shown, name];
+    this.#put({ ...this.place, counted }, "replace");
+    if (isShown) this.counts.keep(counted);
+    else this.countAgain(name);
+  }
+
+  countAgain(name: string): void {
+    void this.#beside(() => this.#countTensors([name]));
+  }
+
   toggleCode(code: number): void {
     const { off } = this.place;
     const next = off.includes(code) ? off.filter((other) => other !== code) : [...off, code];
@@ -274,8 +294,7 @@ export class Viewer {
     this.queryProblem = null;
     this.trouble = null;
     this.info = null;
-    this.statistics = null;
-    this.histogram = null;
+    this.counts.clear();
     this.#sight = new Sight();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
@@ -304,7 +323,7 @@ export class Viewer {
     if (labels === null) return;
     await this.#sight.first;
     const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
-    this.palette = new ClassPalette(whole.classes ?? []);
+    this.palette = new ClassPalette(whole.classes?.entries ?? []);
   }
 
   async #compare(): Promise<void> {
@@ -343,14 +362,14 @@ export class Viewer {
       if (running.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.queryProblem = error.problem;
-      if (this.statistics !== null) return; // those of what is still shown
+      if (this.counts.all.size > 0) return; // those of what is still shown
     } finally {
       if (this.#running === running) {
         this.info = info;
         this.isRunning = false;
       }
     }
-    void this.#beside(() => this.#loadStatistics(running.signal));
+    void this.#beside(() => this.#countShown());
   }
 
   async #ask(
@@ -362,22 +381,20 @@ export class Viewer {
     return tql === "" ? null : this.api.query(dataset, tql, version, signal);
   }
 
-  /** Counts of what is shown; rows that a query computed have none. */
-  async #loadStatistics(signal: AbortSignal): Promise<void> {
+  async #countShown(): Promise<void> {
+    const names = this.counted.map((tensor) => tensor.name);
+    this.counts.keep(names);
+    await this.#countTensors(names);
+  }
+
+  /** Counts tensors over the rows that are shown, until other rows are. */
+  async #countTensors(names: string[]): Promise<void> {
     const { dataset } = this.place;
-    const shown = new Set(this.tensors.map((tensor) => tensor.name));
-    const labels = this.result?.is_computed === true ? null : this.labels;
-    const measured = choosePicture(this.tensors, new Set()) ?? chooseNumber(this.tensors);
-    const read = async (tensor: TensorInfo | null) => {
-      if (dataset === null || tensor === null || !shown.has(tensor.name)) return null;
-      return this.api.statistics(dataset, tensor.name, this.source, signal);
-    };
+    const signal = this.#running?.signal;
+    if (dataset === null || signal === undefined) return;
     await this.#sight.first;
     signal.throwIfAborted();
-    const [counts, histogram] = await Promise.all([read(labels), read(measured)]);
-    signal.throwIfAborted();
-    this.statistics = counts;
-    this.histogram = histogram;
+    await this.counts.read(names, (name) => this.api.statistics(dataset, name, this.source, signal), signal);
   }
 
   /** Shows what goes wrong on the way; an abort is not a failure. */

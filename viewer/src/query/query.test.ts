@@ -1,7 +1,7 @@
 import { StringStream } from "@codemirror/language";
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api";
-import { classFilter, exampleQuery, quoteName, rangeFilter } from "./compose";
+import { exampleQuery } from "./compose";
 import { clampMark } from "./editor";
 import { findOpenQuote, openQuoteProblem } from "./quotes";
 import { nextToken } from "./tql";
@@ -18,7 +18,6 @@ function tokens(text: string): [string, string | null][] {
 }
 
 const label = { name: "label", kind: "class_label", shape: [], names: ["cat's", "dog"] } as unknown as TensorInfo;
-const labels = { ...label, name: "camera/left", shape: [null] } as TensorInfo;
 
 test("words are coloured by what they are", () => {
   expect(tokens("SELECT * WHERE CONTAINS(labels, 'it''s') AND x[:, 2] > 1.5e3 -- why")).toEqual([
@@ -83,13 +82,6 @@ test("an unclosed quote is told as the server tells it", () => {
   expect([openQuoteProblem("x /* ' */ = 1"), findOpenQuote("x /* y")]).toEqual([null, null]);
 });
 
-test("a class filter quotes what needs quotes", () => {
-  expect(classFilter(label, "cat's")).toBe("WHERE label = 'cat''s'");
-  expect(classFilter(labels, "dog")).toBe(`WHERE CONTAINS("camera/left", 'dog')`);
-  expect(classFilter({ ...label, kind: "segment_mask" }, "dog")).toBe("WHERE ANY(label = 1)");
-  expect(quoteName("a b")).toBe('"a b"');
-});
-
 test("the example is of this dataset", () => {
   const score = { name: "score", kind: "scalar", shape: [] } as unknown as TensorInfo;
 
@@ -100,13 +92,4 @@ test("an error at the end of the text still has a mark", () => {
   expect(clampMark(5, 5, 5)).toEqual({ from: 4, to: 5 });
   expect(clampMark(6, 11, 17)).toEqual({ from: 6, to: 11 });
   expect(clampMark(0, 0, 0)).toBeNull();
-});
-
-test("a bar of a histogram is a range, and the last one holds its end", () => {
-  const score = { name: "score", kind: "scalar", shape: [] } as unknown as TensorInfo;
-  const image = { name: "image", kind: "image", shape: null } as unknown as TensorInfo;
-
-  expect(rangeFilter(score, [0, 0.5, 1], 0)).toBe("WHERE score >= 0 AND score < 0.5");
-  expect(rangeFilter(score, [0, 0.5, 1], 1)).toBe("WHERE score >= 0.5 AND score <= 1");
-  expect(rangeFilter(image, [10, 20, 30], 0)).toBe("WHERE INFO(image)['width'] >= 10 AND INFO(image)['width'] < 20");
 });

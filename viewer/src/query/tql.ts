@@ -15,7 +15,7 @@ import type { EditorView } from "@codemirror/view";
 import { StreamLanguage, type StringStream } from "@codemirror/language";
 import type { Offer, TensorInfo } from "../api";
 import words from "./keywords.json";
-import { quoteName, quoteText } from "./compose";
+import { quoteName, quoteText } from "./literals";
 import { findOpenQuote } from "./quotes";
 
 const PATIENCE_MS = 1500;

@@ -14,9 +14,11 @@ export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
   return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? segments ?? null;
 }
 
-/** The first single number, whose histogram is worth a look where there are no labels. */
-export function chooseNumber(tensors: TensorInfo[]): TensorInfo | null {
-  return tensors.find((tensor) => tensor.kind === "scalar") ?? null;
+/** Whose statistics are shown before somebody chooses: the labels', and the picture's or a number's. */
+export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
+  const measured = choosePicture(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
+  const isShown = (one: TensorInfo | null | undefined) => tensors.some((tensor) => tensor.name === one?.name);
+  return [...new Set([labels, measured].filter(isShown).map((one) => one?.name ?? ""))];
 }
 
 const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json", "tags", "timestamp", "uuid"]);

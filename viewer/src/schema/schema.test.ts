@@ -50,7 +50,7 @@ test("a card of text is higher than a card of numbers", () => {
 });
 
 test("frequent classes have different colours, and keep them while one filters", () => {
-  const counts = Array.from({ length: 80 }, (_, code) => ({ code, name: `${code}`, count: code }));
+  const counts = Array.from({ length: 80 }, (_, code) => ({ code, name: `${code}`, count: code, rows: code }));
   const palette = new ClassPalette(counts);
   const frequent = [79, 78, 77, 76, 75].map((code) => palette.color(code));
 
