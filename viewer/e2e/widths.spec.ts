@@ -62,7 +62,7 @@ test("at every width all bars are whole, and a row has its place", async () => {
   for (const viewport of [PHONE, { width: 760, height: 600 }, { width: 1080, height: 700 }, WALL]) {
     const page = await opened("scenes?row=0&compare=main@1", viewport);
     await page.locator("[data-testid=row-panel] table").waitFor();
-    await page.getByText("Differences").waitFor();
+    await page.getByRole("button", { name: "Differences" }).waitFor();
     await page.keyboard.press("Enter");
     await page.getByTestId("closeup").waitFor();
 
@@ -140,4 +140,53 @@ test("on a narrow page a row is left by a press, where there is no Esc", async (
   await page.getByRole("button", { name: "Close the row" }).click();
 
   await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBeNull();
+});
+
+/** How high a part of the page is. */
+const heightOf = (page: Page, part: string) => page.locator(part).evaluate((one) => one.getBoundingClientRect().height);
+
+test("on a telephone each bar is one line, and so are two versions that are compared", async () => {
+  const page = await opened("scenes?compare=main@1");
+  await page.getByRole("button", { name: "Differences" }).waitFor();
+
+  await expect.poll(() => heightOf(page, ".page > header")).toBeLessThan(50);
+  await expect.poll(() => heightOf(page, ".query")).toBeLessThan(50);
+  await expect.poll(() => page.evaluate(CUT_OFF)).toEqual([]);
+  await expect.poll(() => findings(page)).toEqual([]);
+});
+
+test("on a telephone a short list of changes is as short as it is, and the pictures have its place", async () => {
+  const page = await open("relabelled?compare=main@1&diff=side", { viewport: PHONE });
+  const diff = page.getByTestId("diff");
+  await expect.poll(() => diff.getByRole("option").count()).toBe(1);
+  await page.getByTestId("diff-picture").waitFor();
+
+  await expect.poll(async () => (await diff.getByRole("listbox").boundingBox())?.height).toBe(52);
+  await expect.poll(async () => (await page.getByTestId("diff-picture").boundingBox())?.height).toBeGreaterThan(300);
+  await expect.poll(() => findings(page)).toEqual([]);
+});
+
+test("on a telephone two versions lie one above the other, each as wide as the page", async () => {
+  const page = await open("edits?compare=main@1&diff=side&change=0", { viewport: PHONE });
+  const tops = () => page.locator("[data-testid=diff-picture] .name").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ left, top }) => [left, top]));
+  const apart = async () => {
+    const [before, after] = await tops();
+    return before?.[0] === after?.[0] && (after?.[1] ?? 0) - (before?.[1] ?? 0) > 100;
+  };
+
+  await expect.poll(apart).toBe(true);
+  await page.keyboard.press("s");
+  await expect.poll(apart).toBe(false);
+});
+
+test("on a telephone a close look has the whole page, and the row comes back after it", async () => {
+  const page = await opened("pets?row=1");
+  await page.getByTestId("row-panel").getByRole("button", { name: /row 1$/ }).click();
+
+  await expect.poll(async () => (await page.getByTestId("closeup").boundingBox())?.height).toBeGreaterThan(600);
+  await expect.poll(() => page.getByTestId("row-panel").evaluate((one) => (one as HTMLElement).inert)).toBe(true);
+  await expect.poll(() => findings(page)).toEqual([]);
+  await page.getByTestId("closeup").getByRole("button", { name: "Close" }).click();
+
+  await expect.poll(() => page.getByTestId("row-panel").evaluate((one) => (one as HTMLElement).inert)).toBe(false);
 });

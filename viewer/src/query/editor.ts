@@ -83,9 +83,9 @@ const theme = EditorView.theme({
   "&": { fontSize: "13px", backgroundColor: "transparent", color: "var(--text)" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "20px", maxHeight: "160px" },
-  ".cm-content": { padding: "5px 0", caretColor: "var(--text)" },
+  ".cm-content": { minWidth: "0", padding: "5px 0", caretColor: "var(--text)" },
   ".cm-line": { padding: "0 12px" },
-  ".cm-placeholder": { color: "var(--dim)", whiteSpace: "nowrap" },
+  ".cm-placeholder": { color: "var(--dim)", whiteSpace: "nowrap", maxWidth: "100%", overflow: "hidden", textOverflow: "ellipsis" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": {
     backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent) !important",

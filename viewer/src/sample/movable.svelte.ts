@@ -20,7 +20,7 @@ export class MovablePicture implements Movable {
 
   constructor(
     readonly extent: () => Extent,
-    /** What the picture lies in: one of two, where there are two beside each other. */
+    /** What the picture lies in: one of two, where there are two. */
     readonly area: () => Extent,
   ) {}
 
@@ -40,7 +40,8 @@ export class MovablePicture implements Movable {
 
   onwheel = (event: WheelEvent): void => {
     event.preventDefault();
-    this.#zoomAt(wheelFactor(event.deltaY), event.offsetX % this.area().width, event.offsetY);
+    const { width, height } = this.area();
+    this.#zoomAt(wheelFactor(event.deltaY), event.offsetX % width, event.offsetY % height);
   };
 
   onpointermove = (event: PointerEvent): void => {
