@@ -477,7 +477,7 @@ def test_the_model_of_writers_holds_for_long_runs_of_random_steps():
     run_state_machine_as_test(
         WritersModel,
         settings=settings(
-            max_examples=600,
+            max_examples=300,
             stateful_step_count=60,
             deadline=None,
             derandomize=False,
