@@ -232,9 +232,12 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     return run(coroutine)
 
 
-def submit_here(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """As ``run_here``, in one of the threads for blocking I/O: it begins, and this returns."""
-    return _loop_thread().threads.submit(run_here, coroutine)
+def submit_here(begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    """As ``run_here``, in one of the threads for blocking I/O: it begins, and this returns.
+
+    The coroutine is made there: an interrupt of this thread leaves none that nobody awaits.
+    """
+    return _loop_thread().threads.submit(lambda: run_here(begin()))
 
 
 def runs_here() -> bool:

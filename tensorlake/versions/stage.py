@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
@@ -227,8 +228,8 @@ class PackStage:
         self._note_stored(pack, stored_as)
         if follows:
             unsynced = list(self._unsynced.values())
-            sync = self._store.sync([one.stored_as.path for one in unsynced])
-            self._syncing = unsynced, runtime.submit_here(sync)
+            paths = [one.stored_as.path for one in unsynced]
+            self._syncing = unsynced, runtime.submit_here(partial(self._store.sync, paths))
         else:
             await self._sync(len(self._unsynced))
 
