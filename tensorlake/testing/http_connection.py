@@ -90,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._received = bytearray()
         self._is_answering = False
         self._is_first = True
+        self._has_said_continue = False
         self._task: asyncio.Task[None] | None = None  # held, or it may be collected
         self._transport: asyncio.Transport
 
@@ -107,14 +108,26 @@ class Connection(asyncio.Protocol):
         while not self._is_answering and not self._transport.is_closing():
             request = _take_request(self._received)
             if request is None:
+                self._let_continue()
                 if len(self._received) > MAX_HEAD_NBYTES and b"\r\n\r\n" not in self._received:
                     self._transport.close()
                 return
+            self._has_said_continue = False
             response = self._service.control(request)
             if response is None:
                 self._begin(request)
             else:
                 self._transport.write(_head(response) + response.body)
+
+    def _let_continue(self) -> None:
+        """Say that a body may come, once, where it is waited for (RFC 9110, 10.1.1).
+
+        Clients made with Amazon's C++ library send none for a second otherwise.
+        """
+        head, end, _ = self._received.partition(b"\r\n\r\n")
+        if end and not self._has_said_continue and b"expect: 100-continue" in head.lower():
+            self._has_said_continue = True
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _begin(self, request: Request) -> None:
         delay_s = self._service.begin(request, is_first=self._is_first)

@@ -202,3 +202,16 @@ def test_requests_that_come_together_or_in_pieces_are_answered_in_order(server):
     seen = server.counters()
     assert (seen.put, seen.get, seen.bytes_received, seen.bytes_sent) == (1, 2, 3000, 20)
     assert (seen.connections, seen.max_in_flight) == (1, 1)
+
+
+def test_a_body_that_is_held_back_until_it_may_come_is_asked_for(server):
+    address = urlsplit(server.endpoint)
+    put = b"PUT /bucket/lake/held HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        for _ in range(2):  # of each request anew
+            connection.sendall(put)
+            assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            connection.sendall(b"bytes")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+    assert server.counters().bytes_received == 10
