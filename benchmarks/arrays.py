@@ -139,8 +139,8 @@ def _measured(values: np.ndarray, target: Path, watch: Any, reading: Any) -> Mea
 def by_peer(workspace: Workspace, *, key: str, task: str) -> Measurement:
     """Let a peer write and read, in its own environment (``peer_tasks.py``)."""
     peer = peer_called(key)
-    if peer.failure.exists():
-        return Measurement(0, 0, note=peer.failure.read_text(encoding="utf-8").strip())
+    if peer.refused is not None:
+        return peer.refused
     file, target = pixels_file(workspace), workspace.scratch(f"pixels.{key}")
     told = run_task(peer, "peer_tasks.py", task, str(target), str(file), "1")
     if told.note:

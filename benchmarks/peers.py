@@ -65,6 +65,13 @@ class Peer:
         """Says why it did not install; removed by hand to try again."""
         return ENVIRONMENTS / f"{self.key}.txt"
 
+    @property
+    def refused(self) -> Measurement | None:
+        """What stands for its figures where it did not install; None where it did."""
+        if not self.failure.exists():
+            return None
+        return Measurement(0, 0, note=self.failure.read_text(encoding="utf-8").strip())
+
 
 PEERS = (
     Peer(
@@ -154,8 +161,8 @@ def _lake(workspace: Workspace, peer: Peer) -> Path:
 def _measure(
     workspace: Workspace, *, peer: Peer, task: str, latency_ms: float | None
 ) -> Measurement:
-    if peer.failure.exists():
-        return Measurement(0, 0, note=peer.failure.read_text(encoding="utf-8").strip())
+    if peer.refused is not None:
+        return peer.refused
     folder = _lake(workspace, peer)
     amount = 1.0
     if task == "ingest":

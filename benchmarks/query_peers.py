@@ -24,8 +24,8 @@ def query_contenders(
 
     def measure(workspace: Workspace, peer: Peer) -> Measurement:
         install_peer(peer)
-        if peer.failure.exists():
-            return Measurement(0, 0, note=peer.failure.read_text(encoding="utf-8").strip())
+        if peer.refused is not None:
+            return peer.refused
         folder = workspace.scratch(f"{task}.{peer.key}")
         folder.mkdir(parents=True)
         np.save(folder / "values.npy", values(workspace))

@@ -6,7 +6,7 @@ import datetime as dt
 
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ReadOnlyError
-from tensorlake.quantities import duration_of
+from tensorlake.quantities import duration_of, is_whole_number
 from tensorlake.storage import runtime
 from tensorlake.versions import (
     CollectionReport,
@@ -35,7 +35,7 @@ def expire(
             "expire() was not told which versions are old\n"
             "give older_than='90d', or keep_last=10, or both: then what either keeps is kept"
         )
-    if isinstance(keep_last, bool | float | str):  # pyright: ignore[reportUnnecessaryIsInstance] - what users give, and numbers compare with
+    if keep_last is not None and not is_whole_number(keep_last):
         raise InvalidInputError(
             f"expire(keep_last={keep_last!r}) is {type(keep_last).__name__}, not a number of"
             " versions\ngive an int: keep_last=10",
