@@ -2,7 +2,8 @@
 
 Hypothesis runs without deadlines (a shared machine may pause at any moment) and derives its
 examples from the test itself, so that a failure on one machine is a failure on all. Those of
-`make soak` are new ones at every run, and many; what is printed of a failure finds it again.
+`make soak` are new ones at every run, and many; what is printed of a failure finds it again. There
+the processor time of each test is printed too.
 
 Every test may take as long as pyproject.toml says, a soak test longer, and Ctrl-C interrupts, also
 where the run was started in the background of a shell, which turns that off for all it starts.
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.processor_time import ProcessorTimes
 
 ROOT = Path(__file__).resolve().parents[1]
 SOAK_S = 3600
@@ -33,13 +36,15 @@ settings.register_profile(
 settings.load_profile("tensorlake")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # children run this checkout too, whatever else is installed, and compile it once
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("hypothesis_profile") == "soak":
+        config.pluginmanager.register(ProcessorTimes())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
