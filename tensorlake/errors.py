@@ -317,3 +317,7 @@ def no_such_name(
     else:
         hint = "" if name.startswith("_") else did_you_mean(name, known)
     return AttributeError(f"{module} has no {name!r}{hint}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__doc__", "__file__", "__name__"})

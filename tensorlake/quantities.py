@@ -112,7 +112,7 @@ def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
     >>> parse_nbytes("256MiB", name="prefetch") == 256 << 20
     True
     """
-    nbytes = value if isinstance(value, int) and not isinstance(value, bool) else -1
+    nbytes = int(value) if is_whole_number(value) else -1
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is not None:
         nbytes = int(float(found[1]) * _FACTORS[found[2].lower()])

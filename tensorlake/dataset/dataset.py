@@ -29,6 +29,7 @@ from tensorlake.dataset.struct_values import expand_names
 from tensorlake.dataset.upserting import Upserted, upsert
 from tensorlake.dataset.versioned import Versioned
 from tensorlake.dataset.view import View
+from tensorlake.quantities import is_whole_number
 from tensorlake.reading import Reader, Selection
 from tensorlake.versions import CommitRequest, OnConflict, stored_chunks
 
@@ -170,7 +171,7 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
             [1]
             >>> ds.discard()
         """
-        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+        if is_whole_number(rows):
             rows = [rows]
         with self.session.lock:
             here = self.frozen()
@@ -183,7 +184,7 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
             How many rows got a value: rows of a View that are gone by now, and their values, are
             left out.
         """
-        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+        if is_whole_number(rows):
             rows, values = [rows], [values]
         with self.session.lock:
             if isinstance(rows, Readable) and name in self.selection().columns:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tensorlake.dataset.struct_values import flattened, members_of, nested
 from tensorlake.dataset.tensor import ITERATED_AT_ONCE, Tensor
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -64,7 +63,7 @@ class Group:
         if isinstance(key, str):
             return self._rows[f"{self.name}/{key}"]
         here = self._rows.frozen()
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if is_whole_number(key):
             return here[int(key)][self.name]
         tensors = {name: Tensor(here, name) for name in self._members}
         rows = next(iter(tensors.values())).positions(key)  # once: a Predicate is a query
@@ -90,7 +89,7 @@ def assign_fields(dataset: Dataset, group: Group, rows: Any, values: Any) -> int
     """Stage values for rows of some or all fields of a group: all of it or nothing."""
     from tensorlake.dataset.readable import Readable
 
-    if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+    if is_whole_number(rows):
         rows, values = [rows], [values]
     call = f"ds[{group.name!r}][rows] ="
     columns = flattened({group.name: values}, group.members, call=call)

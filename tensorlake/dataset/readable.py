@@ -25,6 +25,7 @@ from tensorlake.dataset.streamed import Streamed
 from tensorlake.dataset.struct_values import members_of
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.errors import InvalidInputError, ReadOnlyError
+from tensorlake.quantities import is_whole_number
 from tensorlake.reading import Reader, Selection
 from tensorlake.types import SampleType
 
@@ -360,7 +361,7 @@ class Readable(Exported, Streamed):
             array([1, 2])
             >>> ds.discard()
         """
-        if not isinstance(count, int | np.integer) or count < 0:
+        if not is_whole_number(count) or count < 0:
             raise InvalidInputError(
                 f"take({count!r}): give a number of rows, 0 or more;\n"
                 "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]",

@@ -21,6 +21,7 @@ from tensorlake.reading import Reader
 from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
+    SampleType,
     Struct,
     as_type,
     expand_structs,
@@ -58,12 +59,27 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
     elif fill is None:
         declared = replace(declared, nullable=True)
     else:
-        declared.convert([fill], tensor=name, call="add_tensor(fill=)")
-        fill = declared.json_value(fill)
-        canonical_bytes(fill)  # refuses NaN here, where the user says it
+        fill = _stored_fill(name, declared, fill)
     with session.lock:
         transaction = session.staging()
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
+
+
+def _stored_fill(name: str, declared: SampleType, fill: Any) -> Any:
+    declared.convert([fill], tensor=name, call="add_tensor(fill=)")
+    stored = declared.json_value(fill)
+    try:
+        canonical_bytes(stored)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"add_tensor(fill=): {name!r} expects {declared.expected} that JSON has a word for,"
+            f" since the schema keeps it so: no NaN, nothing infinite or complex; got {fill!r:.60}"
+            f"\ngive fill=None for NULL, or another fill and then ds[{name!r}][:] = values",
+            tensor=name,
+            expected=declared.expected,
+            actual=fill,
+        ) from error
+    return stored
 
 
 def _add_struct(session: Session, name: str, struct: Struct, fill: Any) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tensorlake.dataset.predicate import Predicate, comparison, membership, nullness
 from tensorlake.dataset.rows import positions_of, row_position
 from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
@@ -94,7 +95,7 @@ class Tensor:
             return self._region(rows)
         here = self._rows.frozen()
         sample_type = here.selection().snapshot.spec(self.name).type
-        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+        if is_whole_number(rows):
             position = row_position(int(rows), len(here), what=self._what())
             return sample_type.present_one(self._column(here, np.array([position])), 0)
         column = self._column(here, self._positions(here, rows))
@@ -134,7 +135,7 @@ class Tensor:
             >>> ds.discard()
         """
         here = self._rows.frozen()
-        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+        if is_whole_number(rows):
             position = row_position(int(rows), len(here), what=self._what())
             shape = self._shapes(here, np.array([position]))[0].tolist()
             return None if -1 in shape else tuple(shape)
@@ -183,7 +184,7 @@ class Tensor:
 
     def _region(self, key: tuple[Any, ...]) -> Any:
         rows, *region = key
-        if not isinstance(rows, int | np.integer) or isinstance(rows, bool):
+        if not is_whole_number(rows):
             raise InvalidInputError(
                 f"a region is of one row: ds[{self.name!r}][row, 10:20, 10:20];"
                 f" got {rows!r} for the row",

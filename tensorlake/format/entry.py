@@ -48,6 +48,7 @@ from tensorlake.format.spec import (
     PackId,
     is_txid,
 )
+from tensorlake.quantities import is_whole_number
 from tensorlake.types import NARROW_FLOATS
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def _page_at(address: Any) -> PageRef:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not is_whole_number(value) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import Shuffle
+from tensorlake.quantities import is_whole_number
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
 
@@ -40,6 +41,11 @@ NOT_YET: dict[str, Any] = {
     "cache_decoded": False,
     "engine": "threads",
 }
+LEAST: dict[str, int] = {
+    **dict.fromkeys(("batch_size", "global_batch_size", "workers", "world_size"), 1),
+    **dict.fromkeys(("rank", "seed"), 0),
+}
+"""The arguments that count something, and what each is at least."""
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
 
 
@@ -102,7 +108,7 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
         if name in NOT_YET:
             _refuse_not_yet(name, value)
         elif name in known:
-            taken[name] = value
+            taken[name] = _count(name, value) if name in LEAST else value
         elif name in OUR_WORDS:
             raise InvalidInputError(
                 f"a loader has no {name!r} (got {value!r})\nours is {OUR_WORDS[name]}",
@@ -152,10 +158,6 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
                 argument=name,
                 actual=value,
             )
-    for name in ("batch_size", "global_batch_size", "workers", "world_size"):
-        _check_count(name, getattr(arguments, name), least=1)
-    for name in ("rank", "seed"):
-        _check_count(name, getattr(arguments, name), least=0)
     if arguments.timeout <= 0:
         raise InvalidInputError(
             f"timeout is in seconds, above 0, got {arguments.timeout!r}", actual=arguments.timeout
@@ -186,10 +188,13 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
     _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
 
 
-def _check_count(name: str, value: object, *, least: int) -> None:
+def _count(name: str, value: Any) -> int | None:
     if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        return None
+    if not is_whole_number(value) or value < LEAST[name]:
         raise InvalidInputError(
-            f"{name} is a whole number from {least} on, got {value!r}", argument=name, actual=value
+            f"{name} is a whole number from {LEAST[name]} on, got {value!r}",
+            argument=name,
+            actual=value,
         )
+    return int(value)

@@ -244,3 +244,7 @@ def _padded_length(name: str, longest: int, pad: Pad) -> int:
     if pad.multiple_of is not None:
         return -(-longest // pad.multiple_of) * pad.multiple_of
     return longest
+
+
+def __dir__() -> list[str]:
+    return ["Pad", "__doc__", "__file__", "__name__"]  # the rest is for the loader

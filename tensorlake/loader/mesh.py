@@ -17,6 +17,7 @@ from math import prod
 from typing import Any, Protocol, cast, runtime_checkable
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import is_whole_number
 
 __all__ = ["DeviceMesh", "place_in_mesh"]
 
@@ -88,7 +89,7 @@ def place_in_mesh(mesh: Any, *, process: int, num_processes: int) -> tuple[int, 
 
 def _checked_sizes(mesh: Mapping[Any, Any]) -> dict[str, int]:
     for name, size in mesh.items():
-        is_count = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+        is_count = is_whole_number(size) and size >= 1
         if not isinstance(name, str) or not is_count:
             raise InvalidInputError(
                 "mesh= gives the number of processes along each axis, from 1 on, by its name, got"
@@ -96,7 +97,7 @@ def _checked_sizes(mesh: Mapping[Any, Any]) -> dict[str, int]:
                 argument="mesh",
                 actual=mesh,
             )
-    return dict(mesh)
+    return {name: int(size) for name, size in mesh.items()}
 
 
 def _check_processes(sizes: dict[str, int], num_processes: int) -> None:

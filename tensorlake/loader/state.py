@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder, parse_order
 from tensorlake.loader.plan import PLAN_VERSION, Shuffle
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,9 +159,9 @@ def _order_fits(kind: str, shuffle: Shuffle) -> bool:
 
 def _count(value: Mapping[str, Any], name: str) -> int:
     member = value.get(name, 0 if name == "skipped" else None)
-    if not isinstance(member, int) or isinstance(member, bool) or member < 0:
+    if not is_whole_number(member) or member < 0:
         raise _damaged(name, "a whole number from 0 on", member)
-    return member
+    return int(member)
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

@@ -29,6 +29,7 @@ from tensorlake.types.dtypes import (
 )
 from tensorlake.types.ragged import Ragged
 from tensorlake.types.rejection import (
+    ARGUMENTS,
     STATEMENTS,
     Place,
     describe_value,
@@ -395,6 +396,8 @@ def _differ(integers: np.ndarray, floats: np.ndarray) -> np.ndarray:
 def _kind_hint(source: np.dtype, dtype: np.dtype, place: Place) -> str:
     if source.kind in "biuf" and place.call in STATEMENTS:
         return f"kinds never change silently; write CAST(… AS {dtype.name.upper()})"
+    if place.call in ARGUMENTS:
+        return f"kinds never change silently; give a value of {dtype.name}, or None for NULL"
     if source.kind in "biufc":
         return f"kinds never change silently; convert it yourself: values.astype({dtype.name!r})"
     return ""

@@ -237,6 +237,6 @@ class ClassLabel(SampleType):
             raise self._unknown(int(codes[bad]), place, locate(bad))
 
     def _unknown(self, name: str | int, place: Place, position: int) -> Exception:
+        where = f"  ({place.at(position)}; nothing was staged)"
         row = place.row(position)
-        where = f"  (row {row} of {place.call}; nothing was staged)"
         return unknown_class(name, self.names, tensor=place.tensor, where=where, row=row)

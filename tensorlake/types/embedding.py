@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from tensorlake.errors import SchemaError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.casting import uniform_values
 from tensorlake.types.column import Column, UniformColumn
@@ -51,8 +52,7 @@ class Embedding(SampleType):
         nullable: bool = False,
         default: Any = NO_DEFAULT,
     ) -> None:
-        is_dim = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
-        if not is_dim or not 1 <= dim <= _MAX_DIM:
+        if not is_whole_number(dim) or not 1 <= dim <= _MAX_DIM:
             raise SchemaError(
                 f"an embedding cannot have {dim!r} numbers"
                 f"\ngive the vectors' length, 1 … {_MAX_DIM:,}: Embedding(768)",

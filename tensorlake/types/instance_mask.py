@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from tensorlake.errors import CorruptSampleError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.column import Buffer, Column, EncodedColumn, RaggedColumn, offsets_of
 from tensorlake.types.mask_pixels import as_bools, mask_array
-from tensorlake.types.region import Region, is_one, part_of
+from tensorlake.types.region import Region, part_of
 from tensorlake.types.rejection import Place, shape_mismatch, unreadable
 from tensorlake.types.run_lengths import MAX_PIXELS, RunTable, parse_run_lengths, runs_of
 
@@ -153,7 +154,7 @@ class InstanceMask(SampleType):
         chosen = np.atleast_1d(objects)
         picked = [runs[owners == one] for one in chosen]
         masks = _fill(size, counts[chosen], np.concatenate([runs[:0], *picked]))
-        first = 0 if is_one(region[0]) else slice(None)
+        first = 0 if is_whole_number(region[0]) else slice(None)
         return part_of(masks, (first, *region[1:]), refused).copy()
 
     def present_sample(self, sample: bytes) -> Any:
@@ -218,7 +219,7 @@ def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], li
 
 
 def _names_objects(index: Any) -> bool:
-    return is_one(index) or isinstance(index, slice)
+    return is_whole_number(index) or isinstance(index, slice)
 
 
 def _damaged(tensor: str, row: int, error: ValueError) -> CorruptSampleError:

@@ -59,12 +59,18 @@ class Json(Encoded, SampleType):
             try:
                 encoded.append(_encoder.encode(_plain(value)).encode())
             except (ValueError, RecursionError) as error:  # ValueError: NaN, lone surrogates
-                raise dtype_mismatch(place, position, str(error)) from error
+                raise dtype_mismatch(place, position, _reason(error)) from error
         return EncodedColumn(encoded)
 
     def present_sample(self, sample: bytes) -> Any:
         """Return the value."""
         return json.loads(sample)
+
+
+def _reason(error: Exception) -> str:
+    if str(error).startswith("Out of range float"):  # as Python's encoder says it
+        return "a number that it has no word for: NaN, or an infinite one"
+    return str(error)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tensorlake.errors import SchemaError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.casting import joined_column, ragged_column, uniform_values
 from tensorlake.types.column import Column, UniformColumn
@@ -85,12 +86,7 @@ def _parse_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:
     except TypeError:
         lengths = ("?",)
     good = all(
-        length is None
-        or (
-            isinstance(length, (int, np.integer))
-            and not isinstance(length, bool)
-            and 0 <= length < _MAX_LENGTH
-        )
+        length is None or (is_whole_number(length) and 0 <= length < _MAX_LENGTH)
         for length in lengths
     )
     if not good or len(lengths) > _MAX_NDIM:

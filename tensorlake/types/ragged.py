@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tensorlake.errors import RaggedBatchError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.column import RaggedColumn, offsets_of, slice_rows, take
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Ragged:
     @overload
     def __getitem__(self, key: slice | Sequence[int] | np.ndarray) -> Ragged: ...
     def __getitem__(self, key: Any) -> np.ndarray | Ragged:  # Any: what NumPy takes as an index
-        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        if is_whole_number(key):
             position = range(len(self))[int(key)]
             start, stop = self._element_offsets[position : position + 2].tolist()
             shape = tuple(self.shapes[position].tolist())

@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import is_whole_number
 
-__all__ = ["Region", "is_one", "part_of"]
+__all__ = ["Region", "part_of"]
 
 Region = tuple[Any, ...]  # Any: what NumPy takes as an index
-
-
-def is_one(index: Any) -> bool:
-    """Whether an index names one item, not several."""
-    return isinstance(index, int | np.integer) and not isinstance(index, bool)
 
 
 def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputError]) -> Any:
@@ -46,13 +42,13 @@ def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputEr
             raise refused(f"its shape is {sample.shape}: {error}") from error
     is_list = isinstance(sample, list | bytes) or hasattr(sample, "stack")  # Ragged
     first, *rest = region
-    if not is_list or not (is_one(first) or isinstance(first, slice)):
+    if not is_list or not (is_whole_number(first) or isinstance(first, slice)):
         kind = "an item or a slice of items" if is_list else "it has no parts"
         raise refused(f"{kind}, got {first!r}" if is_list else kind)
     try:
-        chosen = sample[first]
+        chosen: Any = sample[first]  # an item, or several
     except IndexError as error:
         raise refused(f"it has {len(sample)} items") from error
-    if is_one(first) or not rest:
+    if is_whole_number(first) or not rest:
         return part_of(chosen, tuple(rest), refused)
     return [part_of(one, tuple(rest), refused) for one in chosen]

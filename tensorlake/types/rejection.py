@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "ARGUMENTS",
     "STATEMENTS",
     "Place",
     "describe_value",
@@ -30,6 +31,8 @@ __all__ = [
 
 STATEMENTS = frozenset({"INSERT", "UPDATE"})
 """Calls that were written in TQL: what to do is said in it."""
+ARGUMENTS = frozenset({"add_tensor(fill=)", "default=", "read(null=)"})
+"""Calls of one value that is no row."""
 _SHOWN_CHARACTERS = 60
 
 
@@ -62,6 +65,10 @@ class Place:
         if self.positions is not None:
             position = int(self.positions[position])
         return self.row_start + position
+
+    def at(self, position: int) -> str:
+        """Say where the sample at `position` stands."""
+        return self.call if self.call in ARGUMENTS else f"row {self.row(position)} of {self.call}"
 
     def without(self, positions: np.ndarray) -> Place:
         """Return the place of the samples that are left when only `positions` are kept."""
@@ -99,11 +106,10 @@ def null_refused(place: Place, position: int) -> Exception:
 
 def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> Exception:
     """Build the error for a file or an encoded sample that cannot be taken."""
-    row = place.row(position)
     return InvalidInputError(
-        f"row {row} of {place.call}: {place.tensor!r} {reason}\n{_advice(place, hint)}",
+        f"{place.at(position)}: {place.tensor!r} {reason}\n{_advice(place, hint)}",
         tensor=place.tensor,
-        row=row,
+        row=place.row(position),
         expected=place.expected,
         actual=reason,
     )
@@ -126,10 +132,9 @@ def describe_value(value: object) -> str:
 def _mismatch(
     kind: Callable[..., InvalidInputError], place: Place, position: int, actual: str, hint: str
 ) -> InvalidInputError:
-    row = place.row(position)
-    facts: dict[str, Any] = {"tensor": place.tensor, "row": row}
+    facts: dict[str, Any] = {"tensor": place.tensor, "row": place.row(position)}
     return kind(
-        f"row {row} of {place.call}: {place.tensor!r} expects {place.expected}, got {actual}"
+        f"{place.at(position)}: {place.tensor!r} expects {place.expected}, got {actual}"
         f"\n{_advice(place, hint)}",
         **facts,
         expected=place.expected,

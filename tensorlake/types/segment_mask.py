@@ -136,6 +136,6 @@ class SegmentMask(SampleType):
             outside &= mask != self.ignore
         if bool(outside.any()):
             row = place.row(position)
-            where = f"  (row {row} of {place.call}; nothing was staged)"
+            where = f"  ({place.at(position)}; nothing was staged)"
             code = int(mask[outside][0])
             raise unknown_class(code, self.names, tensor=place.tensor, where=where, row=row)

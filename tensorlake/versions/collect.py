@@ -195,7 +195,8 @@ async def begin_collection(store: Store, *, dry_run: bool = False) -> Collection
     if descriptor.mirror_of is not None:
         raise ReadOnlyError(
             f"{store.url!r} mirrors {descriptor.mirror_of!r} and is not written to by itself"
-            "\ncollect the garbage of that dataset, then bring the mirror up to date",
+            "\nit keeps what was copied before the source gave it up; a new mirror has none of it:"
+            f" ds.gc() there, then tl.copy({descriptor.mirror_of!r}, another URL, mirror=True)",
             mirror_of=descriptor.mirror_of,
         )
     return Collection(store, dt.timedelta(seconds=descriptor.grace_s), is_dry_run=dry_run)

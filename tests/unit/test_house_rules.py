@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -130,6 +131,16 @@ def test_every_public_name_exists_and_has_a_docstring():
 
     assert missing == []
     assert undocumented == []
+
+
+@pytest.mark.parametrize("module", ["collate", "decode", "errors", "ingest"])
+def test_a_module_that_users_see_shows_their_words_alone(module):
+    found = getattr(tensorlake, module)
+
+    shown_names = {name for name in dir(found) if not name.startswith("_")}
+
+    assert shown_names <= set(found.__all__)
+    assert not any(isinstance(getattr(found, name), ModuleType) for name in shown_names)
 
 
 def test_every_module_says_what_it_is_for():

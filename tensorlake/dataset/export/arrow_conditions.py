@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.quantities import is_whole_number
 from tensorlake.types import ClassLabel, SampleType, holds_floats, widened_dtype
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ class _Reader:
     def _held(self, name: str, value: Any, sign: str) -> Any:
         """Return a literal as the column would hold it; of floats that is the nearest."""
         found = self._types[name]
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        is_integer = is_whole_number(value)
         match found.query_kind:
             case "number" if found.dtype is not None and holds_floats(found.dtype):
                 if is_integer or isinstance(value, float):

@@ -55,3 +55,7 @@ if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take the
 
     def __getattr__(name: str) -> Any:
         raise no_such_name("tl.ingest", name, __all__, _NEIGHBOURS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__doc__", "__file__", "__name__"})

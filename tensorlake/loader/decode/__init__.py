@@ -52,6 +52,12 @@ __all__ = [
     "step_to_json",
 ]
 
+_STEPS = (
+    *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomResizedCrop", "Resize"),
+    *("ToFloat", "imagenet"),
+)
+"""What users write; all else is for other packages of ours."""
+
 _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
@@ -64,4 +70,8 @@ _NEIGHBOURS = {
 if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
 
     def __getattr__(name: str) -> Any:
-        raise no_such_name("tl.decode", name, __all__, _NEIGHBOURS)
+        raise no_such_name("tl.decode", name, _STEPS, _NEIGHBOURS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*_STEPS, "__doc__", "__file__", "__name__"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.placement import Area
-from tensorlake.loader.decode.resize import SQUARE, check_size, width_of
+from tensorlake.loader.decode.resize import SQUARE, settle_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +36,7 @@ class CenterCrop:
     width: int = SQUARE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", width_of(self.height, self.width))
-        check_size("CenterCrop", self.height, self.width)
+        settle_size(self, is_square=True)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Crop what has been placed so far."""
@@ -72,8 +71,7 @@ class RandomResizedCrop:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", width_of(self.height, self.width))
-        check_size("RandomResizedCrop", self.height, self.width)
+        settle_size(self, is_square=True)
         for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
             if not 0 < low <= high or (name == "scale" and high > 1):
                 limit = " of at most 1" if name == "scale" else ""

@@ -8,16 +8,17 @@ Pictures at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.placement import Area
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
-__all__ = ["SQUARE", "Letterbox", "Resize", "check_size", "width_of"]
+__all__ = ["SQUARE", "Letterbox", "Resize", "settle_size"]
 
 MAX_SIDE = 1 << 16
 
@@ -42,7 +43,7 @@ class Resize:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        check_size("Resize", self.height, self.height if self.width is None else self.width)
+        settle_size(self, is_square=False)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize what has been placed so far."""
@@ -82,8 +83,7 @@ class Letterbox:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", width_of(self.height, self.width))
-        check_size("Letterbox", self.height, self.width)
+        settle_size(self, is_square=True)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize by the smaller of both ratios, then pad evenly."""
@@ -100,17 +100,41 @@ class Letterbox:
         return self.height, self.width
 
 
-def width_of(height: int, width: int) -> int:
-    """Return the width of a step whose default is a square."""
-    return height if width is SQUARE else width
+class Sized(Protocol):
+    """A step that has a size."""
+
+    @property
+    def height(self) -> int:
+        """Its height, as given."""
+        ...
+
+    @property
+    def width(self) -> int | None:
+        """Its width; None where it was not given."""
+        ...
 
 
-def check_size(step: str, height: object, width: object) -> None:
-    """Refuse a size that is not two whole numbers from 1 to 65536."""
-    for name, side in (("height", height), ("width", width)):
-        if not isinstance(side, int) or not 1 <= side <= MAX_SIDE:
+def settle_size(step: Sized, *, is_square: bool) -> None:
+    """Make a new step's sides plain numbers, or refuse them.
+
+    Args:
+        step: It has ``height`` and ``width``.
+        is_square: A width that is not given is the height; else it stays open.
+
+    Raises:
+        InvalidInputError: One is no whole number from 1 to 65536.
+    """
+    given = {"height": step.height, "width": step.width}
+    if given["width"] is SQUARE:
+        del given["width"]
+    for name, side in given.items():
+        if not is_whole_number(side) or not 1 <= side <= MAX_SIDE:
+            kind = type(step).__name__
             raise InvalidInputError(
-                f"{step}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
-                f"\nwrite tl.decode.{step}(224, 224)",
+                f"{kind}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
+                f"\nwrite tl.decode.{kind}(224, 224)",
                 actual=side,
             )
+        object.__setattr__(step, name, int(side))  # NumPy's too become what JSON can hold
+    if is_square and step.width is SQUARE:
+        object.__setattr__(step, "width", step.height)

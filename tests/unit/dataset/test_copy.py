@@ -300,6 +300,31 @@ def test_a_mirror_is_written_to_by_copying_alone(write):
         tl.delete(ds.url, confirm=ds.url)
 
 
+def test_gc_of_a_mirror_says_how_its_room_comes_back():
+    """Bringing it up to date takes nothing away; a new one has what its source still names."""
+    ds = source_with()
+    old, new = MemoryStore(), MemoryStore()
+    copied(ds, old, mirror=True)
+    ds.optimize()
+    ds.expire(keep_last=1)
+    wait_for_storage()
+
+    with pytest.raises(tl.ReadOnlyError, match=r"a new mirror has none of it.*mirror=True\)"):
+        open_on(old).gc()
+    copied(ds, old, mirror=True)
+    copied(ds, new, mirror=True)
+
+    assert content(open_on(old)) == content(open_on(new)) == content(ds)
+    assert packs_in(new) < packs_in(old)
+
+
+def packs_in(store: Store) -> set[str]:
+    async def listed() -> set[str]:
+        return {meta.path async for meta in store.list("packs/")}
+
+    return runtime.run(listed())
+
+
 def test_readers_of_a_mirror_do_not_look_past_its_head():
     """HEAD is written last, so what stands after it is not said to be there yet."""
     ds, mirror = mirrored("head")

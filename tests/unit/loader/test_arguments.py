@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
@@ -68,6 +69,17 @@ def test_their_defaults_are_accepted():
 def test_impossible_values_are_refused(arguments):
     with pytest.raises(InvalidInputError):
         parse_arguments("numpy", {"batch_size": 4} | arguments)
+
+
+@pytest.mark.parametrize(
+    "name", ["batch_size", "global_batch_size", "workers", "rank", "world_size", "seed"]
+)
+def test_a_count_may_be_numpy_s_and_is_a_plain_number_then(name):
+    """A state is JSON, which has no word for NumPy's."""
+    found = parse_arguments("numpy", {"batch_size": 4} | {name: np.int64(3)})
+
+    assert type(getattr(found, name)) is int
+    assert getattr(found, name) == 3
 
 
 def test_threads_follow_the_cores_unless_said_otherwise():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,17 @@ from tensorlake.loader.decode import (
 from tensorlake.loader.decode.placement import Area
 
 MIRROR = Flip(1.0)
+
+
+def test_sizes_may_be_numpy_s_and_are_plain_numbers_then():
+    """A step is sent to a server as JSON."""
+    step = Letterbox(np.int64(8), np.int32(6))
+
+    assert step_from_json(json.loads(json.dumps(step_to_json(step)))) == Letterbox(8, 6)
+    assert Resize(np.int64(8)).width is None
+    assert CenterCrop(np.int64(8)) == CenterCrop(8, 8)
+    with pytest.raises(InvalidInputError, match="width is a whole number from 1 to 65536, got T"):
+        RandomResizedCrop(8, width=True)
 
 
 def placed(*steps, height=40, width=60, place=0, seed=1):

@@ -146,6 +146,14 @@ def test_batches_that_have_no_equal_parts_are_refused_before_they_come():
     Sharding(0, 1, 8, drop_last=True, equal_parts=4).check_last(22)
 
 
+def test_a_mesh_s_sizes_may_be_numpy_s_but_no_truth_values():
+    sizes = {"dp": np.int32(2), "tp": np.int64(2)}
+
+    assert place_in_mesh(sizes, process=3, num_processes=4) == (1, 2)
+    with pytest.raises(InvalidInputError, match="number of processes along each axis"):
+        place_in_mesh({"dp": True}, process=0, num_processes=1)
+
+
 def test_the_rows_of_a_mesh_are_those_of_its_ranks():
     with tl.create("memory://loader-mesh", {"x": tl.Array("int32", ())}) as ds:
         ds.extend({"x": np.arange(12, dtype="int32")})
