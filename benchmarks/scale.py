@@ -6,6 +6,7 @@ nothing and what is timed is our own work. What a request costs is in ``requests
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import resource
 from dataclasses import dataclass, replace
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["BENCHMARKS"]
 
 PLANNED_ROWS = 1_000_000
+WIDE = 1_000
+"""Tensors of a wide dataset."""
+WIDE_COMMITS = 80
+"""More than a tail holds: the entry has been as large as it gets."""
 SMALL_COMMITS = 4200
 """So many one-row commits write every extent on its whole way into full leaves."""
 
@@ -38,12 +43,17 @@ class Lake:
 
 
 def open_on(store: Store) -> Dataset:
+    """Open as ``tl.open`` does, the descriptor beside the log."""
     from tensorlake.dataset.dataset import Dataset
     from tensorlake.dataset.session import Session
     from tensorlake.storage import runtime
-    from tensorlake.versions import resolve
+    from tensorlake.versions import Resolved, read_descriptor, resolve
 
-    return Dataset(Session(store, runtime.run(resolve(store, None))))
+    async def both() -> Resolved:
+        _, resolved = await asyncio.gather(read_descriptor(store), resolve(store, None))
+        return resolved
+
+    return Dataset(Session(store, runtime.run(both())))
 
 
 def _lake(workspace: Workspace, *, commits: int | None = None) -> Lake:
@@ -108,6 +118,65 @@ def commit_a_row(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
+def append_behind_another(workspace: Workspace) -> Measurement:
+    """Commit a row after another writer took the number: what the lost race costs."""
+    lake = _lake(workspace, commits=10)
+    row = {"sample": b"one", "vector": b"two", "label": 3}
+    other = open_on(lake.store)
+    lake.dataset.append(row)
+    other.append(row)
+    other.commit("first")
+    _settle(lake.store)
+    with stopwatch() as watch:
+        lake.dataset.commit("second")
+    assert lake.dataset.version == "main@12"
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, _requests(lake.store))
+
+
+def update_a_row(workspace: Workspace) -> Measurement:
+    lake = _lake(workspace, commits=10)
+    row = _readable(workspace)
+    with stopwatch() as watch:
+        lake.dataset["sample"][row] = b"another"
+        lake.dataset.commit("a cell")
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, _requests(lake.store))
+
+
+def add_a_tensor(workspace: Workspace) -> Measurement:
+    """Give every row a value of a new tensor: one extent, and nothing else is touched."""
+    lake = _lake(workspace, commits=10)
+    with stopwatch() as watch:
+        lake.dataset.add_tensor("extra", "float32", fill=0.5)
+        lake.dataset.commit("another tensor")
+    facts = _requests(lake.store)
+    assert lake.dataset["extra"][len(lake.dataset) - 1] == 0.5
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
+
+
+def _settle(store: CountingStore) -> None:
+    """Wait for hints that are on their way, and count anew."""
+    from tensorlake.storage import runtime
+
+    async def idle() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+
+    runtime.run(idle())
+    store.reset()
+
+
+def _requests(store: CountingStore) -> dict[str, float]:
+    """Count what was asked since the last reset; hints are on nobody's way."""
+    written = [one.nbytes for one in store.requests if one.call == "put_if_absent"]
+    return {
+        "GETs": store.count("get", "get_range", "head"),
+        "KB read": store.bytes_read / 1000,
+        "PUTs": len(written),
+        "KB written": sum(written) / 1000,
+        "LISTs": store.count("list"),
+    }
+
+
 def newest_commits(workspace: Workspace) -> Measurement:
     lake = _lake(workspace)
     with stopwatch() as watch:
@@ -147,8 +216,12 @@ def plan(workspace: Workspace) -> Measurement:
     reader.locate("vector", rows)
     with stopwatch() as watch:
         located = reader.locate("vector", rows)
+    shuffled = random.permutation(rows)
+    with stopwatch() as unsorted:
+        reader.locate("vector", shuffled)
     facts = {
         "with nothing read, s": first.seconds,
+        "unsorted, ms": unsorted.seconds * 1000,
         "chunks": len(located.chunks),
         "peak MB": _peak_mb(),
     }
@@ -224,23 +297,73 @@ def index_pages(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
+def open_wide(workspace: Workspace) -> Measurement:
+    """Open a dataset of a thousand tensors, whose schema and roots lie in pages."""
+    store, _ = _wide_dataset(workspace)
+    with stopwatch() as watch:
+        wide = open_on(store)
+    facts = {
+        "requests": store.count(),
+        "round trips": store.round_trips,
+        "KB": store.bytes_read / 1000,
+        "tensors": len(wide.schema),
+    }
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
+
+
+def commit_wide(workspace: Workspace) -> Measurement:
+    """Append rows to a thousand tensors one by one, until every tail has been full."""
+    store, wide = _wide_dataset(workspace)
+    row = dict.fromkeys(wide.schema, 1.0)
+    facts: dict[str, float] = {"PUTs": 0, "GETs": 0, "KB written": 0, "entry KB": 0}
+    count = WIDE_COMMITS // 10 if workspace.is_quick else WIDE_COMMITS
+    with stopwatch() as watch:
+        for _ in range(count):
+            _settle(store)
+            wide.append(row)
+            wide.commit()
+            found = _requests(store) | {"entry KB": len(wide.session.head.to_bytes()) / 1000}
+            facts = {name: max(most, found[name]) for name, most in facts.items()}
+    return Measurement(watch.seconds / count, 1.0, watch.cpu_seconds, facts)
+
+
+def _wide_dataset(workspace: Workspace) -> tuple[CountingStore, Dataset]:
+    from tensorlake.storage import MemoryStore
+    from tensorlake.testing import CountingStore
+
+    warm_up()
+    store = CountingStore(MemoryStore())
+    wide = _new_dataset(store, WIDE // 10 if workspace.is_quick else WIDE)
+    wide.append(dict.fromkeys(wide.schema, 1.0))
+    wide.commit()
+    _settle(store)
+    return store, wide
+
+
+def _new_dataset(store: Store, tensors: int) -> Dataset:
+    from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.session import Session
+    from tensorlake.format import Schema
+    from tensorlake.storage import runtime
+    from tensorlake.versions import create_dataset
+
+    schema = Schema.new({f"t{number}": "float32" for number in range(tensors)})
+    created = create_dataset(store, schema.to_json(), grace_s=86_400, exist_ok=False)
+    return Dataset(Session(store, runtime.run(created)))
+
+
 def many_small_commits(workspace: Workspace) -> Measurement:
     """Append rows of ten tensors one by one: what a commit writes, and how often an extent."""
     from benchmarks.data import NUM_LABELS
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.session import Session
-    from tensorlake.format import PageKind, Schema, read_directory
+    from tensorlake.format import PageKind, read_directory
     from tensorlake.format.pages import read_table
     from tensorlake.storage import MemoryStore, runtime
     from tensorlake.testing import CountingStore
-    from tensorlake.versions import create_dataset
 
     warm_up()
     count = SMALL_COMMITS // 10 if workspace.is_quick else SMALL_COMMITS
     store = CountingStore(MemoryStore())
-    schema = Schema.new({f"t{number}": "float32" for number in range(NUM_LABELS)})
-    created = create_dataset(store, schema.to_json(), grace_s=86_400, exist_ok=False)
-    dataset = Dataset(Session(store, runtime.run(created)))
+    dataset = _new_dataset(store, NUM_LABELS)
     row = dict.fromkeys(dataset.schema, 1.0)
     written: list[float] = []
     with stopwatch() as watch:
@@ -284,13 +407,22 @@ BENCHMARKS = (
             Contender("open", open_lake),
             Contender("cold sample", cold_sample),
             Contender("append a row, commit", commit_a_row),
+            Contender("the same, behind another", append_behind_another),
+            Contender("update a row, commit", update_a_row),
+            Contender("add a tensor, commit", add_a_tensor),
             Contender("newest ten commits", newest_commits),
             Contender("open an old version", an_old_version),
             Contender("locate 10⁶ sorted rows", plan),
             Contender("delete 1%, commit", delete_a_hundredth),
         ),
         limits=(
-            Limit("open", "requests", at_most=3),
+            Limit("open", "requests", at_most=4),
+            Limit("open", "round trips", at_most=2),
+            Limit("append a row, commit", "PUTs", at_most=2),
+            Limit("append a row, commit", "GETs", at_most=0),
+            Limit("the same, behind another", "GETs", at_most=2),
+            Limit("the same, behind another", "PUTs", at_most=3),
+            Limit("add a tensor, commit", "PUTs", at_most=2),
             Limit("cold sample", "GETs in a row", at_most=3),
             Limit("cold sample", "GETs, leaf cached", at_most=1),
             Limit("cold sample", "height", at_most=3),
@@ -301,11 +433,13 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="index-size",
-        question="bytes of index pages; and one row of ten tensors at a time, in memory",
+        question="bytes of index pages; one row at a time of ten tensors, and of 1,000, in memory",
         unit="ms",
         contenders=(
             Contender("encode a full leaf", index_pages),
             Contender("append a row of ten, commit", many_small_commits),
+            Contender("open 1,000 tensors", open_wide),
+            Contender("append a row of 1,000, commit", commit_wide),
         ),
         limits=(
             Limit("encode a full leaf", "picture B a chunk", at_most=16),
@@ -313,6 +447,10 @@ BENCHMARKS = (
             Limit("encode a full leaf", "label index KB", at_most=100),
             Limit("append a row of ten, commit", "KB a commit", at_most=40),
             Limit("append a row of ten, commit", "extent rewritten", at_most=3),
+            Limit("open 1,000 tensors", "requests", at_most=6),
+            Limit("open 1,000 tensors", "round trips", at_most=3),
+            Limit("append a row of 1,000, commit", "PUTs", at_most=2),
+            Limit("append a row of 1,000, commit", "entry KB", at_most=262.144),
         ),
     ),
 )
