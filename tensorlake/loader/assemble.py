@@ -142,6 +142,7 @@ class Assembly:
         """Decode the rows of a piece that has come."""
         for column in self.how.columns:
             if column.name == piece.tensor and piece.tensor in self.arrived:
+                self._take_slab(column)
                 self._pick(column, piece.rows)
                 with self.how.counters.timed("decode_s"):
                     decoded = sum(self._decode_one(column, row) for row in piece.rows.tolist())
@@ -178,6 +179,7 @@ class Assembly:
                 self.clips[name] = pick_encoded(self._chunks(name), self.group.tensors[name])
                 self.values[name] = [None] * len(self.group.places)
             case "picture":
+                self._take_slab(column)
                 if name not in self.arrived:
                     self._make_room(column)
                     self._pick(column, np.arange(len(self.group.places)))
@@ -186,11 +188,22 @@ class Assembly:
         name, count = column.name, len(self.group.places)
         self.samples[name] = [None] * count
         self.placements[name] = [None] * count
-        self.values[name] = [None] * count
-        if column.collate is None:
-            assert column.dtype is not None
-            shape = (count, *(length or 0 for length in column.shape))
-            self.values[name] = self.how.slabs.array(shape, column.dtype)
+        if column.collate is not None:
+            self.values[name] = [None] * count
+
+    def _take_slab(self, column: ColumnPlan) -> None:
+        """Take memory for a column of pictures, now that one of them is to be decoded.
+
+        Not before: of a remote dataset dozens of groups wait for their chunks, and later ones
+        find the memory of batches that the user has given back.
+        """
+        if column.name in self.values:
+            return
+        with self.lock:
+            if column.name not in self.values:
+                assert column.dtype is not None
+                shape = (len(self.group.places), *(length or 0 for length in column.shape))
+                self.values[column.name] = self.how.slabs.array(shape, column.dtype)
 
     def _pick(self, column: ColumnPlan, rows: Int64Array) -> None:
         name = column.name

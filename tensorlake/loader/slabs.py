@@ -22,6 +22,7 @@ __all__ = ["SlabPool"]
 Values: TypeAlias = NDArray[np.generic]
 
 MIN_NBYTES = 64 << 10  # below it the allocator finds used memory by itself
+MOST_TIMES = 2  # as large as asked: an epoch's last batch takes the memory of a whole one
 LOOKS = 4  # at the oldest slabs only: if none of these is free, hardly any is
 OWN_REFERENCES = 3  # the pool's, the local variable and getrefcount's argument
 
@@ -56,14 +57,23 @@ class SlabPool:
             self._nbytes = 0
 
     def _take(self, nbytes: int) -> NDArray[np.uint8]:
-        slabs = self._slabs.setdefault(nbytes, deque())
-        for _ in range(min(LOOKS, len(slabs))):
-            slab = slabs[0]
-            slabs.rotate(-1)
-            if sys.getrefcount(slab) == OWN_REFERENCES:
-                return slab
+        for size in sorted(self._slabs):
+            if nbytes <= size <= MOST_TIMES * nbytes:
+                slab = _free(self._slabs[size])
+                if slab is not None:
+                    return slab[:nbytes]
         slab = np.empty(nbytes, dtype=np.uint8)
         if self._nbytes + nbytes <= self._capacity:
-            slabs.append(slab)
+            self._slabs.setdefault(nbytes, deque()).append(slab)
             self._nbytes += nbytes
         return slab
+
+
+def _free(slabs: deque[NDArray[np.uint8]]) -> NDArray[np.uint8] | None:
+    """Find one that only the pool holds."""
+    for _ in range(min(LOOKS, len(slabs))):
+        slab = slabs[0]
+        slabs.rotate(-1)
+        if sys.getrefcount(slab) == OWN_REFERENCES:
+            return slab
+    return None

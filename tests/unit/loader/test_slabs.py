@@ -90,3 +90,21 @@ def test_shapes_and_dtypes_of_one_size_share_memory():
 
     assert address(other) == first
     assert other.shape == (128, 300)
+
+
+def test_a_smaller_batch_takes_memory_of_a_larger_one_and_holds_it():
+    pool = SlabPool(1 << 20)
+    first = address(pool.array(SHAPE, DTYPE))
+
+    smaller = pool.array((SHAPE[0] - 100, SHAPE[1]), DTYPE)
+
+    assert address(smaller) == first
+    assert address(pool.array(SHAPE, DTYPE)) != first
+    assert pool.nbytes == 2 * SHAPE[0] * SHAPE[1] * DTYPE.itemsize
+
+
+def test_a_much_smaller_batch_leaves_memory_of_a_large_one_alone():
+    pool = SlabPool(1 << 20)
+    first = address(pool.array((4 * SHAPE[0], SHAPE[1]), DTYPE))
+
+    assert address(pool.array(SHAPE, DTYPE)) != first
