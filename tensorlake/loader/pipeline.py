@@ -75,6 +75,9 @@ MAX_REMOTE_GROUPS = 1024
 EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
 EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
 CHUNK_PIECE_ROWS = 8  # of other groups
+# Chunks asked for while the first group is decoded. With one alone the threads, when they are done
+# with that group, would begin twice as many others, each with a few rows and a slab of its own.
+EARLY_CHUNKS = 2
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
 
@@ -341,14 +344,14 @@ class Pipeline:
         """Hold the chunks of later groups back: count pieces that are here, and twice the decoded.
 
         Rows of the first group have the line and the processors to themselves. When all are here
-        and some decoded one chunk is asked for, so that the threads have work when they are done,
+        and some decoded two chunks are asked for, so that the threads have work when they are done,
         and the others when the threads are at their last pieces. What the first group itself needs
         is urgent: the rows may all be here before its chunks are asked for.
         """
         fetcher, failed = self._fetcher, group.batches.fail
-        one_more = Countdown(2, partial(fetcher.hold_back, to=1), failed)
-        here = Countdown(pieces, one_more.arrived, failed)
-        some = Countdown(max(1, pieces // 2), one_more.arrived, failed)
+        begin = Countdown(2, partial(fetcher.hold_back, to=EARLY_CHUNKS), failed)
+        here = Countdown(pieces, begin.arrived, failed)
+        some = Countdown(max(1, pieces // 2), begin.arrived, failed)
         most = Countdown(max(1, pieces - self.workers.count), fetcher.go_on, failed)
         if group.by_row:
             fetcher.hold_back(to=0)
