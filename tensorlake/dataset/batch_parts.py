@@ -17,6 +17,9 @@ from tensorlake.format import ChunkKind, Schema
 __all__ = ["PART_NBYTES", "parts_of"]
 
 PART_NBYTES = 8 << 20
+COMPRESSED_PART_NBYTES = 32 << 20
+"""Of a tensor that is compressed: its chunks are made in several threads, which wait at the end of
+each part for the last of them, and while the next is copied."""
 
 
 def parts_of(batch: Mapping[str, Any], schema: Schema) -> Iterator[Mapping[str, Any]]:
@@ -38,9 +41,11 @@ def _rows_a_part(batch: Mapping[str, Any], schema: Schema) -> int | None:
     largest, count = arrays[name], len(arrays[name])
     if largest.nbytes < 2 * PART_NBYTES or any(len(one) != count for one in batch.values()):
         return None  # columns of different lengths are refused together
-    rows = max(1, PART_NBYTES * count // largest.nbytes)
-    if name not in schema.names or schema[name].layout.kind is not ChunkKind.UNIFORM:
+    spec = schema[name] if name in schema.names else None
+    is_compressed = spec is not None and not spec.layout.is_raw
+    part_nbytes = COMPRESSED_PART_NBYTES if is_compressed else PART_NBYTES
+    rows = max(1, part_nbytes * count // largest.nbytes)
+    if spec is None or spec.layout.kind is not ChunkKind.UNIFORM:
         return rows
-    spec = schema[name]
     a_chunk = max(1, spec.chunk_nbytes // max(1, spec.layout.row_nbytes))
     return max(a_chunk, rows - rows % a_chunk)

@@ -6,7 +6,6 @@ this version does not act on yet raise and say so. Nothing is silently ignored.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -15,6 +14,7 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_yo
 from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import Shuffle
 from tensorlake.quantities import is_whole_number
+from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
 
@@ -124,13 +124,6 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
     arguments = LoaderArguments(**taken)
     _check(framework, arguments)
     return arguments
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _refuse_not_yet(name: str, value: Any) -> None:

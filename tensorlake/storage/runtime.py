@@ -240,6 +240,11 @@ def submit_here(begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
     return _loop_thread().threads.submit(lambda: run_here(begin()))
 
 
+def submit_work(work: Callable[[], T]) -> Future[T]:
+    """Do work that awaits nothing in one of the threads for blocking I/O; this returns at once."""
+    return _loop_thread().threads.submit(work)
+
+
 def runs_here() -> bool:
     """Whether this is part of what ``run_here`` runs, which may block: no loop stands still."""
     return _driven.is_here

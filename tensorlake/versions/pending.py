@@ -10,13 +10,16 @@ whole, and remembering it costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from tensorlake.format import Extents, PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
+from tensorlake.storage import side_by_side
 from tensorlake.types import (
     Column,
     EncodedColumn,
@@ -33,6 +36,10 @@ T = TypeVar("T")
 
 PENDING_COLUMNS_MAX = 4096
 """Joining this many one-row columns is cheap; more would only hold Python objects."""
+
+SIDE_BY_SIDE_NBYTES = 256 << 10
+"""Chunks from here on are compressed in several threads: that takes a millisecond or more, waking
+another thread a tenth. Raw ones are only hashed, by the thread that has just copied them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +128,14 @@ def _store_cut(
 ) -> list[PlacedChunk]:
     layout, read_as = spec.layout, spec.read_as
     is_whole = cuts == [0, len(column)]  # as of every small commit
-    return [
-        stage.add_chunk(
-            encode_chunk(column if is_whole else slice_rows(column, start, stop), layout),
-            tensor_id=spec.id,
-            read_as=read_as,
-        )
-        for start, stop in pairwise(cuts)
+    parts = [
+        column if is_whole else slice_rows(column, start, stop) for start, stop in pairwise(cuts)
     ]
+    encode = partial(encode_chunk, layout=layout)
+    if layout.is_raw or len(parts) == 1 or spec.chunk_nbytes < SIDE_BY_SIDE_NBYTES:
+        return [stage.add_chunk(encode(part), tensor_id=spec.id, read_as=read_as) for part in parts]
+    with closing(side_by_side(encode, parts)) as blobs:
+        return [stage.add_chunk(blob, tensor_id=spec.id, read_as=read_as) for blob in blobs]
 
 
 def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:

@@ -115,7 +115,7 @@ class PackStage:
         assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
-        if sum(unsynced.nbytes for unsynced in self._unsynced.values()) > UNSYNCED_NBYTES:
+        if self._open is None and self._unsynced_nbytes() > UNSYNCED_NBYTES:  # asked once a pack
             runtime.run(self._sync(-(-len(self._unsynced) // 2)))
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
@@ -156,9 +156,17 @@ class PackStage:
         self._open = None
         for pack in self._waiting():
             durable = not self._store.is_local  # a folder's are made so together
-            upload = runtime.submit(self._send(pack, after=self._first, durable=durable))
+            sending = self._taken(pack)
+            send = partial(self._send, pack, sending, after=self._first, durable=durable)
+            # A folder's pack is written by one thread from its start to its end: a hop to the loop
+            # and on to a thread, and back, takes the interpreter from whoever fills the next one.
+            is_folder = isinstance(self._store, LocalStore)
+            upload = runtime.submit_here(send) if is_folder else runtime.submit(send())
             self._first = self._first or upload
             self._uploads.append((pack, upload))
+
+    def _unsynced_nbytes(self) -> int:
+        return sum(unsynced.nbytes for unsynced in self._unsynced.values())
 
     def _waiting(self) -> list[UnsentPack]:
         """Packs that are neither stored nor under way, in order."""
@@ -221,7 +229,8 @@ class PackStage:
         # One pack, as of every small commit: sent by this very task, durable at once.
         self._open, pack = None, waiting[0]
         follows = may_follow and not self._unsynced and self._has_time_meanwhile()
-        stored_as = await self._send(pack, after=None, durable=not self._unsynced and not follows)
+        durable = not self._unsynced and not follows
+        stored_as = await self._send(pack, self._taken(pack), after=None, durable=durable)
         if self._first is None:
             self._first = Future()
             self._first.set_result(stored_as)
@@ -406,15 +415,25 @@ class PackStage:
         share = LOCAL_PACK_SHARE if self._store.is_local else PACK_SHARE
         return min(PACK_NBYTES, max(FIRST_PACK_NBYTES, self._staged_nbytes // share))
 
-    async def _send(
-        self, pack: UnsentPack, *, after: Future[PackId] | None, durable: bool
-    ) -> PackId:
-        """PUT a pack under a name that is never used twice; the name that holds it is returned."""
-        if after is not None:
-            await runtime.to_loop()
-            await asyncio.wrap_future(after)
+    def _taken(self, pack: UnsentPack) -> UnsentPack:
+        """Say as what a pack goes out; by who sends it, for only one thread may see it untried."""
         sending = self._renamed(pack) if pack.is_tried else pack
         pack.is_tried = True
+        return sending
+
+    async def _send(
+        self,
+        pack: UnsentPack,
+        sending: UnsentPack,
+        *,
+        after: Future[PackId] | None,
+        durable: bool,
+    ) -> PackId:
+        """PUT a pack under a name that is never used twice; the name that holds it is returned."""
+        if after is not None and runtime.runs_here():
+            after.result()  # of a thread that took it before: in the order that they were given
+        elif after is not None:
+            await asyncio.wrap_future(after)
         failure: Exception | None = None
         for _ in range(PUT_TRIES):
             path, pieces = sending.id.path, sending.writer.finish()

@@ -44,6 +44,22 @@ def test_small_columns_and_those_of_different_lengths_are_taken_whole():
     assert list(parts_of(uneven, schema)) == [uneven]
 
 
+def test_chunks_compressed_in_several_threads_keep_their_order():
+    rows = 5 * PART_NBYTES // 32
+    numbers = np.zeros((rows, 4), np.int64)
+    numbers[:, 0] = np.arange(rows)
+    schema = {"x": tl.Array("int64", (4,))}  # small samples are compressed
+    ds = create_on(MemoryStore(), schema)
+
+    given = numbers.copy()
+    ds.extend({"x": given})
+    given[:] = -1
+    ds.commit("large")
+
+    assert len(list(parts_of({"x": numbers}, Schema.new(schema)))) == 2
+    assert np.array_equal(ds["x"][:], numbers)
+
+
 def test_a_large_array_is_stored_as_it_was_given_whatever_the_caller_does_after():
     ds = create_on(MemoryStore(), SCHEMA)
     batch = large_batch()

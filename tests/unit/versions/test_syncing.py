@@ -1,6 +1,7 @@
 """Packs of a folder are synced together, before what cites them is published."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError, StorageError
-from tensorlake.storage import LocalStore
+from tensorlake.storage import LocalStore, runtime
 from tensorlake.testing import Fault, FaultyStore
 from tests.handles import create_on, open_on
 
@@ -52,6 +53,26 @@ def first_bytes(dataset: Dataset) -> list[int]:
 
 def pack_files(folder: Path) -> list[Path]:
     return sorted((folder / "packs").rglob("*.tlp"))
+
+
+def test_packs_of_a_folder_are_written_while_the_storage_loop_is_busy(tmp_path):
+    is_held, may_go_on = threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        is_held.set()
+        assert may_go_on.wait(60)
+
+    with tl.create(str(tmp_path), SCHEMA) as dataset:
+        holding = runtime.submit(hold())
+        assert is_held.wait(60)
+        dataset.extend(rows(0, 1, 2, 3, 4, 5, 6, 7))  # more than may be on their way
+        written = len(pack_files(tmp_path))
+        may_go_on.set()
+        holding.result(60)
+        dataset.commit()
+
+        assert written >= 3
+        assert first_bytes(dataset) == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_an_entry_is_published_after_its_packs_and_their_names_are_on_disk(tmp_path, written):

@@ -1,0 +1,64 @@
+"""Work for many items in several threads, its answers in the items' order.
+
+    caller's thread:  answer 0, answer 1, … as each is there     (what it does meanwhile overlaps)
+    threads:          0  2  3  5 …
+                       1    4  6 …
+
+For work that gives the interpreter away, as compressing does. The threads are those for blocking
+I/O, so that a process has no others; few of them take part, and none waits for another, so packs on
+their way to a disk always find one. When the caller stops, by an error or an interrupt, nothing of
+it is still being done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, wait
+from typing import Final, TypeVar
+
+from tensorlake.storage.runtime import submit_work
+
+__all__ = ["side_by_side", "usable_cores"]
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+THREADS_MAX: Final = 8
+"""Half of those for blocking I/O: the others keep writing."""
+
+
+def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
+    """Do work for each item in as many threads as there are processors; yield in order.
+
+    The first error, in the items' order, is raised where its answer would be.
+
+    >>> list(side_by_side(str.upper, ["a", "b", "c"]))
+    ['A', 'B', 'C']
+    """
+    asked = [(item, Future[T]()) for item in items]
+    waiting = iter(asked)  # taken from by all threads, each time in one atomic step
+
+    def take() -> None:
+        for item, answer in waiting:
+            try:
+                answer.set_result(work(item))
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
+                answer.set_exception(error)
+
+    threads = min(usable_cores(), THREADS_MAX, len(asked))
+    begun = [submit_work(take) for _ in range(threads)]
+    try:
+        for _, answer in asked:
+            yield answer.result()
+    finally:
+        for _ in waiting:  # nobody waits for these any more
+            pass
+        wait([one for one in begun if not one.cancel()])
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

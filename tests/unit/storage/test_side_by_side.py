@@ -1,0 +1,74 @@
+"""Work for many items in several threads: in order, and nothing left running behind the caller."""
+
+import os
+import threading
+
+import pytest
+
+from tensorlake.storage import side_by_side
+
+WAIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+def test_answers_come_in_the_order_of_the_items_whichever_is_ready_first():
+    second_is_done = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 0:
+            assert second_is_done.wait(WAIT_S)
+        elif item == 1:
+            second_is_done.set()
+        return 10 * item
+
+    assert list(side_by_side(work, range(9))) == [10 * item for item in range(9)]
+
+
+def test_an_error_is_raised_in_its_place_after_the_answers_before_it():
+    def work(item: int) -> int:
+        if item == 3:
+            raise ValueError("of the fourth")
+        return item
+
+    answers = side_by_side(work, range(100))
+
+    assert [next(answers), next(answers), next(answers)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="of the fourth"):
+        next(answers)
+
+
+def test_who_stops_early_waits_for_what_has_begun():
+    begun: list[int] = []
+    ended: list[int] = []
+    left: list[int] = []
+    may_end = threading.Event()
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item:
+            assert may_end.wait(WAIT_S)
+        ended.append(item)
+        return item
+
+    def stop() -> None:
+        answers.close()
+        left.append(len(begun) - len(ended))
+
+    answers = side_by_side(work, range(100))
+    assert next(answers) == 0
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    stopping.join(0.1)  # would end now, if it did not wait
+    may_end.set()
+    stopping.join(WAIT_S)
+
+    assert left == [0]
+
+
+def test_no_items_need_no_thread():
+    assert list(side_by_side(str, [])) == []
