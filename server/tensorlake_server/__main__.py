@@ -19,7 +19,7 @@ import uvicorn
 
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
 from tensorlake_server.app import create_app
-from tensorlake_server.config import OPTIONS, print_config, resolve_options
+from tensorlake_server.config import LATER, OPTIONS, print_config, resolve_options
 from tensorlake_server.connections import configure
 from tensorlake_server.settings import Settings
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
+KEY_NBYTES_MIN = 16
 USAGE_ERROR = 2
 INTERRUPTED = 130
 BACKLOG = 128
@@ -130,23 +131,36 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _settings(given: argparse.Namespace) -> Settings:
-    options = dict(pair.split("=", 1) for pair in given.storage_option)
+    options = dict(_storage_option(pair) for pair in given.storage_option)
     if given.child:
         options |= json.loads(sys.stdin.readline() or "{}")
     if given.endpoint_url:
         options["endpoint_url"] = given.endpoint_url
-    if given.oidc is not None:
-        raise UnsupportedFeatureError(
-            f"--oidc {given.oidc}: tokens of an identity provider are not supported yet"
-            "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE"
-        )
+    for name, instead in LATER.items():
+        value = getattr(given, name)
+        if value is not None:
+            raise UnsupportedFeatureError(f"--{name} {value}: {instead}")
     flags = {name: getattr(given, name) for name in OPTIONS}
     chosen = resolve_options(flags, os.environ, given.config)
     settings = Settings(
         url=given.url, storage_options=options or None, is_framed=given.child, **chosen
     )
     key = os.environ.get(KEY_VARIABLE)
-    return settings if key is None else replace(settings, signing_key=key.encode())
+    if key is None:
+        return settings
+    if len(key.encode()) < KEY_NBYTES_MIN:
+        raise InvalidInputError(
+            f"{KEY_VARIABLE} has {len(key.encode())} bytes, of {KEY_NBYTES_MIN} at least: whoever"
+            " guesses it can make sessions\nmake one: openssl rand -hex 32; or unset it"
+        )
+    return replace(settings, signing_key=key.encode())
+
+
+def _storage_option(pair: str) -> tuple[str, str]:
+    name, is_given, value = pair.partition("=")
+    if not is_given:
+        raise InvalidInputError(f"--storage-option {name!r} has no value\nwrite it as {name}=VALUE")
+    return name, value
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -158,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--public-read", action=set_true, help="everybody who comes may read")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
     parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
+    parser.add_argument("--workers", metavar="N", help="not supported yet: start more servers")
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--presign", action=set_true, help="packs are read by signed links")
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")

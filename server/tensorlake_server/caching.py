@@ -16,7 +16,7 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["cache_headers", "etag_of", "is_fixed", "not_modified"]
+__all__ = ["asks_any", "cache_headers", "etag_of", "is_fixed", "not_modified"]
 
 # Part of every ETag: raise it when the same samples are rendered or written otherwise.
 RENDERER_VERSION = 1
@@ -26,7 +26,7 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 def is_fixed(version: str | None) -> bool:
     """Whether a version is a commit (``main@12``); branches move, and tags can be made anew."""
-    return version is not None and re.fullmatch(r"[^@]+@\d+", version) is not None
+    return version is not None and re.fullmatch(r"[^@]+@[0-9]+", version) is not None
 
 
 def etag_of(*parts: object) -> str:
@@ -42,6 +42,11 @@ def cache_headers(version: str | None, etag: str) -> dict[str, str]:
         "Cache-Control": IMMUTABLE if is_fixed(version) else "private, no-cache",
         "Vary": "Authorization, Cookie, Accept",
     }
+
+
+def asks_any(request: Request) -> bool:
+    """Whether the client wants no answer if there is one at all, whatever it has: ``*``."""
+    return request.headers.get("if-none-match", "").strip() == "*"
 
 
 def not_modified(request: Request, headers: dict[str, str]) -> Response | None:

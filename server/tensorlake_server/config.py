@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from tensorlake.storage import public_url
 
-__all__ = ["OPTIONS", "print_config", "resolve_options"]
+__all__ = ["LATER", "OPTIONS", "print_config", "resolve_options"]
 
 PREFIX = "TENSORLAKE_SERVE_"
 TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
@@ -55,6 +56,14 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 KINDS: Mapping[Any, Any] = {str: str, int: int, float: (int, float), _flag: bool, Path: str}
 """What a file may hold for it."""
 
+LATER: Mapping[str, str] = {
+    "oidc": "tokens of an identity provider are not supported yet"
+    "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE",
+    "workers": "a server is one process"
+    "\nstart more of them on other ports, with one token file and one TENSORLAKE_SIGNING_KEY",
+}
+"""What people ask for, and what they can do instead."""
+
 
 def resolve_options(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
@@ -63,12 +72,17 @@ def resolve_options(
 
     Raises:
         InvalidInputError: A name is none, or a value is not of its kind; the message says where.
+        UnsupportedFeatureError: It is the name of what this server cannot do.
     """
     found = {} if file is None else _from_file(file)
     for name, parse in OPTIONS.items():
         text = environment.get(PREFIX + name.upper())
         if text is not None:
             found[name] = _parsed(parse, text, f"{PREFIX}{name.upper()}={text!r}")
+    for variable in environment:
+        name = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and name not in OPTIONS:
+            raise _unknown(name, f"the environment sets {variable}")
     return found | {name: value for name, value in flags.items() if value is not None}
 
 
@@ -78,7 +92,7 @@ def print_config(settings: Any) -> str:
     Args:
         settings: A ``Settings``.
     """
-    lines = [f"url = {_toml(settings.url)}"]
+    lines = [f"url = {_toml(public_url(settings.url))}"]
     for name in OPTIONS:
         value = getattr(settings, name)
         lines.append(f"# {name} is not set" if value is None else f"{name} = {_toml(value)}")
@@ -97,16 +111,22 @@ def _from_file(file: Path) -> dict[str, Any]:
     for name, value in given.items():
         parse = OPTIONS.get(name)
         if parse is None:
-            raise InvalidInputError(
-                f"{str(file)!r} sets {name!r}, which is no option"
-                f"\nthe options: {', '.join(OPTIONS)}"
-            )
+            raise _unknown(name, f"{str(file)!r} sets {name!r}")
         kind = KINDS[parse]
         is_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if not is_kind:
             raise InvalidInputError(f"{str(file)!r}: {name} = {value!r} is of another kind")
         found[name] = Path(str(value)) if parse is Path else value
     return found
+
+
+def _unknown(name: str, where: str) -> InvalidInputError | UnsupportedFeatureError:
+    if name in LATER:
+        return UnsupportedFeatureError(f"{where}: {LATER[name]}")
+    return InvalidInputError(
+        f"{where}, which is no option{did_you_mean(name, OPTIONS)}"
+        f"\nthe options: {', '.join(OPTIONS)}"
+    )
 
 
 def _parsed(parse: Callable[[str], Any], text: str, shown: str) -> Any:

@@ -20,7 +20,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.errors import InvalidInputError, TensorlakeError, VersionNotFoundError
 from tensorlake_server.caching import is_fixed
 from tensorlake_server.datasets import describe_commit
 from tensorlake_server.problems import describe_error
@@ -67,6 +67,12 @@ async def stream_events(
             f"{start!r} is no commit of {branch!r}\ngive one like '{branch}@12'", actual=start
         )
     handle = await run_in_threadpool(lake.open, name, start or branch)
+    if handle.version.rpartition("@")[0] != branch:
+        raise VersionNotFoundError(
+            f"{branch!r} of {name!r} is no branch but {handle.version}, which never gets a commit"
+            f"\nfollow its branch: branch={handle.version.rpartition('@')[0]}",
+            version=branch,
+        )
     place = take_place(request, streams)
     events = _events(lake, name, handle.version, place, waits=wait)
     headers = {"Cache-Control": "no-store"}

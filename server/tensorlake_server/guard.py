@@ -29,7 +29,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from tensorlake_server.connections import SLOWEST_NBYTES_PER_S
 from tensorlake_server.methods import METHODS, is_head_of_get
 from tensorlake_server.principal import NOBODY
-from tensorlake_server.problems import CLIENT_GONE, Problem, problem_response
+from tensorlake_server.problems import CLIENT_GONE, Problem, fault_response, problem_response
 from tensorlake_server.rate import Rate
 
 if TYPE_CHECKING:
@@ -126,11 +126,20 @@ class Guard:
             return
         body = _Body(receive, send, self._body_limit(scope), self._settings.body_patience_s)
         if not is_head_of_get(scope["method"], scope["path"]):
-            await self._app(scope, body, send)
+            await self._ask(scope, body, send)
             return
         asked = {**scope, "method": "GET"}
-        await self._app(asked, body, send)
+        await self._ask(asked, body, send)
         scope["route"] = asked.get("route")
+
+    async def _ask(self, scope: Scope, receive: Receive, send: _Answered) -> None:
+        """Let the application answer; a fault of ours is an answer like any other, and counted."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            if send.status is not None:  # half of an answer is out: its connection is cut
+                raise
+            await fault_response(error)(scope, receive, send)
 
     def _checked(self, scope: Scope, headers: Headers) -> Principal:
         """Check a request before its body, and say who makes it.

@@ -11,6 +11,8 @@ no opening, and readers keep their chunk caches. Nothing here is more than a cac
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
@@ -124,7 +126,8 @@ class Lake:
         url = self.url_of(name)
         handle = self._handles.get((name, version)) if version and is_fixed(version) else None
         if handle is None:
-            handle = self._opened(name, url, version)
+            with self._found(name):
+                handle = self._opened(name, url, version)
         actual = handle.selection().snapshot.digest
         if digest is not None and not actual.startswith(digest):
             raise VersionNotFoundError(
@@ -145,7 +148,8 @@ class Lake:
     ) -> Work:
         """Open a branch for writing; see `begin_work`."""
         url = self.url_of(name)
-        return begin_work(url, branch, base=base, key=key, storage_options=self._options)
+        with self._found(name):
+            return begin_work(url, branch, base=base, key=key, storage_options=self._options)
 
     def store(self, name: str) -> Store:
         """Open where a dataset's objects are.
@@ -197,7 +201,8 @@ class Lake:
     def delete(self, name: str) -> None:
         """Remove a dataset for good; see ``tl.delete``."""
         url = self.url_of(name)
-        tl.delete(url, confirm=url, storage_options=self._options)
+        with self._found(name):
+            tl.delete(url, confirm=url, storage_options=self._options)
         self._handles.drop(lambda key: key[0] == name)
         self._stores.drop(lambda key: key == name)
 
@@ -263,6 +268,14 @@ class Lake:
     @property
     def _limits(self) -> QueryLimits:
         return QueryLimits(self._settings.max_query_s, self._settings.max_query_nbytes)
+
+    @contextmanager
+    def _found(self, name: str) -> Generator[None]:
+        """Say of a dataset that is not there no more than that: not what lies beside it."""
+        try:
+            yield
+        except DatasetNotFoundError as error:
+            raise self.not_found(name) from error
 
     def not_found(self, name: str) -> DatasetNotFoundError:
         """Build the error of a dataset that is not there."""

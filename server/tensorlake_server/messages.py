@@ -74,7 +74,7 @@ class ProblemInfo(Message):
 class SessionRequest(Message):
     """The token of the link that the server printed."""
 
-    token: str
+    token: Annotated[str, Field(max_length=1024)]
 
 
 class DatasetName(Message):

@@ -26,6 +26,7 @@ from tensorlake.storage import (
     run,
     runtime,
 )
+from tensorlake_server.byte_ranges import asked_range
 from tensorlake_server.messages import FolderList, ObjectInfo, ObjectList
 from tensorlake_server.problems import Problem
 from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
@@ -46,7 +47,6 @@ PIECE_NBYTES = 8 << 20  # read and sent at once
 PAGE_NBYTES = 4096  # of the machine's memory
 MAX_LISTED = 1000
 LINK_S = 900.0
-RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # one; several are answered by the whole object
 CHANGING = re.compile(r"branches/[^/]+/HEAD|tags/.*")
 
 
@@ -96,10 +96,9 @@ def read_object(request: Request, name: DatasetPath, path: str) -> Response:
         link = run(store.presigned(path, expires_s=LINK_S))
         return Response(None, 307, {"Location": link, "Cache-Control": "no-store"})
     headers = _headers(path)
-    asked = RANGE.fullmatch(request.headers.get("range", "").strip())
-    first, last = ("", "") if asked is None else asked.groups()
-    if (first or last) and not (first and last and int(first) > int(last)):
-        return _range_of(store, path, first, last, headers)
+    asked = asked_range(request.headers.get("range", ""))
+    if asked is not None:
+        return _range_of(store, path, *asked, headers)
     if not path.startswith(PACKS):  # small: entries, hints, tags
         body = run(store.get(path))
         if body is None:

@@ -50,6 +50,7 @@ __all__ = [
     "Problem",
     "add_problem_answers",
     "describe_error",
+    "fault_response",
     "problem_of",
     "problem_response",
 ]
@@ -103,6 +104,12 @@ def problem_response(
     return JSONResponse(
         body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type=PROBLEM_TYPE
     )
+
+
+def fault_response(error: Exception) -> JSONResponse:
+    """Build the answer for a fault of ours: its reader learns only that, the log has it all."""
+    log.error("a request failed", exc_info=error)
+    return problem_response(500, "internal", "the server failed; its log says more")
 
 
 def problem_of(error: TensorlakeError) -> dict[str, Any]:
@@ -180,15 +187,10 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
     def on_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
 
-    def on_fault(_request: Request, error: Exception) -> JSONResponse:
-        log.error("a request failed", exc_info=error)
-        return problem_response(500, "internal", "the server failed; its log says more")
-
     app.add_exception_handler(TensorlakeError, on_tensorlake_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(ClientDisconnect, on_gone)
-    app.add_exception_handler(Exception, on_fault)
 
 
 def _misdirected(request: Request, error: HTTPException) -> Problem:
@@ -204,6 +206,12 @@ def _misdirected(request: Request, error: HTTPException) -> Problem:
         allowed = ", ".join(allowed_methods(request))
         detail = f"{request.method} is nothing that {path!r} answers\nask one of {allowed}"
         return Problem(status, "method-not-allowed", detail, {"Allow": allowed})
+    if status is HTTPStatus.BAD_REQUEST:  # FastAPI's, and it says no more
+        detail = (
+            "the body cannot be read as JSON: it is no UTF-8, is nested too deeply, or has a number"
+            " of thousands of digits\nsend UTF-8, and long numbers as texts"
+        )
+        return Problem(422, "invalid-input", detail)
     code = status.phrase.lower().replace(" ", "-")
     headers = None if error.headers is None else dict(error.headers)
     return Problem(status, code, str(error.detail), headers)

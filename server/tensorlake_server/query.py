@@ -7,8 +7,9 @@ could come next: an editor asks both while somebody writes. Neither reads a samp
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 
 from tensorlake.dataset import complete_inside, explain_inside, query_inside
@@ -95,6 +96,11 @@ def complete_query(
 
 
 def _check_params(asked: QueryRequest | ExplainRequest) -> None:
+    """Refuse parameters that a query cannot have, or that its result's id could not hold.
+
+    Raises:
+        InvalidInputError: One is such.
+    """
     for name in asked.params:
         if not name.isidentifier() or name in TAKEN_NAMES:
             raise InvalidInputError(
@@ -102,3 +108,17 @@ def _check_params(asked: QueryRequest | ExplainRequest) -> None:
                 "\nuse another word, made of letters, digits and _",
                 actual=name,
             )
+        if not _is_json(asked.params[name]):
+            raise InvalidInputError(
+                f"the parameter {name!r} holds what no JSON does: NaN, an infinity or half a"
+                " character\ngive another value, or write it into the query's text",
+                parameter=name,
+            )
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is read back as it was written; Python's reader takes more than JSON."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value)) == value
+    except UnicodeEncodeError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from tensorlake.errors import VersionNotFoundError
+from tensorlake.versions import authored_by
 from tensorlake_server.changes import (
     BranchRequest,
     Committed,
@@ -14,7 +15,7 @@ from tensorlake_server.changes import (
     TagRequest,
 )
 from tensorlake_server.messages import Ref
-from tensorlake_server.request import DatasetPath, lake_of, note_change
+from tensorlake_server.request import DatasetPath, decode_name, lake_of, note_change
 
 __all__ = ["router"]
 
@@ -26,7 +27,8 @@ def create_branch(request: Request, name: DatasetPath, asked: BranchRequest) -> 
     """Start a branch at a version."""
     lake = lake_of(request)
     lake.check_writable(name, asked.name)
-    branch = lake.open(name, asked.at).branch(asked.name)
+    with authored_by(lake.author):
+        branch = lake.open(name, asked.at).branch(asked.name)
     note_change(request, branch.version)
     return Ref(name=asked.name, version=branch.version)
 
@@ -34,8 +36,9 @@ def create_branch(request: Request, name: DatasetPath, asked: BranchRequest) -> 
 @router.delete("/{name}/branches/{branch}", status_code=204)
 def delete_branch(request: Request, name: DatasetPath, branch: str) -> Response:
     """End a branch; its name stays used."""
-    branch = branch.replace("~", "/")
-    lake_of(request).begin(name, branch).dataset.delete_branch(branch)
+    branch, lake = decode_name(branch), lake_of(request)
+    with authored_by(lake.author):
+        lake.begin(name, branch).dataset.delete_branch(branch)
     return Response(status_code=204)
 
 
@@ -52,7 +55,7 @@ def create_tag(request: Request, name: DatasetPath, asked: TagRequest) -> Ref:
 @router.delete("/{name}/tags/{tag}", status_code=204)
 def delete_tag(request: Request, name: DatasetPath, tag: str) -> Response:
     """Give up a tag; its name stays used."""
-    lake = lake_of(request)
+    tag, lake = decode_name(tag), lake_of(request)
     lake.check_writable(name)
     dataset = lake.open(name)
     if tag not in dataset.tags:
@@ -64,10 +67,12 @@ def delete_tag(request: Request, name: DatasetPath, tag: str) -> Response:
 @router.post("/{name}/merge", response_model=Merged)
 def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
     """Bring the changes of one branch into another, by row identity; 409 names the conflicts."""
-    work = lake_of(request).begin(name, asked.branch)
-    report = work.dataset.merge(
-        asked.source, asked.on_conflict, tensors=asked.tensors, dry_run=asked.dry_run
-    )
+    lake = lake_of(request)
+    work = lake.begin(name, asked.branch)
+    with authored_by(lake.author):
+        report = work.dataset.merge(
+            asked.source, asked.on_conflict, tensors=asked.tensors, dry_run=asked.dry_run
+        )
     version = None if report.published is None else report.version
     if version is not None:
         note_change(request, version)
@@ -84,8 +89,10 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
 @router.post("/{name}/restore", response_model=Committed)
 def restore(request: Request, name: DatasetPath, asked: RestoreRequest) -> Committed:
     """Publish the content of an older version as a new commit; history stays."""
-    work = lake_of(request).begin(name, asked.branch)
-    commit = work.dataset.restore(asked.restored)
+    lake = lake_of(request)
+    work = lake.begin(name, asked.branch)
+    with authored_by(lake.author):
+        commit = work.dataset.restore(asked.restored)
     note_change(request, commit.version)
     rows = len(work.dataset)
     return Committed(version=commit.version, digest=commit.digest, rows=rows, is_repeated=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Path, Request
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from tensorlake_server.thumbnails import Thumbnails
 
 __all__ = [
+    "NAME_IN_PATH",
     "DatasetPath",
     "TensorPath",
     "batch_streams_of",
+    "decode_name",
     "lake_of",
     "note_change",
     "queries_of",
@@ -28,6 +31,18 @@ __all__ = [
     "take_place",
     "thumbnails_of",
 ]
+
+NAME_IN_PATH = "`~` stands for `/`, and `~~` for `~`"
+ESCAPED = re.compile("~~?")
+
+
+def decode_name(text: str) -> str:
+    """Read a name that is one part of a path.
+
+    >>> decode_name("vision~pets"), decode_name("a~~b")
+    ('vision/pets', 'a~b')
+    """
+    return ESCAPED.sub(lambda found: "~" if len(found[0]) > 1 else "/", text)
 
 
 def lake_of(request: Request) -> AllowedLake:
@@ -89,15 +104,15 @@ def note_change(request: Request, version: str) -> None:
 
 
 async def _dataset_name(  # async: FastAPI would call a plain function in a thread
-    name: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
+    name: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
 ) -> str:
-    return name.replace("~", "/")
+    return decode_name(name)
 
 
 async def _tensor_name(
-    tensor: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
+    tensor: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
 ) -> str:
-    return tensor.replace("~", "/")
+    return decode_name(tensor)
 
 
 DatasetPath = Annotated[str, Depends(_dataset_name)]

@@ -8,7 +8,6 @@ whatever the type, ``nosniff`` and a sandboxing policy keep a browser from runni
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
@@ -18,8 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tensorlake.errors import CorruptSampleError, TensorlakeError
-from tensorlake.types import EncodedColumn
-from tensorlake_server.caching import cache_headers, etag_of, not_modified
+from tensorlake.types import EncodedColumn, take
+from tensorlake_server.byte_ranges import asked_range, is_same_answer
+from tensorlake_server.caching import asks_any, cache_headers, etag_of, not_modified
 from tensorlake_server.columns import (
     TypedColumn,
     check_names,
@@ -133,11 +133,13 @@ def _answer(request: Request, asked: _Asked) -> Response:
     (sample,) = identify_samples(readable, tensor, positions, view=asked.view)
     headers = asked.headers(sample)
     known = not_modified(request, headers)
-    if known is not None:
+    if known is not None and not asks_any(request):  # of `*` it matters that there is one
         return known
     read = read_column(readable, tensor, positions)
     if read.is_null(0):
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+    if known is not None:
+        return known
     shown = _represent(read, size=size, is_raw=asked.is_raw)
     if isinstance(shown, Picture) and size is not None:
         thumbnails = thumbnails_of(request)
@@ -265,7 +267,10 @@ def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
 def _decoded(read: TypedColumn, i: int) -> np.ndarray:
     if isinstance(read.column, EncodedColumn):
         return np.asarray(read.type.decode_sample(read.column.samples[i]))
-    return np.asarray(read.type.present_one(read.column, i))
+    one = np.asarray(read.type.present_one(read.column, i))
+    if one.dtype.hasobject:  # a value of Python's, a datetime: in a column it is NumPy's
+        return np.asarray(read.type.present(take(read.column, np.array([i]))))[0]
+    return one
 
 
 def _is_passive(media_type: str | None) -> TypeGuard[str]:
@@ -274,18 +279,18 @@ def _is_passive(media_type: str | None) -> TypeGuard[str]:
 
 
 def _ranged(request: Request, body: bytes, headers: dict[str, str], media_type: str) -> Response:
-    """Answer a request for one range of bytes (RFC 9110); several at once get the whole."""
-    asked = re.fullmatch(r"bytes=(\d*)-(\d*)", request.headers.get("range", "").strip())
-    if asked is None or asked[0] == "bytes=-":
+    """Answer with the bytes that are asked for, or with all."""
+    asked = asked_range(request.headers.get("range", ""))
+    if asked is None or not is_same_answer(request.headers.get("if-range"), headers["ETag"]):
         return Response(body, 200, headers, media_type)
-    first, last = asked[1], asked[2]
+    first, last = asked
     start = int(first) if first else max(0, len(body) - int(last))
     stop = min(len(body), int(last) + 1) if first and last else len(body)
     if start >= stop:
         raise Problem(
             416,
             "range-not-satisfiable",
-            f"the sample has {len(body):,} bytes; {asked[0]!r} names none of them",
+            f"the sample has {len(body):,} bytes: none from {start} on",
             {"Content-Range": f"bytes */{len(body)}"},
         )
     headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"

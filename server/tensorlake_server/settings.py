@@ -9,8 +9,9 @@ prints, lets a browser in. On any other address it refuses to start unless it ha
 from __future__ import annotations
 
 import ipaddress
+import math
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ __all__ = ["STATIC", "Settings"]
 
 STATIC = Path(__file__).parent / "static"
 TOKEN_NBYTES = 24
+PORT_MAX = 65_535
 SIGNING = ("s3://", "gs://", "az://")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -99,6 +101,7 @@ class Settings:
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:
+        self._check_numbers()
         if not self.is_loopback and not self.public_read and self.auth is None:
             raise InvalidInputError(
                 f"refusing to serve {self.url!r} on {self.host!r}, where others can reach it"
@@ -120,6 +123,24 @@ class Settings:
             )
         if self.auth is not None:
             read_tokens(self.auth)
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that mean nothing: a patience of no time, a port that there is not."""
+        for one in fields(self):
+            value: object = getattr(self, one.name)
+            if isinstance(value, float) and not (0 < value < math.inf):
+                raise InvalidInputError(
+                    f"{one.name} = {value} is no limit\ngive a number above 0", actual=value
+                )
+            if isinstance(value, int) and value < 0:
+                raise InvalidInputError(
+                    f"{one.name} = {value} is less than none\ngive 0 or more", actual=value
+                )
+        if self.port > PORT_MAX:
+            raise InvalidInputError(
+                f"port = {self.port} is none: the last is {PORT_MAX}\n--port 0 takes a free one",
+                actual=self.port,
+            )
 
     @property
     def is_loopback(self) -> bool:
@@ -144,7 +165,7 @@ class Settings:
     def link(self, dataset: str | None = None) -> str:
         """Return the address to open; the token is in its fragment, which is never sent."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        path = "" if dataset is None else dataset.replace("/", "~")
+        path = "" if dataset is None else dataset.replace("~", "~~").replace("/", "~")
         is_needed = self.has_link and (self.write or not self.public_read)
         fragment = f"#token={self.token}" if is_needed else ""
         return f"http://{host}:{self.port}/{path}{fragment}"

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from tensorlake.storage import runtime
-from tensorlake.versions import list_views
+from tensorlake.versions import authored_by, list_views
 from tensorlake_server.messages import QueryResult, SavedViewInfo, SavedViews, SaveViewRequest
-from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
+from tensorlake_server.request import (
+    NAME_IN_PATH,
+    DatasetPath,
+    decode_name,
+    lake_of,
+    note_change,
+    settings_of,
+)
 from tensorlake_server.results import costed, write_result
 from tensorlake_server.view_token import ViewQuery, write_token
 
@@ -38,7 +45,8 @@ def list_saved(request: Request, name: DatasetPath) -> SavedViews:
 def save_view(request: Request, name: DatasetPath, asked: SaveViewRequest) -> SavedViewInfo:
     """Give a query's rows a name, for good and for everyone."""
     lake = lake_of(request)
-    view = lake.save_view(name, asked.view, asked.name, asked.message)
+    with authored_by(lake.author):
+        view = lake.save_view(name, asked.view, asked.name, asked.message)
     note_change(request, view.version)
     return _describe(runtime.run(list_views(lake.store(name)))[asked.name])
 
@@ -47,12 +55,12 @@ def save_view(request: Request, name: DatasetPath, asked: SaveViewRequest) -> Sa
 def open_saved(
     request: Request,
     name: DatasetPath,
-    view: Annotated[str, Path(max_length=1024, description="`~` stands for `/`")],
+    view: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
     limit: Annotated[int, Query(ge=0, le=1000)] = 64,
 ) -> Response:
     """Open a saved view as a query's result."""
     lake = lake_of(request)
-    saved = view.replace("~", "/")
+    saved = decode_name(view)
     with costed() as cost:
         opened = lake.open(name).views[saved]
     query = ViewQuery(

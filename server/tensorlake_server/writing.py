@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from tensorlake.dataset import QueryLimits, insert_inside, note_condition, query_inside
 from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types import NO_DEFAULT, as_type, from_json
+from tensorlake.versions import authored_by
 from tensorlake_server.arrow import ARROW_TYPE
 from tensorlake_server.changes import (
     AddNames,
@@ -54,7 +55,9 @@ router = APIRouter(prefix="/v1/datasets", tags=["writing"])
 def create_dataset(request: Request, asked: CreateRequest) -> DatasetName:
     """Make a dataset; needs a scope to write all of it."""
     schema = {name: parse_type(given) for name, given in asked.schema_.items()}
-    lake_of(request).create(asked.name, schema, grace=asked.grace, exist_ok=asked.exist_ok)
+    lake = lake_of(request)
+    with authored_by(lake.author):
+        lake.create(asked.name, schema, grace=asked.grace, exist_ok=asked.exist_ok)
     return DatasetName(name=asked.name)
 
 

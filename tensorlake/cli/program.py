@@ -56,7 +56,11 @@ _register("Look", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
 _register("Fill, copy, remove", ingest, export, copy, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
-_register("Serve", serve)
+# What it does not know it hands on: the server has flags of its own, and refuses what is none.
+app.command(
+    rich_help_panel="Serve",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
 _register("Upkeep", check, optimize, expire, gc, doctor)
 

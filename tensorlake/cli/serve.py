@@ -18,6 +18,7 @@ __all__ = ["check_server_is_installed", "serve"]
 
 
 def serve(
+    context: typer.Context,
     url: Url,
     *,
     host: Annotated[
@@ -45,6 +46,9 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let those write whose scopes allow it.")
     ] = False,
+    presign: Annotated[
+        bool, typer.Option("--presign", help="Let packs be read by signed links, past the server.")
+    ] = False,
     is_opened: Annotated[
         bool, typer.Option("--open", help="Open the viewer in a browser.")
     ] = False,
@@ -55,13 +59,18 @@ def serve(
     storage_option: StorageOptions = None,
     endpoint_url: EndpointUrl = None,
 ) -> None:
-    """Serve a lake, or one dataset, with the viewer, until Ctrl-C."""
+    """Serve a lake, or one dataset, with the viewer, until Ctrl-C.
+
+    Every other option of the server is a flag too, as --max-query-s 10: docs/reference/rest.md.
+    """
     check_server_is_installed("tensorlake serve")
     command = [sys.executable, "-m", "tensorlake_server", url]
     if public_read:
         command.append("--public-read")
     if write:
         command.append("--write")
+    if presign:
+        command.append("--presign")
     if is_opened:
         command.append("--open")
     if print_config:
@@ -80,5 +89,6 @@ def serve(
         command.append("--verbose")
     for key, value in parse_storage_options(storage_option, endpoint_url).items():
         command += ["--storage-option", f"{key}={value}"]
+    command += context.args  # the server's own parser knows them, or refuses them
     sys.stdout.flush()
     os.execv(sys.executable, command)  # noqa: S606 the same interpreter, no shell in between

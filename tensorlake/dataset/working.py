@@ -18,7 +18,7 @@ from tensorlake.dataset.session import Session
 from tensorlake.dataset.versioning import tag
 from tensorlake.errors import InvalidInputError, VersionNotFoundError
 from tensorlake.storage import runtime
-from tensorlake.versions import BranchLog, CommitRequest, Resolved, check_free_name
+from tensorlake.versions import BranchLog, CommitRequest, Resolved, check_free_name, entry_number
 
 __all__ = ["Work", "begin_work"]
 
@@ -106,13 +106,14 @@ def begin_work(
         done = Commit.of_entry(entry, branch) if key in entry.keys else None
     if base is None or base == dataset.version or done is not None:
         return Work(dataset, done)
-    of, _, number = base.rpartition("@")
-    if of != branch or not number.isdecimal():
+    of, _, text = base.rpartition("@")
+    number = entry_number(text)
+    if of != branch or number is None:
         raise InvalidInputError(
             f"base_version {base!r} is no version of the branch {branch!r}"
             f"\ngive the one that was read, as {dataset.version!r}",
             actual=base,
         )
-    entry = runtime.run(BranchLog(session.store, branch).existing(int(number)))
+    entry = runtime.run(BranchLog(session.store, branch).existing(number))
     resolved = Resolved(branch, entry, is_writable=True, name=branch, mirror_of=session.mirror_of)
     return Work(Dataset(Session(session.store, resolved, options=session.options)), None)

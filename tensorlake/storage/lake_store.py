@@ -109,7 +109,8 @@ class LakeStore:
             )
         self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._name = name
-        self._dataset = f"/v1/datasets/{quote(name.replace('/', '~'), safe='~')}"
+        encoded = quote(name.replace("~", "~~").replace("/", "~"), safe="~")
+        self._dataset = f"/v1/datasets/{encoded}"
         self._policy = policy or RetryPolicy()
         self._signed: dict[str, str] = {}  # addresses for which the server signed a link
 

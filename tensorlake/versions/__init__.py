@@ -22,7 +22,13 @@ from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.copy import Copied, copy_dataset
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.ending import end_branch
-from tensorlake.versions.entries import check_writable, fence_of, time_of
+from tensorlake.versions.entries import (
+    authored_by,
+    check_writable,
+    entry_number,
+    fence_of,
+    time_of,
+)
 from tensorlake.versions.expire import ExpiryReport, expire_versions
 from tensorlake.versions.findings import Finding
 from tensorlake.versions.keys import CommitKeys
@@ -105,6 +111,7 @@ __all__ = [
     "Transaction",
     "Unreadable",
     "Version",
+    "authored_by",
     "branch_names",
     "check_dataset",
     "check_free_name",
@@ -123,6 +130,7 @@ __all__ = [
     "distinct",
     "dropped_before",
     "end_branch",
+    "entry_number",
     "expire_versions",
     "fence_of",
     "find_conflicts",

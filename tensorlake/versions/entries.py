@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -13,7 +16,9 @@ from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
 
 __all__ = [
     "author",
+    "authored_by",
     "check_writable",
+    "entry_number",
     "fence_of",
     "following",
     "microseconds",
@@ -24,9 +29,38 @@ __all__ = [
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
+NUMBER_DIGITS = 20  # more than any entry has: Python reads no text of thousands as a number
+
+_author: ContextVar[str | None] = ContextVar("author", default=None)
+
+
 def author() -> str:
     """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
-    return os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
+    return _author.get() or os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
+
+
+@contextmanager
+def authored_by(name: str | None) -> Generator[None]:
+    """Write entries of the block in somebody's name, as a server does; None changes nothing.
+
+    It holds for what the block calls and awaits: merges, branches and saved views write entries
+    deep below, and none of them should have to hand a name through.
+    """
+    token = _author.set(name or _author.get())
+    try:
+        yield
+    finally:
+        _author.reset(token)
+
+
+def entry_number(text: str) -> int | None:
+    """Read the number of an entry, as in ``main@12``; None where the text is none.
+
+    >>> entry_number("12"), entry_number("x"), entry_number("-1")
+    (12, None, None)
+    """
+    is_number = text.isascii() and text.isdigit()
+    return int(text.lstrip("0")[:NUMBER_DIGITS] or "0") if is_number else None
 
 
 @cache

@@ -36,7 +36,7 @@ from tensorlake.format import (
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
 from tensorlake.versions.at_time import newest_at
 from tensorlake.versions.citations import read_citation, withdraw
-from tensorlake.versions.entries import fence_of, microseconds, time_of
+from tensorlake.versions.entries import entry_number, fence_of, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 from tensorlake.versions.texts import check_text
 
@@ -247,9 +247,10 @@ async def resolve(
     if version is not None and not isinstance(version, str):
         raise _no_version(version, branch)
     name = MAIN if version is None else normal_name(version)
-    branch, at, number = name.rpartition("@")
-    if at and number.isascii() and number.isdigit():
-        entry = await BranchLog(store, branch).entry(int(number))
+    branch, at, text = name.rpartition("@")
+    number = entry_number(text)
+    if at and number is not None:
+        entry = await BranchLog(store, branch).entry(number)
         if entry is None or not entry.has_body:
             raise await _not_found(store, name)
         return Resolved(

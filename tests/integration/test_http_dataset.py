@@ -98,6 +98,14 @@ def test_what_is_written_over_http_is_the_dataset_on_disk(served: Served, name: 
     assert there.check().ok
 
 
+def test_a_name_with_a_tilde_is_the_same_over_http(served: Served, name: str) -> None:
+    ds = make(served, f"{name}~of/ana~b")
+
+    assert tl.open(str(served.lake / f"{name}~of" / "ana~b")).version == ds.version
+    assert len(ds.query("WHERE x > 3")) == 2
+    assert tl.exists(ds.url, token=served.token("admin"))
+
+
 def test_branches_tags_merges_diffs_and_restores_work(served: Served, name: str) -> None:
     ds = make(served, name)
     ds.tag("v1")

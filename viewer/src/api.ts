@@ -193,9 +193,9 @@ export class Api {
   }
 }
 
-/** In paths `~` stands for the `/` in names. */
+/** In paths `~` stands for the `/` in names, and `~~` for `~`. */
 export function encodeName(name: string): string {
-  return encodeURIComponent(name.replaceAll("/", "~"));
+  return encodeURIComponent(name.replaceAll("~", "~~").replaceAll("/", "~"));
 }
 
 export function isSummary(value: CellValue | Summary | undefined): value is Summary {

@@ -48,3 +48,13 @@ def test_serve_refuses_identity_providers_by_name(tmp_path):
 
     assert status == 1
     assert "not supported yet" in printed
+
+
+def test_serve_has_the_flags_of_the_server_and_no_others(tmp_path):
+    known = ["serve", ".", "--max-query-s", "10", "--presign", "--print-config"]
+    status, printed = tensorlake([*known], folder=tmp_path)
+    unknown, said = tensorlake(["serve", ".", "--max-qeury-s", "10"], folder=tmp_path)
+
+    assert (status, unknown) == (2, 2)
+    assert "refusing --presign" in printed  # a folder signs nothing
+    assert "--max-qeury-s" in said

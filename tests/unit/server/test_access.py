@@ -241,3 +241,23 @@ def _kept_client(door: Door) -> httpx.Client:
     if door.auth not in CLIENTS:
         CLIENTS[door.auth] = door.scoped("read:vision/digits")
     return CLIENTS[door.auth]
+
+
+def test_a_token_that_is_no_text_opens_no_session(door: Door) -> None:
+    body = '{"token": "\\ud800"}'
+
+    answer = door.client().post(
+        "/v1/session", content=body, headers={"Content-Type": "application/json"}
+    )
+
+    assert answer.status_code == 422
+
+
+def test_what_is_not_there_tells_nothing_of_what_lies_beside_it(door: Door) -> None:
+    secret, _ = door.token("read:vision/d*")
+
+    answer = door.client(secret).get("/v1/datasets/vision~dogs")
+    beside = door.client(secret).get("/v1/datasets/vision~cats")
+
+    assert (answer.status_code, beside.status_code) == (404, 404)
+    assert answer.json()["detail"].replace("dogs", "cats") == beside.json()["detail"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake_server import Settings
 from tensorlake_server.__main__ import main
 from tensorlake_server.config import OPTIONS, print_config, resolve_options
@@ -52,6 +52,50 @@ def test_a_file_that_is_wrong_is_refused_by_name(tmp_path: Path, text: str) -> N
 def test_a_variable_that_is_wrong_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(InvalidInputError, match=f"TENSORLAKE_SERVE_{name}"):
         resolve_options(SETTABLE, {f"TENSORLAKE_SERVE_{name}": text}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("WRIT", "did you mean 'write'"), ("OIDC", "not supported"), ("WORKERS", "one process")],
+)
+def test_a_variable_that_is_no_option_is_never_passed_over(name: str, told: str) -> None:
+    with pytest.raises((InvalidInputError, UnsupportedFeatureError), match=told) as caught:
+        resolve_options(SETTABLE, {f"TENSORLAKE_SERVE_{name}": "1", "PATH": "/bin"}, None)
+
+    assert f"TENSORLAKE_SERVE_{name}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--port", "65536"], ["--port", "-1"], ["--max-requests-per-s", "0"], ["--max-query-s", "nan"],
+     ["--max-streams", "-1"], ["--header-patience-s", "inf"], ["--storage-option", "secret"]],
+)  # fmt: skip
+def test_a_value_that_means_nothing_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    code = main([str(tmp_path), "--print-config", *flags])
+
+    assert code == 2
+    assert flags[0].lstrip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
+
+
+@pytest.mark.parametrize("key", ["", "short"])
+def test_a_signing_key_that_can_be_guessed_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+) -> None:
+    monkeypatch.setenv("TENSORLAKE_SIGNING_KEY", key)
+
+    code = main([str(tmp_path), "--print-config"])
+
+    assert code == 2
+    assert "openssl rand -hex 32" in capsys.readouterr().err
+
+
+def test_credentials_in_the_address_are_not_printed() -> None:
+    assert "s3cret" not in print_config(Settings(url="s3://ana:s3cret@bucket/lake"))
 
 
 def test_what_is_printed_is_toml_without_secrets() -> None:

@@ -67,3 +67,11 @@ def test_streams_are_bounded_and_give_their_place_back(
     assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
     assert refused.headers["Retry-After"] == "5"
     assert served == [200, 200, 200]
+
+
+@pytest.mark.parametrize("no_branch", ["v1", "main@1"])
+def test_what_never_gets_a_commit_is_not_followed(client: httpx.Client, no_branch: str) -> None:
+    answer = client.get(EVENTS, params={"branch": no_branch, "wait": "false"})
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "version-not-found")
+    assert "branch=main" in answer.json()["detail"]

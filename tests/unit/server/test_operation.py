@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 import tensorlake as tl
-from tensorlake_server import Settings
+from tensorlake_server import Settings, create_app
+from tests.unit.server.conftest import HOST, InProcess
 
 
 def test_metrics_count_requests_by_route_and_name_no_dataset(
@@ -100,3 +101,24 @@ def test_a_lake_that_is_gone_is_not_ready_until_it_is_back(
     assert gone.headers["Retry-After"] == "5"
     assert "could not list" in gone.json()["detail"]
     assert (str(tmp_path) in gone.text) == (host == "127.0.0.1"), "strangers learn no path"
+
+
+def test_a_fault_of_the_server_is_answered_and_counted_like_anything(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("what nobody outside should read")
+
+    app = create_app(settings)
+    app.add_api_route("/v1/fails", fail)
+    transport, sent = InProcess(app), {"Authorization": f"Bearer {settings.token}"}
+    client = httpx.Client(transport=transport, base_url=HOST, headers=sent)
+
+    answer = client.get("/v1/fails")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "nobody outside" not in answer.text
+    assert "nobody outside" in caplog.text
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Request-Id"]
+    assert 'route="/v1/fails",status="500"} 1.0' in connect_text(client)

@@ -126,3 +126,25 @@ def test_a_step_is_one_thing(client: httpx.Client, step: Any, says: str) -> None
     assert answer.status_code == 422
     assert says in answer.json()["detail"]
     assert client.post(route, json={"steps": [whole]}).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", "[1, -Infinity]", '"\\ud800"'])
+def test_a_parameter_that_no_id_could_hold_is_refused(client: httpx.Client, value: str) -> None:
+    body = f'{{"tql": "WHERE score > $x", "params": {{"x": {value}}}}}'
+    headers = {"Content-Type": "application/json"}
+
+    answer = client.post("/v1/datasets/pets/query", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid-input")
+    assert "'x'" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"tql": "\xff"}', b"[" * 100_000, b'{"limit": ' + b"9" * 5000 + b"}"]
+)
+def test_a_body_that_cannot_be_read_is_said_to_be_none(client: httpx.Client, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+
+    answer = client.post("/v1/datasets/pets/query", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")

@@ -171,3 +171,35 @@ def test_pictures_of_a_query_are_named_by_their_place_in_it(client: httpx.Client
     assert np.array_equal(
         drawn, np.arange(4 * 784).astype(np.uint8)[784:1568].reshape(28, 28)[:20, :20]
     )
+
+
+@pytest.mark.parametrize(
+    "asked", ["bytes=5-2", "bytes=-", "bytes=0-1,7-8", "bytes=a-b", "bytes=" + "9" * 5000 + "-"]
+)
+def test_what_is_no_range_is_answered_by_the_whole(client: httpx.Client, asked: str) -> None:
+    whole = client.get(f"{SAMPLE}/image/3")
+
+    answer = client.get(f"{SAMPLE}/image/3", headers={"Range": asked})
+
+    assert (answer.status_code, answer.content) == (200, whole.content)
+
+
+def test_a_download_goes_on_only_where_the_sample_is_the_same(client: httpx.Client) -> None:
+    etag = client.get(f"{SAMPLE}/image/3").headers["ETag"]
+
+    same, other = (
+        client.get(f"{SAMPLE}/image/3", headers={"Range": "bytes=4-", "If-Range": known})
+        for known in (etag, '"of another version"')
+    )
+
+    assert (same.status_code, other.status_code) == (206, 200)
+    assert other.content[4:] == same.content
+
+
+def test_there_is_no_null_sample_that_a_client_could_have(client: httpx.Client) -> None:
+    any_answer = {"If-None-Match": "*"}
+
+    null = client.get(f"{SAMPLE}/image/11", params={"version": "main@1"}, headers=any_answer)
+    there = client.get(f"{SAMPLE}/image/10", params={"version": "main@1"}, headers=any_answer)
+
+    assert (null.status_code, there.status_code) == (404, 304)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -87,3 +87,21 @@ def test_a_query_names_a_field_by_a_dot(client: httpx.Client) -> None:
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["rows"] == 2
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_a_moment_leaves_as_npy_with_its_unit(
+    tmp_path: Path, connect: AppClient, unit: Literal["s", "us", "ns"]
+) -> None:
+    url = str(tmp_path / "lake/times")
+    ds = tl.create(url, {"when": tl.Timestamp(unit, "UTC")}, durability="none")
+    ds.append({"when": "2026-11-22T12:00:00+00:00"})
+    ds.commit()
+    settings = Settings(
+        url=str(tmp_path / "lake"), token=TOKEN, signing_key=b"k" * 16, static=tmp_path / "none"
+    )
+
+    answer = connect(settings, token=TOKEN).get("/v1/datasets/times/tensors/when/0")
+
+    assert answer.status_code == 200
+    assert np.load(io.BytesIO(answer.content)) == np.datetime64("2026-11-22T12:00:00", unit)

@@ -3,7 +3,7 @@ import { findRoot, readPlace, takeToken, writePlace, type Place } from "./url";
 
 const root = new URL("http://127.0.0.1:8300/");
 const place: Place = {
-  dataset: "vision/pets",
+  dataset: "vision/my~pets",
   at: "main@12",
   tql: "WHERE label = 'cat' AND x > 1",
   saved: null,

@@ -6,6 +6,8 @@
  * Every view is a link; what is at its default is left out.
  */
 
+import { encodeName } from "../api";
+
 export interface Place {
   dataset: string | null;
   /** A version, tag or branch; null is the head of main. */
@@ -51,7 +53,7 @@ export function readPlace(url: URL, root: URL): Place {
   const change = url.searchParams.get("change") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
-    dataset: inside === "" ? null : decodeURIComponent(inside).replaceAll("~", "/"),
+    dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
     at: url.searchParams.get("at"),
     tql: url.searchParams.get("q") ?? "",
     saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
@@ -70,10 +72,15 @@ export function readPlace(url: URL, root: URL): Place {
   };
 }
 
+/** `~` stands for the `/` in names, and `~~` for `~`: what encodeName writes. */
+function decodeName(text: string): string {
+  return text.replace(/~~?/g, (found) => (found === "~" ? "/" : "~"));
+}
+
 export function writePlace(place: Place, root: URL): URL {
   const url = new URL(root);
   if (place.dataset !== null) {
-    url.pathname += encodeURIComponent(place.dataset.replaceAll("/", "~")).replaceAll("%40", "@");
+    url.pathname += encodeName(place.dataset).replaceAll("%40", "@");
   }
   const set = (key: string, value: string) => {
     if (value !== "") url.searchParams.set(key, value);
