@@ -81,8 +81,8 @@ def _make_shapes(url: str) -> None:
             "outlines": tl.Polygon(of="image", nullable=True),
             "joints": tl.Keypoints(["a", "b", "c"], [(0, 1), (1, 2)], of="image", nullable=True),
             "boxes": tl.BBox("xyxy", of="image", nullable=True),
-            "pred_boxes": tl.BBox("xyxy", of="image", nullable=True),
-            "pred_scores": tl.Array("float32", (None,), nullable=True),
+            "predicted_boxes": tl.BBox("xyxy", of="image", nullable=True),
+            "predicted_scores": tl.Array("float32", (None,), nullable=True),
         },
         durability="none",
     )
@@ -102,7 +102,7 @@ def _make_shapes(url: str) -> None:
         {"objects": objects},
         {"outlines": outlines},
         {"joints": joints},
-        {"boxes": truth, "pred_boxes": guess, "pred_scores": [0.934, 0.5]},
+        {"boxes": truth, "predicted_boxes": guess, "predicted_scores": [0.934, 0.5]},
     ]
     for row in rows:
         shapes.append({"image": GREY, **row})

@@ -93,7 +93,7 @@ test("a hidden class has no pixels, in the link too", async () => {
 });
 
 test("masks lie over the thumbnails of the grid too", async () => {
-  const page = await open("shapes?hide=ground,objects,outlines,joints,boxes,pred_boxes");
+  const page = await open("shapes?hide=ground,objects,outlines,joints,boxes,predicted_boxes");
   const grey = (color: number[] | null) => color !== null && Math.max(...color) - Math.min(...color) < 12;
   const middle = () => cellPixel(page, 0, 84, 60);
 

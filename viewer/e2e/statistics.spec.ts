@@ -86,6 +86,34 @@ test("a range is chosen by the keyboard alone, and bars say their numbers", asyn
   await expect.poll(() => count(page)).toBe("20 of 30 rows");
 });
 
+/** What has the keyboard's focus, as it is told; "" where nothing has. */
+const focused = (page: Page) =>
+  page.evaluate<string>("document.activeElement === document.body ? '' : document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent");
+
+test("the keyboard keeps its place when what it pressed goes away, and Space filters a range as Enter does", async () => {
+  const page = await open("measured?count=tokens,split");
+  const lengths = card(page, "tokens").getByRole("group", { name: "Histogram of length of tokens" });
+  await lengths.getByRole("button", { name: /tokens 1: 10 rows$/ }).focus();
+  await page.keyboard.press("ArrowLeft"); // by keys alone, as the ring that shows it tells
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.keyboard.press("Space");
+  await expect.poll(() => asked(page)).toBe("WHERE LENGTH(tokens) >= 0 AND LENGTH(tokens) < 2");
+  await expect.poll(() => bars(card(page, "tokens"), "length of tokens")).toEqual(["0", "1"]);
+
+  await page.keyboard.press("Enter"); // on the last bar, of which one is left
+  await expect.poll(() => bars(card(page, "tokens"), "length of tokens")).toEqual(["1"]);
+  await expect.poll(() => focused(page)).toBe("Rows with length of tokens 1: 10 rows");
+
+  await card(page, "split").getByRole("button", { name: /^it's/ }).focus();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => count(page)).toBe("5 of 30 rows");
+  await expect.poll(() => focused(page)).toMatch(/^it's/);
+  await page.getByRole("button", { name: "Take away split = 'it''s'" }).focus();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => count(page)).toBe("10 of 30 rows");
+  await expect.poll(() => focused(page)).toMatch(/^Take away LENGTH/);
+});
+
 test("filters add up, each is taken away alone, and the query is copied", async () => {
   const page = await open("measured?count=tokens,split&q=ORDER BY wide");
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

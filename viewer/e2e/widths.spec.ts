@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { findings } from "./axe";
-import { cellPixel, count, open, query } from "./browser";
+import { addressOf, cellPixel, count, open, query } from "./browser";
 
 const PHONE = { width: 390, height: 844 };
 const EDGE = { width: 760, height: 700 }; // the widest that has a drawer
@@ -70,6 +70,43 @@ test("at every width all bars are whole, and a row has its place", async () => {
     await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     await expect.poll(async () => (await page.getByTestId("row-panel").boundingBox())?.height).toBeGreaterThan(200);
     await page.context().close();
+  }
+});
+
+/** Names of the row's tensors of which a word is broken. */
+const BROKEN = `[...document.querySelectorAll("[data-testid=row-panel] th")].filter((cell) =>
+  [...cell.childNodes].some((word) => {
+    const range = document.createRange();
+    range.selectNodeContents(word);
+    return word.textContent !== "" && range.getClientRects().length > 1;
+  })).map((cell) => cell.textContent)`;
+
+test("the truth beside a prediction has all its controls at every width, and names are broken between words", async () => {
+  const page = await opened("shapes?row=5&look=1&side=1");
+  await page.getByTestId("matches").waitFor();
+  for (const width of [390, 760, 761, 900, 1080, 1081, 1280, 1799, 1800, 2560]) {
+    await page.setViewportSize({ width, height: 900 });
+
+    await expect.poll(() => page.evaluate(CUT_OFF), { message: `${width} px` }).toEqual([]);
+    await expect.poll(() => outside(page, ".closeup .bar"), { message: `${width} px` }).toEqual([]);
+    await expect.poll(() => page.evaluate(BROKEN), { message: `${width} px` }).toEqual([]);
+    await expect.poll(async () => (await page.locator(".closeup canvas").boundingBox())?.height).toBeGreaterThan(300);
+  }
+});
+
+test("much and odd content has its place on a telephone and on a wall: long words, NULLs, fifty tensors, a thousand classes", async () => {
+  const page = await open("values?row=0", { viewport: PHONE });
+  for (const path of ["values?row=0", "values?row=1", "wide?row=0", "classes?row=0"]) {
+    for (const viewport of [PHONE, WALL]) {
+      await page.setViewportSize(viewport);
+      await page.goto(addressOf(path));
+      await page.locator("[data-testid=row-panel] table").waitFor();
+
+      const place = { message: `${path} ${viewport.width} px` };
+      await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place).toBe(true);
+      await expect.poll(() => outside(page, "[data-testid=row-panel], [data-testid=row-panel] td, .schema"), place).toEqual([]);
+      await expect.poll(() => page.evaluate(CUT_OFF), place).toEqual([]);
+    }
   }
 });
 
