@@ -28,7 +28,7 @@ test("every view is a link: what is written is read back", () => {
 test("what is at its default is left out of the address", () => {
   const plain = { ...place, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
-  expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~pets");
+  expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~my~~pets");
 });
 
 test("a page on which no statistics are chosen is another link than one that chooses itself", () => {
