@@ -5,7 +5,8 @@
 
 A read of a store in memory is a function of the bytes that it asks for: one that asks for none of
 the damaged ones does what it did before. So of all probes only those that ask for a byte need be
-tried on its flip, and where a version does not open, nothing of it can be read. What is left is
+tried on its flip, and where a version does not open, nothing of it can be read. Where opening asks
+for none of them, what it found in the whole store is what it would find again. What is left is
 little enough to try every byte there is.
 """
 
@@ -16,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.session import Session
 from tensorlake.errors import CorruptionError
 from tensorlake.storage import Buffer, MemoryStore, ObjectMeta, run
+from tensorlake.versions import Resolved, resolve
 from tests.handles import open_on
 
 Read = Callable[[Dataset], Any]
@@ -70,10 +73,19 @@ class Probe:
             path == one and first < stop and start < last for one, first, last in self.asked
         )
 
-    def failure(self, store: MemoryStore, what: str) -> CorruptionError | None:
-        """Read it of a damaged store: an error, or what it always was."""
+    def failure(
+        self, store: MemoryStore, what: str, *, opened: Resolved | None = None
+    ) -> CorruptionError | None:
+        """Read it of a damaged store: an error, or what it always was.
+
+        Args:
+            store: Where the damage is.
+            what: Was done, for the message.
+            opened: What opening gives, where that asks for nothing that is damaged.
+        """
         try:
-            found = self.read(open_on(store, self.version))
+            again = None if opened is None else Dataset(Session(store, opened))
+            found = self.read(open_on(store, self.version) if again is None else again)
         except CorruptionError as error:
             return error
         assert found == self.expected, f"{what}: read as something else"
@@ -85,14 +97,18 @@ class Opening:
     """A version that opens, and what is read of it then."""
 
     opened: Probe
+    resolved: Resolved
     reads: tuple[Probe, ...] = field(default=())
 
 
 def openings(objects: Objects, wanted: Mapping[str | None, Sequence[Read]]) -> list[Opening]:
     """Make the probes of some versions."""
+    store = MemoryStore()
+    fill(store, objects)
     return [
         Opening(
             Probe.of(objects, version, lambda one: (one.version, one.session.head.to_bytes())),
+            run(resolve(store, version)),
             tuple(Probe.of(objects, version, read) for read in reads),
         )
         for version, reads in wanted.items()
@@ -138,8 +154,10 @@ def failures(
         if error is not None:
             found.append(error)
             continue  # whatever is read of it opens it first
+        known = None if is_asked else one.resolved
         tried = [probe for probe in one.reads if probe.asks(path, start, stop)]
-        found += [error for probe in tried if (error := probe.failure(store, what)) is not None]
+        errors = [probe.failure(store, what, opened=known) for probe in tried]
+        found += [error for error in errors if error is not None]
     for error in found:
         assert path in str(error), f"{what}: {error} names another object"
     return found

@@ -62,6 +62,22 @@ def test_the_way_of_a_row_names_what_there_is():
     assert missing == []
 
 
+def test_a_commit_is_followed_through_six_files_that_there_are():
+    page = (DOCS / "explanation" / "how-a-commit-is-published.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d) \| `([\w/]+\.py)` \| `(?:\w+\.)?(\w+)", page, flags=re.MULTILINE)
+
+    missing = [
+        f"{path}: {name}"
+        for _, path, name in rows
+        if not re.search(
+            rf"^ *(async )?def {name}\b", (ROOT / path).read_text("utf-8"), re.MULTILINE
+        )
+    ]
+
+    assert [number for number, _, _ in rows] == [*"123456"]
+    assert missing == []
+
+
 def test_a_change_is_one_sentence_in_a_file_of_its_own_number():
     fragments = [path for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
 
