@@ -76,8 +76,8 @@ test-extras: setup ## the tests that need a heavy extra
 	$(BIN)/python -m pytest -m extras $(ARGS)
 
 soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md
-	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak $(ARGS)
-	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak --timeout=3600
+	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak -o faulthandler_timeout=4000 $(ARGS)
+	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)

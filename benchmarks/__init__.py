@@ -9,7 +9,7 @@
     requests   how many requests opening and committing take
     storage    opening, committing, rows and ingestion beside other formats (peers), from a folder
     storage_remote   the same over a network
-    scale      what 10⁹ rows cost
+    scale      what 10⁹ rows cost; index_size, what pages and log entries weigh
     processes  another Python's figures, within a limit of time
     report     ratios with min, median and max; the table of docs/benchmarks.md
 

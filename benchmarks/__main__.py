@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     arrays,
     first_batch,
+    index_size,
     ingest,
     loader,
     loading,
@@ -44,6 +45,7 @@ ALL: tuple[Benchmark, ...] = (
     *query.BENCHMARKS,
     *query_reads.BENCHMARKS,
     *scale.BENCHMARKS,
+    *index_size.BENCHMARKS,
     *server.BENCHMARKS,
 )
 MIN_ROUNDS = 3

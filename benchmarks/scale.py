@@ -1,4 +1,4 @@
-"""The figures of 10⁹ rows: 10⁷ chunks, 10⁴ commits; each beside what the design asks for.
+"""The figures of 10⁹ rows: 10⁷ chunks, 10⁴ commits, each beside what the design asks.
 
 The dataset is ``synthetic``'s, in memory behind a store that counts requests, so a request costs
 nothing and what is timed is our own work. What a request costs is in ``requests`` and ``remote``.
@@ -10,7 +10,7 @@ import asyncio
 import datetime as dt
 import resource
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["BENCHMARKS"]
 
 PLANNED_ROWS = 1_000_000
-WIDE = 1_000
-"""Tensors of a wide dataset."""
-WIDE_COMMITS = 80
-"""More than a tail holds: the entry has been as large as it gets."""
-SMALL_COMMITS = 4200
-"""So many one-row commits write every extent on its whole way into full leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +120,11 @@ def append_behind_another(workspace: Workspace) -> Measurement:
     lake.dataset.append(row)
     other.append(row)
     other.commit("first")
-    _settle(lake.store)
+    settle(lake.store)
     with stopwatch() as watch:
         lake.dataset.commit("second")
     assert lake.dataset.version == "main@12"
-    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, _requests(lake.store))
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, requests_of(lake.store))
 
 
 def update_a_row(workspace: Workspace) -> Measurement:
@@ -139,7 +133,7 @@ def update_a_row(workspace: Workspace) -> Measurement:
     with stopwatch() as watch:
         lake.dataset["sample"][row] = b"another"
         lake.dataset.commit("a cell")
-    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, _requests(lake.store))
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, requests_of(lake.store))
 
 
 def add_a_tensor(workspace: Workspace) -> Measurement:
@@ -148,12 +142,12 @@ def add_a_tensor(workspace: Workspace) -> Measurement:
     with stopwatch() as watch:
         lake.dataset.add_tensor("extra", "float32", fill=0.5)
         lake.dataset.commit("another tensor")
-    facts = _requests(lake.store)
+    facts = requests_of(lake.store)
     assert lake.dataset["extra"][len(lake.dataset) - 1] == 0.5
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
-def _settle(store: CountingStore) -> None:
+def settle(store: CountingStore) -> None:
     """Wait for hints that are on their way, and count anew."""
     from tensorlake.storage import runtime
 
@@ -165,7 +159,7 @@ def _settle(store: CountingStore) -> None:
     store.reset()
 
 
-def _requests(store: CountingStore) -> dict[str, float]:
+def requests_of(store: CountingStore) -> dict[str, float]:
     """Count what was asked since the last reset; hints are on nobody's way."""
     written = [one.nbytes for one in store.requests if one.call == "put_if_absent"]
     return {
@@ -255,149 +249,6 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def index_pages(workspace: Workspace) -> Measurement:
-    """Encode a full leaf of pictures (80 a chunk), and the whole index of labels."""
-    from benchmarks.synthetic import FULL, SMALL, extents_of_labels, extents_of_pictures
-    from tensorlake.format import LIMITS, Extents, PageRef, encode_page, tree
-    from tensorlake.format import Root as Tree
-    from tensorlake.format.pages import read_table
-    from tensorlake.storage import runtime
-
-    class Pages:
-        nbytes = 0
-
-        def add(self, page: Any, /, *, rows: int, entries: int, height: int) -> PageRef:
-            self.nbytes += len(page)
-            return PageRef(extents.packs[0], self.nbytes, len(page), 0, rows, entries, height)
-
-        async def read(self, ref: PageRef, /) -> bytes:
-            raise AssertionError(f"nothing has to be read, not {ref}")
-
-    rows = 80
-    extents = extents_of_pictures(LIMITS.leaf_units // rows, rows)
-    with stopwatch() as watch:
-        page = encode_page(
-            extents.PAGE_KIND, extents.to_columns(), entries=len(extents), rows=extents.num_rows
-        )
-    sections = {"": 0.0, "statistics": 0.0, "units": 0.0}
-    for section in read_table(page, where="a leaf").sections:
-        group = section.name.partition(".")[0]
-        sections[group if group in sections else ""] += section.stored_nbytes
-    labels = Pages()
-    scale = SMALL if workspace.is_quick else FULL
-    table = extents_of_labels(scale.rows, 0)
-    runtime.run(tree.append(Tree.of(Extents.empty()), table, labels, labels))
-    facts = {
-        "picture B a chunk": sections[""] / len(extents),
-        "picture B a row, units": sections["units"] / extents.num_rows,
-        "picture B a chunk, statistics": sections["statistics"] / len(extents),
-        "label index KB": labels.nbytes / 1000,
-        "leaf KB": len(page) / 1000,
-    }
-    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
-
-
-def open_wide(workspace: Workspace) -> Measurement:
-    """Open a dataset of a thousand tensors, whose schema and roots lie in pages."""
-    store, _ = _wide_dataset(workspace)
-    with stopwatch() as watch:
-        wide = open_on(store)
-    facts = {
-        "requests": store.count(),
-        "round trips": store.round_trips,
-        "KB": store.bytes_read / 1000,
-        "tensors": len(wide.schema),
-    }
-    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
-
-
-def commit_wide(workspace: Workspace) -> Measurement:
-    """Append rows to a thousand tensors one by one, until every tail has been full."""
-    store, wide = _wide_dataset(workspace)
-    row = dict.fromkeys(wide.schema, 1.0)
-    facts: dict[str, float] = {"PUTs": 0, "GETs": 0, "KB written": 0, "entry KB": 0}
-    count = WIDE_COMMITS // 10 if workspace.is_quick else WIDE_COMMITS
-    with stopwatch() as watch:
-        for _ in range(count):
-            _settle(store)
-            wide.append(row)
-            wide.commit()
-            found = _requests(store) | {"entry KB": len(wide.session.head.to_bytes()) / 1000}
-            facts = {name: max(most, found[name]) for name, most in facts.items()}
-    return Measurement(watch.seconds / count, 1.0, watch.cpu_seconds, facts)
-
-
-def _wide_dataset(workspace: Workspace) -> tuple[CountingStore, Dataset]:
-    from tensorlake.storage import MemoryStore
-    from tensorlake.testing import CountingStore
-
-    warm_up()
-    store = CountingStore(MemoryStore())
-    wide = _new_dataset(store, WIDE // 10 if workspace.is_quick else WIDE)
-    wide.append(dict.fromkeys(wide.schema, 1.0))
-    wide.commit()
-    _settle(store)
-    return store, wide
-
-
-def _new_dataset(store: Store, tensors: int) -> Dataset:
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.session import Session
-    from tensorlake.format import Schema
-    from tensorlake.storage import runtime
-    from tensorlake.versions import create_dataset
-
-    schema = Schema.new({f"t{number}": "float32" for number in range(tensors)})
-    created = create_dataset(store, schema.to_json(), grace_s=86_400, exist_ok=False)
-    return Dataset(Session(store, runtime.run(created)))
-
-
-def many_small_commits(workspace: Workspace) -> Measurement:
-    """Append rows of ten tensors one by one: what a commit writes, and how often an extent."""
-    from benchmarks.data import NUM_LABELS
-    from tensorlake.format import PageKind, read_directory
-    from tensorlake.format.pages import read_table
-    from tensorlake.storage import MemoryStore, runtime
-    from tensorlake.testing import CountingStore
-
-    warm_up()
-    count = SMALL_COMMITS // 10 if workspace.is_quick else SMALL_COMMITS
-    store = CountingStore(MemoryStore())
-    dataset = _new_dataset(store, NUM_LABELS)
-    row = dict.fromkeys(dataset.schema, 1.0)
-    written: list[float] = []
-    with stopwatch() as watch:
-        for _ in range(count):
-            store.reset()
-            dataset.append(row)
-            dataset.commit()
-            written.append(sum(r.nbytes for r in store.requests if r.call == "put_if_absent"))
-    pages = 0
-    for path in _paths(store, "packs/"):
-        data = runtime.run(store.get(path)) or b""
-        for blob in read_directory(data, where=path):
-            if data[blob.offset : blob.offset + 4] != b"TLPG":
-                continue
-            table = read_table(data[blob.offset : blob.offset + blob.nbytes], where=path)
-            pages += table.entries if table.kind == PageKind.EXTENTS else 0
-    facts = {
-        "KB a commit": float(np.mean(written)) / 1000,
-        "KB, the largest": float(np.max(written)) / 1000,
-        "extent rewritten": pages / (count * len(dataset.schema)),
-        "entry KB": len(dataset.session.head.to_bytes()) / 1000,
-    }
-    return Measurement(watch.seconds / count, 1.0, watch.cpu_seconds, facts)
-
-
-def _paths(store: Store, prefix: str) -> list[str]:
-    from tensorlake.storage import runtime
-
-    async def listed() -> list[str]:
-        return [meta.path async for meta in store.list(prefix)]
-
-    return runtime.run(listed())
-
-
 BENCHMARKS = (
     Benchmark(
         name="billion-rows",
@@ -429,28 +280,6 @@ BENCHMARKS = (
             Limit("locate 10⁶ sorted rows", "", at_most=100),
             Limit("delete 1%, commit", "MB written", at_most=20),
             Limit("delete 1%, commit", "GETs in a row, after", at_most=5),
-        ),
-    ),
-    Benchmark(
-        name="index-size",
-        question="bytes of index pages; one row at a time of ten tensors, and of 1,000, in memory",
-        unit="ms",
-        contenders=(
-            Contender("encode a full leaf", index_pages),
-            Contender("append a row of ten, commit", many_small_commits),
-            Contender("open 1,000 tensors", open_wide),
-            Contender("append a row of 1,000, commit", commit_wide),
-        ),
-        limits=(
-            Limit("encode a full leaf", "picture B a chunk", at_most=16),
-            Limit("encode a full leaf", "picture B a row, units", at_most=7),
-            Limit("encode a full leaf", "label index KB", at_most=100),
-            Limit("append a row of ten, commit", "KB a commit", at_most=40),
-            Limit("append a row of ten, commit", "extent rewritten", at_most=3),
-            Limit("open 1,000 tensors", "requests", at_most=6),
-            Limit("open 1,000 tensors", "round trips", at_most=3),
-            Limit("append a row of 1,000, commit", "PUTs", at_most=2),
-            Limit("append a row of 1,000, commit", "entry KB", at_most=262.144),
         ),
     ),
 )

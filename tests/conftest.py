@@ -47,9 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ProcessorTimes())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # a browser's one long run comes first: what is left for the end is short, and fills both halves
     items.sort(key=lambda item: item.get_closest_marker("viewer") is None)
+    if config.getoption("timeout") is not None:
+        return  # said by hand, and a mark would win over it
     for item in items:
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_S))
