@@ -154,6 +154,7 @@ def decode_units(
     units: Units,
     layout: ChunkLayout,
     name: Callable[[int], str] = "part {} of a chunk".format,
+    joined: Buffer | None = None,
 ) -> Column:
     """Verify and decode units that were read alone; returns their rows in the order given.
 
@@ -161,6 +162,7 @@ def decode_units(
 
     Args:
         buffers: The bytes of each wanted unit.
+        joined: The same bytes, end to end, where they lie so in memory: rows are views of it.
         wanted: Which units they are.
         units: All units of the chunk, or of several chunks of one layout, end to end.
         layout: How the chunk was encoded.
@@ -186,5 +188,7 @@ def decode_units(
         raise damaged(name(int(wanted[np.argmin(is_whole)])), "it does not hold whole rows")
     dtype = layout.element_dtype.newbyteorder("<")
     shape = tuple(length or 0 for length in layout.shape)
-    values = b"".join(buffers) if len(buffers) > 1 else buffers[0]
+    values = joined
+    if values is None:
+        values = b"".join(buffers) if len(buffers) > 1 else buffers[0]
     return UniformColumn(np.frombuffer(values, dtype=dtype).reshape(-1, *shape))

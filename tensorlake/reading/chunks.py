@@ -65,6 +65,7 @@ class ChunkCache:
         self._columns: OrderedDict[ChunkKey, Column] = OrderedDict()
         self._headers: OrderedDict[ChunkKey, ChunkHeader] = OrderedDict()
         self._verified: set[ChunkKey] = set()
+        self._verified_nbytes: dict[PackId, int] = {}
         self._lock = ForkLock()
 
     @property
@@ -113,6 +114,16 @@ class ChunkCache:
         """Remember that the chunk's mapped bytes were checked."""
         with self._lock:
             self._verified.add(key)
+        self.count_verified(key.pack, key.nbytes)
+
+    def verified_nbytes(self, pack: PackId) -> int:
+        """How many bytes of a mapped pack were checked so far, those that were twice counted so."""
+        return self._verified_nbytes.get(pack, 0)
+
+    def count_verified(self, pack: PackId, nbytes: int) -> None:
+        """Remember that some bytes of a pack were checked, for whoever asked for them alone."""
+        with self._lock:
+            self._verified_nbytes[pack] = self._verified_nbytes.get(pack, 0) + nbytes
 
 
 def nbytes_in_memory(column: Column) -> int:

@@ -222,6 +222,17 @@ class ChunkIndex:
         recorded = found.table.units.each(found.entry)
         return [None if one is None else Units(*one) for one in recorded]
 
+    def with_units(self, rows: Int64Array) -> tree.Located[Extents] | None:
+        """Find physical rows, ascending, in extents with their units; in the caller's own thread.
+
+        None where no leaf records units, or these are more than is worth reading for the rows.
+        """
+        if not self._leaves or int(rows[-1]) >= self.num_rows:
+            return None
+        if self._units_nbytes(rows) > UNITS_NBYTES_MAX:
+            return None
+        return runtime.run_here(tree.locate(self._root, rows, self._pages, parts=Parts.UNITS))
+
     def windows(self, physical: Int64Array) -> tuple[Int64Array, Extents]:
         """Return the extents that hold some rows, each once in order, and where each begins."""
         rows = np.unique(physical)
@@ -289,10 +300,14 @@ class ChunkIndex:
         parts, and no leaf is to be read twice.
         """
         if self._has_units and self._leaves:
-            rows_of_leaf = min(self._root.body_rows // self._leaves, LIMITS.leaf_units)
-            leaves = leaves_touched(physical, self._leaves, self._root.body_rows)
-            self._has_units = leaves * rows_of_leaf * UNIT_NBYTES <= UNITS_NBYTES_MAX
+            self._has_units = self._units_nbytes(physical) <= UNITS_NBYTES_MAX
         return Parts.UNITS if self._has_units else Parts.LOCATIONS
+
+    def _units_nbytes(self, physical: Int64Array) -> int:
+        """Estimate what the units in the leaves of some rows take, at most one a row."""
+        rows_of_leaf = min(self._root.body_rows // self._leaves, LIMITS.leaf_units)
+        leaves = leaves_touched(physical, self._leaves, self._root.body_rows)
+        return leaves * rows_of_leaf * UNIT_NBYTES
 
     def _parts_of_all(self) -> Parts:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX

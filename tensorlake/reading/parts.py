@@ -1,9 +1,9 @@
 """Parts of chunks: where few rows are wanted, the units that hold them and nothing else.
 
-    chunks    [c0: u0 u1 u2 u3][c1: u0 u1 u2 …]      of one pack and one encoding
+    chunks    [c0: u0 u1 u2 u3][c1: u0 u1 u2 …]      of one encoding
     rows      c0: 3, 17     c1: 5, 4                 counted inside their chunk
     wanted    u0, u1 of c0; u0 of c1                 each once, as units of all chunks, end to end
-    ranges    [start, stop) of each in the pack      read by as few calls as the store needs
+    ranges    [start, stop) of each in its pack      read by as few calls as the store needs
     column    verified, decoded, gathered: the rows in the order given, chunk by chunk
 
 Chunks are planned and decoded together, because a thousand scattered rows lie in hundreds of them
@@ -13,8 +13,8 @@ and whatever is done for each costs as much as its request. Pure: whoever reads 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -49,47 +49,89 @@ class ChunkRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """The units that hold some rows of chunks of one pack.
+    """The units that hold some rows of chunks of one layout.
 
     Attributes:
-        chunks: The chunks, all of one pack and one layout.
+        keys: The chunks.
         layout: How they are encoded.
         units: Theirs, end to end.
         first_unit: For each chunk, which of the units is its first.
+        chunk: For each row, chunk by chunk, which chunk holds it.
+        rows: Each row, counted inside its chunk.
         wanted: Which units are wanted, ascending.
-        unit_of_row: For each row, chunk by chunk, which of the wanted holds it.
-        ranges: (wanted, 2), where they lie in the pack.
+        unit_of_row: For each row, which of the wanted holds it.
+        ranges: (wanted, 2), where they lie in their packs.
     """
 
-    chunks: Sequence[ChunkRows]
+    keys: Sequence[ChunkKey]
     layout: ChunkLayout
     units: Units
     first_unit: Int64Array
+    chunk: Int64Array
+    rows: Int64Array
     wanted: Int64Array
     unit_of_row: Int64Array
     ranges: Int64Array
 
     @classmethod
     def of(cls, chunks: Sequence[ChunkRows], layout: ChunkLayout) -> Parts:
-        """Find the units that hold the rows.
+        """Find the units that hold some rows of each chunk.
 
         Raises:
             CorruptionError: A row is beyond the units that its chunk has.
         """
-        units = Units.concat([one.units for one in chunks])
-        counts = np.array([len(one.units) for one in chunks], np.int64)
+        keys = [one.key for one in chunks]
+        return cls.found(
+            keys,
+            layout,
+            units=Units.concat([one.units for one in chunks]),
+            counts=np.array([len(one.units) for one in chunks], np.int64),
+            payload=np.array([key.offset + key.header_nbytes for key in keys], np.int64),
+            chunk=np.repeat(np.arange(len(chunks)), [len(one.rows) for one in chunks]),
+            rows=np.concatenate([one.rows for one in chunks]),
+        )
+
+    @classmethod
+    def found(
+        cls,
+        keys: Sequence[ChunkKey],
+        layout: ChunkLayout,
+        *,
+        units: Units,
+        counts: Int64Array,
+        payload: Int64Array,
+        chunk: Int64Array,
+        rows: Int64Array,
+    ) -> Parts:
+        """Find the units that hold rows, of arrays alone: nothing is done for each chunk.
+
+        Args:
+            keys: The chunks; looked at where one is damaged.
+            layout: How they are encoded.
+            units: Theirs, end to end.
+            counts: How many each has.
+            payload: Where in its pack the first unit of each lies.
+            chunk: Which chunk holds each row, ascending.
+            rows: Each row, counted inside its chunk.
+
+        Raises:
+            CorruptionError: A row is beyond the units that its chunk has.
+        """
         first_unit = np.cumsum(counts) - counts
-        chunk = np.repeat(np.arange(len(chunks)), [len(one.rows) for one in chunks])
-        unit = unit_of_rows(layout, np.concatenate([one.rows for one in chunks]))
+        unit = unit_of_rows(layout, rows)
         is_beyond = unit >= counts[chunk]
         if is_beyond.any():
-            raise _short(chunks[chunk[np.argmax(is_beyond)]].key)
+            raise _short(keys[int(chunk[np.argmax(is_beyond)])])
         wanted, unit_of_row = np.unique(unit + first_unit[chunk], return_inverse=True)
         ranges = unit_ranges(units, wanted, header_nbytes=0)
-        payload = np.array([one.key.offset + one.key.header_nbytes for one in chunks], np.int64)
         before = unit_ranges(units, first_unit, header_nbytes=0)[:, 0]
         ranges += (payload - before)[_chunk_of(wanted, first_unit), None]
-        return cls(chunks, layout, units, first_unit, wanted, unit_of_row, ranges)
+        return cls(keys, layout, units, first_unit, chunk, rows, wanted, unit_of_row, ranges)
+
+    @property
+    def chunk_of_wanted(self) -> npt.NDArray[np.intp]:
+        """Of which chunk each wanted unit is."""
+        return _chunk_of(self.wanted, self.first_unit)
 
     def nbytes_by_chunk(self) -> Int64Array:
         """Add up the wanted units of each chunk."""
@@ -97,30 +139,61 @@ class Parts:
         nbytes[self.wanted] = self.units.lengths[self.wanted]
         return np.add.reduceat(nbytes, self.first_unit)
 
+    def some(self, first: int, last: int) -> tuple[Parts, slice]:
+        """Take wanted units [first, last) alone, of rows that ascend; and say which rows these are.
+
+        ``chunk_of_wanted`` and all names stay.
+        """
+        start, stop = np.searchsorted(self.unit_of_row, (first, last)).tolist()
+        rows = slice(start, stop)
+        part = replace(
+            self,
+            chunk=self.chunk[rows],
+            rows=self.rows[rows],
+            wanted=self.wanted[first:last],
+            unit_of_row=self.unit_of_row[rows] - first,
+            ranges=self.ranges[first:last],
+        )
+        return part, rows
+
     def columns(self, buffers: Sequence[Buffer]) -> list[Column]:
         """Verify and decode what the ranges brought; the rows of each chunk.
 
         Raises:
             CorruptionError: A unit is damaged.
         """
+        column = self.column(buffers)
+        borders = np.searchsorted(self.chunk, np.arange(len(self.keys) + 1)).tolist()
+        return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
+
+    def column(self, buffers: Sequence[Buffer], joined: Buffer | None = None) -> Column:
+        """Verify and decode what the ranges brought; all rows in the order given.
+
+        Args:
+            buffers: The bytes of each wanted unit.
+            joined: The same, end to end, where they lie so in memory.
+
+        Raises:
+            CorruptionError: A unit is damaged.
+        """
         units, layout, wanted = self.units, self.layout, self.wanted
-        decoded = decode_units(buffers, wanted, units=units, layout=layout, name=self._name)
+        decoded = decode_units(
+            buffers, wanted, units=units, layout=layout, name=self._name, joined=joined
+        )
         count = rows_in_units(layout, units.lengths[wanted])
-        offset = row_in_unit(layout, np.concatenate([one.rows for one in self.chunks]))
+        offset = row_in_unit(layout, self.rows)
         is_beyond = offset >= count[self.unit_of_row]
         if is_beyond.any():
             unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
             raise _short(self._key(unit), self._name(unit))
-        column = _gathered(decoded, (np.cumsum(count) - count)[self.unit_of_row] + offset)
-        borders = accumulate((len(one.rows) for one in self.chunks), initial=0)
-        return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
+        return _gathered(decoded, (np.cumsum(count) - count)[self.unit_of_row] + offset)
 
     def _name(self, unit: int) -> str:
         chunk = int(_chunk_of(np.array([unit]), self.first_unit)[0])
-        return f"part {unit - int(self.first_unit[chunk])} of {self.chunks[chunk].key}"
+        return f"part {unit - int(self.first_unit[chunk])} of {self.keys[chunk]}"
 
     def _key(self, unit: int) -> ChunkKey:
-        return self.chunks[int(_chunk_of(np.array([unit]), self.first_unit)[0])].key
+        return self.keys[int(_chunk_of(np.array([unit]), self.first_unit)[0])]
 
 
 def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]:

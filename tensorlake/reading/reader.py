@@ -35,6 +35,7 @@ from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.joining import Fetched, joined, rows_by_chunk
 from tensorlake.reading.parts import ChunkRows, Parts
+from tensorlake.reading.scattered import WHOLE_CHUNK_NBYTES_MAX, read_scattered
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, SingleFlight, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
@@ -42,9 +43,6 @@ from tensorlake.types import Column, concat, slice_rows, take
 __all__ = ["Reader"]
 
 Int64Array = npt.NDArray[np.int64]
-
-WHOLE_CHUNK_NBYTES_MAX = 256 << 10
-"""A chunk this small is read whole: its bytes cost less than a second request would."""
 
 CHUNKS_IN_FLIGHT = 64
 
@@ -137,7 +135,7 @@ class Reader:
             run = _run_of(physical)
             at_hand = None if run is None else self._run_at_hand(spec, *run)
             if at_hand is None:
-                column = self._gather(spec, self.locate(tensor, physical))
+                column = self._gather(spec, physical)
             else:
                 column = _as_handed_out(spec, at_hand)
         if decode and spec.type.is_media:
@@ -269,7 +267,20 @@ class Reader:
         part = slice_rows(whole, run.start, run.stop)
         return part if run.chunk.read_as == spec.read_as else _adapted(spec, run.chunk, part)
 
-    def _gather(self, spec: TensorSpec, located: Located) -> Column:
+    def _gather(self, spec: TensorSpec, physical: Int64Array) -> Column:
+        """Read rows far apart by the parts that hold them, where that pays, others by chunk."""
+        packs, index = self.snapshot.packs, self.index(spec.name)
+        found = read_scattered(spec, index, packs, self._cache, physical)
+        if found is None:
+            return self._gather_chunks(spec, index.locate(physical))
+        if len(found.places) == len(physical):
+            return found.column
+        others = np.delete(np.arange(len(physical)), found.places)
+        rest = self._gather_chunks(spec, index.locate(physical[others]))
+        order = np.argsort(np.concatenate([found.places, others]))
+        return take(concat([found.column, rest]), order)
+
+    def _gather_chunks(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's wanted rows, then put them in the order asked for."""
         wanted, order = rows_by_chunk(located)
         parts = self._parts_at_hand(spec, located, wanted)
@@ -385,7 +396,7 @@ class Reader:
         return [*chain.from_iterable(found)]
 
     async def _read_parts(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
-        keys = [one.key for one in parts.chunks]
+        keys = parts.keys
         ranges = [(start, stop) for start, stop in parts.ranges.tolist()]
         buffers = await self.snapshot.packs.read_ranges(keys[0].pack, ranges)
 

@@ -6,13 +6,20 @@ One call of the system may read or write less than it was asked to; here it is a
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tensorlake.storage.store import Buffer
 from tensorlake.storage.write_back import begin_write_back
 
-__all__ = ["INLINE_NBYTES", "bring_to_disk", "read_ranges", "read_whole", "write_all"]
+__all__ = [
+    "INLINE_NBYTES",
+    "bring_to_disk",
+    "read_ranges",
+    "read_through",
+    "read_whole",
+    "write_all",
+]
 
 INLINE_NBYTES: Final = 256 * 1024
 """Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
@@ -29,6 +36,39 @@ def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return [_pread(descriptor, start, stop) for start, stop in ranges]
+    finally:
+        os.close(descriptor)
+
+
+def read_through(
+    file: str, ranges: Iterable[tuple[int, int]], buffer: memoryview
+) -> Iterator[list[memoryview]]:
+    """Read ranges one after another, as many at a time as a buffer holds; none is longer than it.
+
+    The same memory serves all of them: it is in the processor's cache, and no page of it is new.
+
+    Yields:
+        Where the next of them lie in the buffer, end to end, until more are asked for; less of one
+        only where the file ends.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        views: list[memoryview] = []
+        at = 0
+        for start, stop in ranges:
+            if at + stop - start > len(buffer):
+                yield views
+                views, at = [], 0
+            view = buffer[at : at + stop - start]
+            received = os.preadv(descriptor, [view], start)
+            while received < len(view):
+                more = os.preadv(descriptor, [view[received:]], start + received)
+                if not more:
+                    break
+                received += more
+            views.append(view if received == len(view) else view[:received])
+            at += received
+        yield views
     finally:
         os.close(descriptor)
 

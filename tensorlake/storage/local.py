@@ -25,7 +25,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -36,6 +36,7 @@ from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
     bring_to_disk,
     read_ranges,
+    read_through,
     read_whole,
     write_all,
 )
@@ -233,6 +234,33 @@ class LocalStore:
             received = max(0, view.nbytes - start)
             raise short(path, self.url, start=start, stop=stop, received=received)
         return view[start:stop]
+
+    def read_through(
+        self, path: str, ranges: Sequence[tuple[int, int]], buffer: memoryview
+    ) -> Generator[list[memoryview]]:
+        """Read ranges of an object in the caller's own thread, as many at a time as a buffer holds.
+
+        Args:
+            path: Which object; it must exist and be that long.
+            ranges: [start, stop) each, in the order wanted; none longer than the buffer.
+            buffer: What is read into, again and again.
+
+        Yields:
+            Where the next of them lie in the buffer, end to end, until more are asked for.
+        """
+        read = 0
+        try:
+            for views in read_through(self._file(path), ranges, buffer):
+                asked = ranges[read : read + len(views)]
+                for view, (start, stop) in zip(views, asked, strict=True):
+                    if len(view) != stop - start:
+                        raise short(path, self.url, start=start, stop=stop, received=len(view))
+                read += len(views)
+                yield views
+        except ABSENT as error:
+            raise missing(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "read", path) from error
 
     def check_writable(self) -> None:
         """Refuse early what the first write would refuse; a folder asks nothing for it.

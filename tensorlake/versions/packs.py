@@ -11,7 +11,7 @@ here was given up and collected, or something that a live version needs is missi
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -20,6 +20,7 @@ from tensorlake.errors import CorruptionError, SnapshotExpiredError, Transaction
 from tensorlake.format import Entry, PackId, PageReader, PageRef
 from tensorlake.storage import (
     Buffer,
+    LocalStore,
     MissingObjectError,
     Store,
     is_counted,
@@ -95,9 +96,7 @@ class PackReader:
             SnapshotExpiredError: The version was given up, and the pack collected.
             CorruptionError: The pack is missing though it is needed.
         """
-        for ref in self._overlays:
-            overlay = ref()
-            pack = pack if overlay is None else overlay.final_id(pack)
+        pack = self._final_id(pack)
         try:
             if is_counted():
                 requests = ranges if self.store.is_local else _requests_of(ranges)
@@ -106,6 +105,24 @@ class PackReader:
             return await self.store.get_ranges(pack.path, ranges)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
+
+    def is_stored_here(self, pack: PackId, offset: int) -> bool:
+        """Whether the pack that holds a blob, which begins at ``offset``, is a file of a folder."""
+        return (
+            isinstance(self.store, LocalStore) and self._unsent(pack, offset, nbytes=1)[0] is None
+        )
+
+    def read_through(
+        self, pack: PackId, ranges: Sequence[tuple[int, int]], buffer: memoryview
+    ) -> Generator[list[memoryview]]:
+        """Read ranges of a pack that is stored here, as many at a time as a buffer holds.
+
+        Raises:
+            MissingObjectError: The pack is gone; reading it otherwise says why.
+        """
+        assert isinstance(self.store, LocalStore), "is_stored_here() comes first"
+        note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
+        return self.store.read_through(self._final_id(pack).path, ranges, buffer)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
@@ -138,6 +155,12 @@ class PackReader:
                 return found, pack
             pack = overlay.final_id(pack)
         return None, pack
+
+    def _final_id(self, pack: PackId) -> PackId:
+        for ref in self._overlays:
+            overlay = ref()
+            pack = pack if overlay is None else overlay.final_id(pack)
+        return pack
 
     async def _gone(
         self, pack: PackId
