@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from benchmarks.bare_local import bare_preads
 from benchmarks.bare_remote import bare_ranges
 from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace
 from benchmarks.harness import (
@@ -206,14 +207,18 @@ def rows_from_s3(workspace: Workspace) -> Measurement:
 
 def same_ranges(in_flight: int, workspace: Workspace) -> Measurement:
     """What we ask for, index and all, as if it were known before: one trip less than ours."""
-
-    def scattered(ds: Dataset) -> None:
-        rows = _scattered(len(ds))
-        ds["tokens"][rows]
-
     return bare_ranges(
-        workspace, name=DATASET, use=scattered, in_flight=in_flight, latency_ms=LATENCY_MS
+        workspace, name=DATASET, use=_use_rows, in_flight=in_flight, latency_ms=LATENCY_MS
     )
+
+
+def same_preads(workspace: Workspace) -> Measurement:
+    """What we read of the packs, as if it were known before; the index is not among it."""
+    return bare_preads(token_dataset(workspace), _use_rows)
+
+
+def _use_rows(ds: Dataset) -> None:
+    ds["tokens"][_scattered(len(ds))]
 
 
 def _prepare(workspace: Workspace) -> None:
@@ -273,7 +278,11 @@ BENCHMARKS = (
         name="scattered-rows-local",
         question="1000 scattered rows of 1 KiB from a folder",
         unit="ms",
-        contenders=(Contender(OWN[0], rows_from_folder), *peer_contenders("rows")),
+        contenders=(
+            Contender("the same ranges by pread and xxh3", same_preads),
+            Contender(OWN[0], rows_from_folder),
+            *peer_contenders("rows"),
+        ),
         goals=_beside("rows", OWN[0]),
         limits=(Limit(OWN[0], "", at_most=7.0),),
         prepare=_prepare,

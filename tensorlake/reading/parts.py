@@ -13,7 +13,7 @@ and whatever is done for each costs as much as its request. Pure: whoever reads 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +33,7 @@ from tensorlake.reading.chunks import ChunkKey
 from tensorlake.storage import Buffer
 from tensorlake.types import Column, UniformColumn, slice_rows, take
 
-__all__ = ["ChunkRows", "Parts"]
+__all__ = ["ChunkRows", "Parts", "gathered"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -139,22 +139,21 @@ class Parts:
         nbytes[self.wanted] = self.units.lengths[self.wanted]
         return np.add.reduceat(nbytes, self.first_unit)
 
-    def some(self, first: int, last: int) -> tuple[Parts, slice]:
-        """Take wanted units [first, last) alone, of rows that ascend; and say which rows these are.
+    def places(self) -> tuple[Int64Array, Int64Array]:
+        """Where each row is among the rows of the wanted units, end to end, and where each begins.
 
-        ``chunk_of_wanted`` and all names stay.
+        Raises:
+            CorruptionError: A unit holds fewer rows than its chunk's others.
         """
-        start, stop = np.searchsorted(self.unit_of_row, (first, last)).tolist()
-        rows = slice(start, stop)
-        part = replace(
-            self,
-            chunk=self.chunk[rows],
-            rows=self.rows[rows],
-            wanted=self.wanted[first:last],
-            unit_of_row=self.unit_of_row[rows] - first,
-            ranges=self.ranges[first:last],
-        )
-        return part, rows
+        layout, wanted = self.layout, self.wanted
+        count = rows_in_units(layout, self.units.lengths[wanted])
+        offset = row_in_unit(layout, self.rows)
+        is_beyond = offset >= count[self.unit_of_row]
+        if is_beyond.any():
+            unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
+            raise _short(self._key(unit), self._name(unit))
+        starts = np.cumsum(count) - count
+        return starts[self.unit_of_row] + offset, starts
 
     def columns(self, buffers: Sequence[Buffer]) -> list[Column]:
         """Verify and decode what the ranges brought; the rows of each chunk.
@@ -162,31 +161,32 @@ class Parts:
         Raises:
             CorruptionError: A unit is damaged.
         """
-        column = self.column(buffers)
+        decoded = self.decoded(0, buffers)
+        column = gathered(decoded, self.places()[0])
         borders = np.searchsorted(self.chunk, np.arange(len(self.keys) + 1)).tolist()
         return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
 
-    def column(self, buffers: Sequence[Buffer], joined: Buffer | None = None) -> Column:
-        """Verify and decode what the ranges brought; all rows in the order given.
+    def decoded(
+        self, first: int, buffers: Sequence[Buffer], joined: Buffer | None = None
+    ) -> Column:
+        """Verify and decode some wanted units; all rows that they hold.
 
         Args:
-            buffers: The bytes of each wanted unit.
+            first: Which of the wanted is the first of them.
+            buffers: Their bytes.
             joined: The same, end to end, where they lie so in memory.
 
         Raises:
             CorruptionError: A unit is damaged.
         """
-        units, layout, wanted = self.units, self.layout, self.wanted
-        decoded = decode_units(
-            buffers, wanted, units=units, layout=layout, name=self._name, joined=joined
+        return decode_units(
+            buffers,
+            self.wanted[first : first + len(buffers)],
+            units=self.units,
+            layout=self.layout,
+            name=self._name,
+            joined=joined,
         )
-        count = rows_in_units(layout, units.lengths[wanted])
-        offset = row_in_unit(layout, self.rows)
-        is_beyond = offset >= count[self.unit_of_row]
-        if is_beyond.any():
-            unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
-            raise _short(self._key(unit), self._name(unit))
-        return _gathered(decoded, (np.cumsum(count) - count)[self.unit_of_row] + offset)
 
     def _name(self, unit: int) -> str:
         chunk = int(_chunk_of(np.array([unit]), self.first_unit)[0])
@@ -200,7 +200,7 @@ def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]
     return np.searchsorted(first_unit, units, side="right") - 1
 
 
-def _gathered(column: Column, rows: Int64Array) -> Column:
+def gathered(column: Column, rows: Int64Array) -> Column:
     """Take rows, copied out of what was read: nobody keeps the rest of it, or may not write."""
     if isinstance(column, UniformColumn):
         return UniformColumn(column.values[rows], column.valid)

@@ -25,9 +25,9 @@ from tensorlake.format import ChunkKind, Extents, TensorSpec, Units, tree
 from tensorlake.reading.chunks import ChunkCache
 from tensorlake.reading.flat import ChunkKeys
 from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.parts import Parts
+from tensorlake.reading.parts import Parts, gathered
 from tensorlake.storage import Buffer, MissingObjectError
-from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn, offsets_of
 from tensorlake.versions import PackReader
 
 __all__ = ["WHOLE_CHUNK_NBYTES_MAX", "ScatteredRows", "read_scattered"]
@@ -109,11 +109,11 @@ def _planned(
     nbytes = table.nbytes.astype(np.int64)
     is_chosen = (table.units.counts > 0) & (table.read_as == spec.read_as)
     is_chosen &= (table.kind == spec.layout.kind) & (nbytes > WHOLE_CHUNK_NBYTES_MAX)
+    is_chosen[is_chosen] = _is_rented(table, np.flatnonzero(is_chosen), packs, cache)
     if int(nbytes[is_chosen].sum()) < CHUNKS_NBYTES_MIN:
         return None
     parts = _parts(spec, found, is_chosen)
     is_less = 2 * parts.nbytes_by_chunk() <= nbytes[is_chosen]
-    is_less &= _is_rented(table, np.flatnonzero(is_chosen), packs, cache)
     if not is_less.all():
         is_chosen[is_chosen] = is_less
         if int(nbytes[is_chosen].sum()) < CHUNKS_NBYTES_MIN:
@@ -156,21 +156,24 @@ def _is_rented(
 
 def _read(plan: _Plan, packs: PackReader, cache: ChunkCache, target: _Target) -> None:
     parts = plan.parts
-    longest = int((parts.ranges[:, 1] - parts.ranges[:, 0]).max())
-    buffer = np.empty(max(BATCH_NBYTES, longest), np.uint8).data
-    number_of_wanted = plan.table.pack[plan.is_chosen][parts.chunk_of_wanted]
-    borders = [0, *(np.flatnonzero(np.diff(number_of_wanted)) + 1).tolist(), len(number_of_wanted)]
-    for first, last in pairwise(borders):
-        pack = plan.table.packs[int(number_of_wanted[first])]
-        ranges: list[tuple[int, int]] = parts.ranges[first:last].tolist()
-        at = first
+    nbytes = parts.ranges[:, 1] - parts.ranges[:, 0]
+    buffer = np.empty(max(BATCH_NBYTES, int(nbytes.max())), np.uint8).data
+    ends: list[int] = offsets_of(nbytes).tolist()
+    places, starts = parts.places()
+    first_row: list[int] = np.searchsorted(parts.unit_of_row, np.arange(len(ends))).tolist()
+    number = plan.table.pack[plan.is_chosen][parts.chunk_of_wanted]
+    borders = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
+    for start, stop in pairwise(borders):
+        pack, at = plan.table.packs[int(number[start])], start
+        ranges: list[tuple[int, int]] = parts.ranges[start:stop].tolist()
         with closing(packs.read_through(pack, ranges, buffer)) as batches:
             for views in batches:
-                part, rows = parts.some(at, at + len(views))
-                nbytes = sum(map(len, views))
-                target.put(rows, part.column(views, buffer[:nbytes]))
-                cache.count_verified(pack, nbytes)
-                at += len(views)
+                end = at + len(views)
+                decoded = parts.decoded(at, views, buffer[: ends[end] - ends[at]])
+                rows = slice(first_row[at], first_row[end])
+                target.put(rows, gathered(decoded, places[rows] - starts[at]))
+                at = end
+        cache.count_verified(pack, ends[stop] - ends[start])
 
 
 class _Target:

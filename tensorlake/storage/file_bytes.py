@@ -14,6 +14,7 @@ from tensorlake.storage.write_back import begin_write_back
 
 __all__ = [
     "INLINE_NBYTES",
+    "ShortFileError",
     "bring_to_disk",
     "read_ranges",
     "read_through",
@@ -29,6 +30,14 @@ WRITE_NBYTES: Final = 512 * 1024
 may have to get from its host: 110 MB then took 25 to 190 ms of processor time, not 26 to 30."""
 WRITE_BACK_NBYTES: Final = 8 << 20
 """Written to a file before the disk is let begin with it: enough for large requests to it."""
+
+
+class ShortFileError(Exception):
+    """A file ends before [start, stop) does, of which some bytes came."""
+
+    def __init__(self, start: int, stop: int, received: int) -> None:
+        super().__init__(start, stop, received)
+        self.start, self.stop, self.received = start, stop, received
 
 
 def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
@@ -48,8 +57,10 @@ def read_through(
     The same memory serves all of them: it is in the processor's cache, and no page of it is new.
 
     Yields:
-        Where the next of them lie in the buffer, end to end, until more are asked for; less of one
-        only where the file ends.
+        Where the next of them lie in the buffer, end to end, until more are asked for.
+
+    Raises:
+        ShortFileError: The file ends before a range does.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -60,14 +71,13 @@ def read_through(
                 yield views
                 views, at = [], 0
             view = buffer[at : at + stop - start]
-            received = os.preadv(descriptor, [view], start)
-            while received < len(view):
-                more = os.preadv(descriptor, [view[received:]], start + received)
-                if not more:
-                    break
-                received += more
-            views.append(view if received == len(view) else view[:received])
-            at += received
+            if os.preadv(descriptor, [view], start) < len(view):  # the system may give less at once
+                data = _pread(descriptor, start, stop)
+                if len(data) < len(view):
+                    raise ShortFileError(start, stop, len(data))
+                view[:] = data
+            views.append(view)
+            at += len(view)
         yield views
     finally:
         os.close(descriptor)

@@ -34,6 +34,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
 from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
+    ShortFileError,
     bring_to_disk,
     read_ranges,
     read_through,
@@ -248,15 +249,11 @@ class LocalStore:
         Yields:
             Where the next of them lie in the buffer, end to end, until more are asked for.
         """
-        read = 0
         try:
-            for views in read_through(self._file(path), ranges, buffer):
-                asked = ranges[read : read + len(views)]
-                for view, (start, stop) in zip(views, asked, strict=True):
-                    if len(view) != stop - start:
-                        raise short(path, self.url, start=start, stop=stop, received=len(view))
-                read += len(views)
-                yield views
+            yield from read_through(self._file(path), ranges, buffer)
+        except ShortFileError as error:
+            at = {"start": error.start, "stop": error.stop, "received": error.received}
+            raise short(path, self.url, **at) from error
         except ABSENT as error:
             raise missing(path, self.url) from error
         except OSError as error:
