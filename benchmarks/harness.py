@@ -35,6 +35,7 @@ __all__ = [
     "run_alone",
     "run_rounds",
     "stopwatch",
+    "touch_memory",
     "warm_up",
 ]
 
@@ -137,6 +138,17 @@ def warm_up() -> None:
         ds.commit("one row")
         for _ in ds.torch(batch_size=1, decode={"image": tl.decode.Resize(8, 8)}):
             pass
+
+
+def touch_memory(nbytes: int) -> None:
+    """Take memory and give it back: what is taken next is not new to the machine.
+
+    The first touch of 2 MiB by anybody took 0.6 to 12 ms of a virtual machine, its host's time
+    (docs/decisions/0026), and whose run that falls into is chance.
+    """
+    import numpy as np
+
+    np.ones(nbytes, np.uint8)
 
 
 @dataclass(slots=True)

@@ -113,6 +113,9 @@ class InterruptedStore:
     def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
         return self._store.map_range(path, start, stop)
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        return self._store.read_into(path, start, pieces)
+
     def clone(self) -> InterruptedStore:
         return self
 

@@ -25,6 +25,7 @@ from tensorlake.format.chunk import (
     encode_chunk,
 )
 from tensorlake.format.chunk_header import MAX_CHUNK_ROWS, ChunkHeader, header_rows, read_header
+from tensorlake.format.chunk_in_place import check_in_place, decode_chunk_into
 from tensorlake.format.chunk_units import (
     Units,
     decode_units,
@@ -35,7 +36,15 @@ from tensorlake.format.chunk_units import (
     unit_of_rows,
     unit_ranges,
 )
-from tensorlake.format.codec import Codec, decode, default_codecs, encode, is_raw, parse_codecs
+from tensorlake.format.codec import (
+    Codec,
+    decode,
+    decode_into,
+    default_codecs,
+    encode,
+    is_raw,
+    parse_codecs,
+)
 from tensorlake.format.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
 from tensorlake.format.entry import (
     ENTRY_KINDS,
@@ -189,12 +198,15 @@ __all__ = [
     "branch_prefix",
     "canonical_bytes",
     "changed_rows",
+    "check_in_place",
     "check_tag_name",
     "check_tensor_name",
     "checksum32",
     "checksum_of",
     "decode",
     "decode_chunk",
+    "decode_chunk_into",
+    "decode_into",
     "decode_json_page",
     "decode_name",
     "decode_page",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Codec",
     "decode",
+    "decode_into",
     "default_codecs",
     "encode",
     "is_raw",
@@ -97,23 +98,60 @@ def decode(
         if len(data):
             raise ValueError(f"{len(data)} bytes for an empty array")
         return np.zeros(shape, dtype=little)
+    plain = _plain(data, codecs, nbytes)
+    return np.frombuffer(plain, dtype=little).reshape(shape)
+
+
+def decode_into(data: Buffer, codecs: Sequence[Mapping[str, Any]], values: np.ndarray) -> None:
+    """Decode an array of known dtype and shape into one that is there, of little-endian values.
+
+    Args:
+        data: The bytes.
+        codecs: Their pipeline.
+        values: Where to; C-contiguous. After an error nothing is known of what it holds.
+
+    Raises:
+        ValueError: The bytes are not such an array; the caller knows where they came from.
+    """
+    if not values.nbytes:
+        if len(data):
+            raise ValueError(f"{len(data)} bytes for an empty array")
+        return
+    memory = values.reshape(-1).view(np.uint8)
+    plain = _plain(data, codecs, memory.nbytes, into=memory)
+    if len(codecs) == 1:
+        memory[:] = np.frombuffer(plain, np.uint8)
+
+
+def _plain(
+    data: Buffer,
+    codecs: Sequence[Mapping[str, Any]],
+    nbytes: int,
+    *,
+    into: np.ndarray | None = None,
+) -> Any:
+    """Undo all codecs but the first, the last of them into memory that is there, if it is."""
     plain: Any = data
     for codec in reversed(codecs[1:]):
+        memory = into if codec is codecs[1] else None
         try:
             match codec["name"]:
                 case "numcodecs.shuffle":
-                    plain = numcodecs.Shuffle(codec["configuration"]["elementsize"]).decode(plain)
+                    if len(plain) != nbytes:  # it would believe this, and write past the end
+                        raise ValueError(f"{len(plain):,} bytes instead of {nbytes:,}")
+                    size = codec["configuration"]["elementsize"]
+                    plain = numcodecs.Shuffle(size).decode(plain, memory)
                 case "blosc":
                     _check_blosc(plain, nbytes)
-                    plain = _blosc(codec["configuration"]).decode(plain)
+                    plain = _blosc(codec["configuration"]).decode(plain, memory)
                 case _:
                     _check_zstd(plain, nbytes)
-                    plain = _zstd(codec["configuration"]).decode(plain)
+                    plain = _zstd(codec["configuration"]).decode(plain, memory)
         except RuntimeError as error:  # what numcodecs raises for damage
             raise ValueError(str(error)) from error
     if len(plain) != nbytes:
         raise ValueError(f"{len(plain):,} bytes instead of {nbytes:,}")
-    return np.frombuffer(plain, dtype=little).reshape(shape)
+    return plain
 
 
 def is_raw(codecs: Sequence[Mapping[str, Any]]) -> bool:

@@ -69,6 +69,11 @@ class ChunkCache:
         self._lock = ForkLock()
 
     @property
+    def nbytes_max(self) -> int:
+        """Bytes of decoded chunks that may be kept."""
+        return self._nbytes_max
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the decoded chunks that are kept."""
         return self._nbytes

@@ -19,7 +19,7 @@ from tensorlake.types import Column, concat, take
 if TYPE_CHECKING:
     from tensorlake.reading.flat import Located
 
-__all__ = ["Fetched", "joined", "rows_by_chunk"]
+__all__ = ["Fetched", "joined", "rows_by_chunk", "run_of"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -30,6 +30,14 @@ class Fetched:
 
     places: Sequence[int]
     columns: Callable[[], list[Column]]
+
+
+def run_of(physical: Int64Array) -> tuple[int, int] | None:
+    """Say where rows start and stop that follow each other without a gap; None of any others."""
+    start, stop = int(physical[0]), int(physical[-1]) + 1
+    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
+        return None
+    return start, stop
 
 
 def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:

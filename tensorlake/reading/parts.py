@@ -19,7 +19,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import CorruptionError
 from tensorlake.format import (
     ChunkLayout,
     Units,
@@ -30,6 +29,7 @@ from tensorlake.format import (
     unit_ranges,
 )
 from tensorlake.reading.chunks import ChunkKey
+from tensorlake.reading.decoding import too_short
 from tensorlake.storage import Buffer
 from tensorlake.types import Column, UniformColumn, slice_rows, take
 
@@ -121,7 +121,7 @@ class Parts:
         unit = unit_of_rows(layout, rows)
         is_beyond = unit >= counts[chunk]
         if is_beyond.any():
-            raise _short(keys[int(chunk[np.argmax(is_beyond)])])
+            raise too_short(keys[int(chunk[np.argmax(is_beyond)])])
         wanted, unit_of_row = np.unique(unit + first_unit[chunk], return_inverse=True)
         ranges = unit_ranges(units, wanted, header_nbytes=0)
         before = unit_ranges(units, first_unit, header_nbytes=0)[:, 0]
@@ -151,7 +151,7 @@ class Parts:
         is_beyond = offset >= count[self.unit_of_row]
         if is_beyond.any():
             unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
-            raise _short(self._key(unit), self._name(unit))
+            raise too_short(self._key(unit), self._name(unit))
         starts = np.cumsum(count) - count
         return starts[self.unit_of_row] + offset, starts
 
@@ -205,12 +205,3 @@ def gathered(column: Column, rows: Int64Array) -> Column:
     if isinstance(column, UniformColumn):
         return UniformColumn(column.values[rows], column.valid)
     return take(column, rows)
-
-
-def _short(key: ChunkKey, part: str | None = None) -> CorruptionError:
-    return CorruptionError(
-        f"{part or key} is damaged: it has fewer rows than its index says"
-        "\nrestore the object from a copy, or run check() to see what is lost",
-        object=key.pack.path,
-        offset=key.offset,
-    )

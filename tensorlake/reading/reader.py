@@ -17,25 +17,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xxhash import xxh3_64_intdigest
 
-from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.errors import InvalidInputError
 from tensorlake.format import (
     ChunkHeader,
     PackId,
     TensorSpec,
-    decode_chunk,
     header_rows,
     header_units,
     read_header,
 )
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.codes import holds_codes, narrowed, widened
+from tensorlake.reading.codes import holds_codes, narrowed
+from tensorlake.reading.decoding import adapted, as_handed_out, decoded, verified
+from tensorlake.reading.filling import Filling, Piece, is_filled, pieces_of, pieces_of_runs
 from tensorlake.reading.flat import ChunkRun, Located
 from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.joining import Fetched, joined, rows_by_chunk
+from tensorlake.reading.joining import Fetched, joined, rows_by_chunk, run_of
 from tensorlake.reading.parts import ChunkRows, Parts
-from tensorlake.reading.scattered import WHOLE_CHUNK_NBYTES_MAX, read_scattered
+from tensorlake.reading.scattered import SPARSE_ROWS, is_sparse_in, read_scattered
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, SingleFlight, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
@@ -90,14 +90,13 @@ class Reader:
 
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
         """Read a chunk's bytes by one request, and verify them."""
-        blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
-        return _verified(key, blob)
+        return verified(key, await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes))
 
     def map_chunk(self, key: ChunkKey) -> Buffer | None:
         """View a chunk of a local folder (or a staged one) in memory; None elsewhere."""
         blob = self.snapshot.packs.map_range(key.pack, key.offset, key.nbytes)
         if blob is not None and not self._cache.is_verified(key):
-            _verified(key, blob)
+            verified(key, blob)
             self._cache.set_verified(key)
         return blob
 
@@ -109,7 +108,7 @@ class Reader:
         Where it was read in parts, ``rest`` follows ``blob``.
         """
         spec = self.snapshot.spec(tensor)
-        column = spec.adapt(_decoded(spec, key, blob, rest), key.read_as, where=str(key))
+        column = spec.adapt(decoded(spec, key, blob, rest), key.read_as, where=str(key))
         if column.valid is None or spec.type.nullable:
             return column
         return replace(column, valid=None)  # only dead rows are NULL: optimize() emptied them
@@ -132,12 +131,8 @@ class Reader:
         if len(physical) == 0:
             column = spec.type.convert([], tensor=tensor)
         else:
-            run = _run_of(physical)
-            at_hand = None if run is None else self._run_at_hand(spec, *run)
-            if at_hand is None:
-                column = self._gather(spec, physical)
-            else:
-                column = _as_handed_out(spec, at_hand)
+            filled = self._filled(spec, physical) if is_filled(spec, len(physical)) else None
+            column = self._joined(spec, physical) if filled is None else filled
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
         return column
@@ -169,7 +164,7 @@ class Reader:
         column = None if spec.type.is_media else self._run_at_hand(spec, start, stop)
         if column is None:
             return self.read(tensor, np.arange(start, stop))
-        return _as_handed_out(spec, column)
+        return as_handed_out(spec, column)
 
     def read_codes(self, tensor: str, start: int, stop: int) -> Column:
         """Read the classes of physical rows ``start`` … ``stop`` - 1, in any unsigned dtype.
@@ -241,6 +236,62 @@ class Reader:
         """Bytes of the chunks that hold these rows."""
         return sum(key.nbytes for key in self.chunks(tensor, physical))
 
+    def _filled(self, spec: TensorSpec, physical: Int64Array) -> Column | None:
+        """Many rows of one shape, each put where it stays; None where one chunk holds them all."""
+        run = run_of(physical) if self.store.is_local else None
+        runs = None if run is None else self.index(spec.name).runs(*run)
+        located, wanted = None, []
+        if runs is None:
+            located = self.locate(spec.name, physical)
+            if self.store.is_local and len(physical) * SPARSE_ROWS <= int(located.rows.sum()):
+                return None  # by parts
+            wanted, order = rows_by_chunk(located)
+            pieces = pieces_of(located.chunks, wanted, order)
+        else:
+            pieces = pieces_of_runs(runs)
+        if len(pieces) == 1:
+            return None
+        filling = Filling(spec, len(physical), self.snapshot.packs, self._cache)
+        missing = filling.place_at_hand(pieces)
+        is_sparse = [located is not None and is_sparse_in(located, wanted, at) for at in missing]
+        fetches = [
+            partial(self._fetch_into, filling, pieces[at])
+            for at in compress(missing, map(not_, is_sparse))
+        ]
+        sparse = [*compress(missing, is_sparse)]
+        if located is not None and sparse:
+            fetches.append(
+                partial(self._fetch_parts_into, filling, pieces, located, wanted, sparse)
+            )
+        if fetches:
+            runtime.run(runtime.gather_bounded(fetches, limit=CHUNKS_IN_FLIGHT))
+        return filling.column()
+
+    async def _fetch_into(self, filling: Filling, piece: Piece) -> None:
+        """Read a whole chunk; others come while a thread puts its rows in place."""
+        key = piece.key
+        blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
+        await asyncio.get_running_loop().run_in_executor(None, filling.place, piece, blob)
+
+    async def _fetch_parts_into(
+        self,
+        filling: Filling,
+        pieces: list[Piece],
+        located: Located,
+        wanted: list[Int64Array],
+        which: list[int],
+    ) -> None:
+        """Read what few rows of chunks need, and put them in place."""
+        for fetched in await self._fetch(filling.spec, located, wanted, which):
+            for at, column in zip(fetched.places, fetched.columns(), strict=True):
+                filling.put(pieces[at], column)
+
+    def _joined(self, spec: TensorSpec, physical: Int64Array) -> Column:
+        """Rows of each chunk, joined in the order asked for; of one a view where it can be."""
+        run = run_of(physical)
+        at_hand = None if run is None else self._run_at_hand(spec, *run)
+        return self._gather(spec, physical) if at_hand is None else as_handed_out(spec, at_hand)
+
     def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
         """Consecutive rows of chunks that need no request; None where they are anything else.
 
@@ -265,7 +316,7 @@ class Reader:
         if whole is None:
             return None
         part = slice_rows(whole, run.start, run.stop)
-        return part if run.chunk.read_as == spec.read_as else _adapted(spec, run.chunk, part)
+        return part if run.chunk.read_as == spec.read_as else adapted(spec, run.chunk, part)
 
     def _gather(self, spec: TensorSpec, physical: Int64Array) -> Column:
         """Read rows far apart by the parts that hold them, where that pays, others by chunk."""
@@ -300,7 +351,7 @@ class Reader:
         if key.is_fill:
             return self.fill_column(spec.name, len(rows))
         whole = self._whole_at_hand(spec, key)
-        return None if whole is None else _adapted(spec, key, take(whole, rows))
+        return None if whole is None else adapted(spec, key, take(whole, rows))
 
     def _whole_at_hand(self, spec: TensorSpec, key: ChunkKey) -> Column | None:
         whole = self._cache.column(key)
@@ -313,19 +364,15 @@ class Reader:
 
     def _kept(self, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
         """Decode a chunk and keep what it holds, class codes as narrow as they are."""
-        decoded = _decoded(spec, key, blob)
-        column = narrowed(decoded) if holds_codes(spec.type) else decoded
+        made = decoded(spec, key, blob)
+        column = narrowed(made) if holds_codes(spec.type) else made
         self._cache.keep(key, column)
         return column
 
     async def _fetch(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
     ) -> list[Fetched]:
-        is_sparse = [
-            located.chunks[at].nbytes > WHOLE_CHUNK_NBYTES_MAX
-            and 2 * len(wanted[at]) <= int(located.rows[at])
-            for at in which
-        ]
+        is_sparse = [is_sparse_in(located, wanted, at) for at in which]
         sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
         recorded = await self.index(spec.name).units(located.starts[sparse]) if sparse else []
         units = dict(zip(sparse, recorded, strict=True))
@@ -358,7 +405,7 @@ class Reader:
         column = whole
 
         def taken() -> list[Column]:
-            return [_adapted(spec, key, take(column, rows))]
+            return [adapted(spec, key, take(column, rows))]
 
         return [Fetched([at], taken)]
 
@@ -400,14 +447,14 @@ class Reader:
         ranges = [(start, stop) for start, stop in parts.ranges.tolist()]
         buffers = await self.snapshot.packs.read_ranges(keys[0].pack, ranges)
 
-        def verified() -> list[Column]:
+        def made() -> list[Column]:
             columns = zip(keys, parts.columns(buffers), strict=True)
-            return [_adapted(spec, key, column) for key, column in columns]
+            return [adapted(spec, key, column) for key, column in columns]
 
         if len(buffers) < ASIDE_UNITS_MIN:
-            return Fetched(places, verified)
+            return Fetched(places, made)
         # while those of other packs are on their way
-        columns = await asyncio.get_running_loop().run_in_executor(None, verified)
+        columns = await asyncio.get_running_loop().run_in_executor(None, made)
         return Fetched(places, lambda: columns)
 
     def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
@@ -450,49 +497,3 @@ class Reader:
         )
         self._cache.keep_header(key, header)
         return header
-
-
-def _run_of(physical: Int64Array) -> tuple[int, int] | None:
-    """Say where rows start and stop that follow each other without a gap; None of any others."""
-    start, stop = int(physical[0]), int(physical[-1]) + 1
-    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
-        return None
-    return start, stop
-
-
-def _as_handed_out(spec: TensorSpec, column: Column) -> Column:
-    return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
-
-
-def _adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
-    """Bring samples of a chunk, as they are kept, to the tensor's type in this version."""
-    if holds_codes(spec.type):
-        column = widened(column, spec.encodings[key.read_as].element_dtype)
-    return spec.adapt(column, key.read_as, where=str(key))
-
-
-def _decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer] = ()) -> Column:
-    """What a chunk's verified bytes are, whatever type the tensor has in this version.
-
-    This is what caches keep: handles at other versions of the dataset share them.
-    """
-    return decode_chunk(
-        blob,
-        header_nbytes=key.header_nbytes,
-        rows=header_rows(blob),
-        layout=spec.encodings[key.read_as],
-        verify=None,
-        where=str(key),
-        rest=rest,
-    )
-
-
-def _verified(key: ChunkKey, blob: Buffer) -> Buffer:
-    if xxh3_64_intdigest(blob) != key.checksum:
-        raise CorruptionError(
-            f"{key} is damaged: the checksum of its {key.nbytes:,} bytes is wrong\n"
-            "restore the object from a copy, or run check() to see what is lost",
-            object=key.pack.path,
-            offset=key.offset,
-        )
-    return blob

@@ -23,14 +23,20 @@ import numpy.typing as npt
 
 from tensorlake.format import ChunkKind, Extents, TensorSpec, Units, tree
 from tensorlake.reading.chunks import ChunkCache
-from tensorlake.reading.flat import ChunkKeys
+from tensorlake.reading.flat import ChunkKeys, Located
 from tensorlake.reading.index import ChunkIndex
 from tensorlake.reading.parts import Parts, gathered
 from tensorlake.storage import Buffer, MissingObjectError
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn, offsets_of
 from tensorlake.versions import PackReader
 
-__all__ = ["WHOLE_CHUNK_NBYTES_MAX", "ScatteredRows", "read_scattered"]
+__all__ = [
+    "SPARSE_ROWS",
+    "WHOLE_CHUNK_NBYTES_MAX",
+    "ScatteredRows",
+    "is_sparse_in",
+    "read_scattered",
+]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -55,6 +61,12 @@ class ScatteredRows:
 
     places: Int64Array
     column: Column
+
+
+def is_sparse_in(located: Located, wanted: list[Int64Array], at: int) -> bool:
+    """Tell whether so few rows of a chunk are wanted that it is not read whole."""
+    is_small = located.chunks[at].nbytes <= WHOLE_CHUNK_NBYTES_MAX
+    return not is_small and 2 * len(wanted[at]) <= int(located.rows[at])
 
 
 def read_scattered(

@@ -16,6 +16,7 @@ __all__ = [
     "INLINE_NBYTES",
     "ShortFileError",
     "bring_to_disk",
+    "read_into",
     "read_ranges",
     "read_through",
     "read_whole",
@@ -92,6 +93,23 @@ def _pread(descriptor: int, start: int, stop: int) -> bytes:
     while parts[-1] and (start := start + len(parts[-1])) < stop:
         parts.append(os.pread(descriptor, stop - start, start))
     return b"".join(parts)
+
+
+def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
+    """Fill pieces of memory one after another; returns their bytes, fewer where the file ends."""
+    rest = [piece for piece in pieces if piece.nbytes]
+    at = start
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while rest and (received := os.preadv(descriptor, rest[:MAX_PIECES], at)):
+            at += received
+            while rest and received >= rest[0].nbytes:
+                received -= rest.pop(0).nbytes
+            if received:
+                rest[0] = rest[0][received:]
+    finally:
+        os.close(descriptor)
+    return at - start
 
 
 def read_whole(file: str) -> bytes:

@@ -227,6 +227,10 @@ class FsspecStore:
         del path, start, stop
         return None
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        del path, start, pieces
+        return False
+
     def clone(self) -> FsspecStore:
         url, options = self._opened_with
         return FsspecStore(url, options, policy=self._policy)

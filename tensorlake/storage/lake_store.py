@@ -232,6 +232,10 @@ class LakeStore:
         del path, start, stop
         return None
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        del path, start, pieces
+        return False
+
     def clone(self) -> LakeStore:
         url, token = self._opened_with
         return LakeStore(url, token, policy=self._policy)

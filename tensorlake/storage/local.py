@@ -36,6 +36,7 @@ from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
     ShortFileError,
     bring_to_disk,
+    read_into,
     read_ranges,
     read_through,
     read_whole,
@@ -258,6 +259,19 @@ class LocalStore:
             raise missing(path, self.url) from error
         except OSError as error:
             raise self._translated(error, "read", path) from error
+
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        stop = start + nbytes_of(pieces)
+        check_range(path, start, stop)
+        try:
+            received = read_into(self._file(path), start, pieces)
+        except ABSENT as error:
+            raise missing(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "read", path) from error
+        if received != stop - start:
+            raise short(path, self.url, start=start, stop=stop, received=received)
+        return True
 
     def check_writable(self) -> None:
         """Refuse early what the first write would refuse; a folder asks nothing for it.

@@ -135,6 +135,10 @@ class MemoryStore:
         del path, start, stop
         return None
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        del path, start, pieces
+        return False
+
     def clone(self) -> MemoryStore:
         twin = MemoryStore(self._name, prefix=self._prefix[:-1], clock=self._clock)
         twin._objects = self._objects  # a nameless store's twin sees the same objects

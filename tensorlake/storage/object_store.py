@@ -297,6 +297,10 @@ class ObjectStore:
         del path, start, stop
         return None
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        del path, start, pieces
+        return False
+
     def clone(self) -> ObjectStore:
         url, options = self._opened_with
         flight = Flight(self._flight.max_requests, self._flight.max_nbytes)

@@ -136,6 +136,21 @@ class Store(Protocol):
         """View bytes [start, stop) of an immutable local object in memory; None elsewhere."""
         ...
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        """Read an immutable local object from `start` on into memory that may be written to.
+
+        What is read once and kept costs less so than through a mapping.
+
+        Args:
+            path: Which.
+            start: Where its bytes begin that fill the first piece; those of the next follow.
+            pieces: Of bytes, contiguous.
+
+        Returns:
+            False, and nothing was read, where the object is not a local one.
+        """
+        ...
+
     def clone(self) -> Store:
         """Open the same store with clients of its own, as a forked process must."""
         ...

@@ -301,6 +301,15 @@ class StoreConformance:
         assert (view is not None) == store.is_local
         assert view is None or bytes(view) == b"234"
 
+    def test_reading_into_memory_is_the_object_or_not_offered(self, store: Store) -> None:
+        run(store.put_if_absent("pack", b"0123456789"))
+        memory = bytearray(b"......")
+
+        is_here = store.read_into("pack", 2, [memoryview(memory)[:1], memoryview(memory)[2:5]])
+
+        assert is_here == store.is_local
+        assert bytes(memory) == (b"2.345." if is_here else b"......")
+
     def test_many_reads_at_once_are_all_right(self, store: Store) -> None:
         data = bytes(range(256)) * 16
         run(store.put_if_absent("pack", data))

@@ -6,7 +6,8 @@
     assert store.round_trips <= 2
 
 Requests that run at the same time are one round trip.  `get_ranges` counts as the ranged requests
-an object store would make of it, after coalescing; `map_range` is no request.
+an object store would make of it, after coalescing; `map_range` and `read_into` are no
+requests.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -159,6 +160,9 @@ class CountingStore:
 
     def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
         return self._store.map_range(path, start, stop)
+
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        return self._store.read_into(path, start, pieces)
 
     def clone(self) -> CountingStore:
         twin = CountingStore(self._store.clone())

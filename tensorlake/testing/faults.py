@@ -208,6 +208,11 @@ class FaultyStore:
             raise SimulatedCrash(f"map_range {path!r}")
         return self._store.map_range(path, start, stop)
 
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        if self._is_dead:
+            raise SimulatedCrash(f"read_into {path!r}")
+        return self._store.read_into(path, start, pieces)
+
     def clone(self) -> FaultyStore:
         return self  # one script for all handles of a test
 

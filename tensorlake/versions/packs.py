@@ -137,6 +137,20 @@ class PackReader:
             note_read(nbytes, requests=0)
         return mapped
 
+    def read_into(self, pack: PackId, offset: int, pieces: Sequence[memoryview]) -> bool:
+        """Read bytes of a local folder's pack into memory; False where they lie elsewhere."""
+        nbytes = sum(piece.nbytes for piece in pieces)
+        unsent, pack = self._unsent(pack, offset, nbytes)
+        if unsent is not None:
+            return False
+        try:
+            is_here = self.store.read_into(pack.path, offset, pieces)
+        except MissingObjectError:
+            return False  # reading it elsewise says why
+        if is_here:
+            note_read(nbytes, requests=0)
+        return is_here
+
     async def read(self, ref: PageRef, /) -> Buffer:
         """Read an index page (the ``PageSource`` of ``tensorlake.format``)."""
         return await self.read_range(ref.pack, ref.offset, ref.nbytes)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from tensorlake.errors import SchemaError
-from tensorlake.format import decode, default_codecs, encode, is_raw, parse_codecs
+from tensorlake.format import (
+    decode,
+    decode_into,
+    default_codecs,
+    encode,
+    is_raw,
+    parse_codecs,
+)
 from tensorlake.types import (
     DTYPE_NAMES,
     Array,
@@ -25,6 +32,7 @@ SHUFFLED = [
     {"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}},
     {"name": "zstd", "configuration": {"level": 1, "checksum": True}},
 ]
+ZSTD = [{"name": "zstd", "configuration": {"level": 1, "checksum": False}}]
 
 
 def pipelines(dtype):
@@ -42,6 +50,33 @@ def test_every_dtype_and_shape_comes_back(name, shape):
         assert decoded.dtype == dtype
         assert decoded.shape == shape
         assert (decoded == values).all()
+
+
+@pytest.mark.parametrize("name", DTYPE_NAMES)
+@pytest.mark.parametrize("shape", [(0,), (7, 3)])
+def test_every_dtype_is_decoded_into_memory_that_is_there(name, shape):
+    dtype = parse_dtype(name)
+    values = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+
+    for codecs in (*pipelines(dtype), ({"name": "bytes"}, *ZSTD)):
+        memory = np.zeros((3, *shape), dtype.newbyteorder("<"))
+        decode_into(encode(values, codecs), codecs, memory[1])
+        assert (memory[1] == values).all()
+        assert not memory[::2].any(), "nothing else is written to"
+
+
+@pytest.mark.parametrize("count", [1, 300])
+@pytest.mark.parametrize("codecs", ["raw", "lz4", "zstd", "shuffled", "shuffled alone"])
+def test_what_has_another_size_is_not_written_past_the_end_of_memory(codecs, count):
+    pipeline = {"shuffled": SHUFFLED, "shuffled alone": SHUFFLED[:2]}.get(codecs, codecs)
+    parsed = parse_codecs(pipeline, np.dtype("int32"))
+    memory = np.zeros((3, 100), np.int32)
+    data = encode(np.ones(count, np.int32), parsed)
+
+    with pytest.raises(ValueError):
+        decode_into(data, parsed, memory[1])
+
+    assert not memory[::2].any()
 
 
 def test_big_endian_values_are_stored_little_endian():

@@ -340,6 +340,18 @@ def test_mapping_past_the_end_is_corruption(tmp_path):
     assert store.map_range("a", 2, 2) == b""
 
 
+def test_reading_into_memory_past_the_end_is_corruption_and_of_an_absent_object_missing(tmp_path):
+    store, memory = LocalStore(tmp_path), memoryview(bytearray(6))
+    run(store.put_if_absent("a", b"0123"))
+
+    with pytest.raises(CorruptionError, match="2 of 6 came") as caught:
+        store.read_into("a", 2, [memory[:1], memory[1:]])
+    with pytest.raises(MissingObjectError, match="'gone'"):
+        store.read_into("gone", 0, [memory])
+
+    assert (caught.value.object, caught.value.offset) == ("a", 4)
+
+
 def test_mapping_is_read_only_and_outlives_deletion(tmp_path):
     store = LocalStore(tmp_path)
     run(store.put_if_absent("a", b"0123"))

@@ -1,0 +1,88 @@
+"""From a chunk's bytes to samples of the tensor: verified, decoded, brought to its type.
+
+Each step is a function of its own, because what lies between is kept: decoded chunks do not depend
+on the version that they are read in, so handles at other versions share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import CorruptionError
+from tensorlake.format import TensorSpec, checksum_of, decode_chunk, header_rows
+from tensorlake.reading.chunks import ChunkKey
+from tensorlake.reading.codes import holds_codes, widened
+from tensorlake.storage import Buffer
+from tensorlake.types import Column
+
+__all__ = ["adapted", "as_handed_out", "decoded", "too_short", "verified", "verify_pieces"]
+
+
+def verified(key: ChunkKey, blob: Buffer) -> Buffer:
+    """Return a chunk's bytes, whose checksum is right.
+
+    Raises:
+        CorruptionError: It is not.
+    """
+    if xxh3_64_intdigest(blob) != key.checksum:
+        raise _damaged(key)
+    return blob
+
+
+def verify_pieces(key: ChunkKey, pieces: Sequence[Buffer]) -> None:
+    """See that a chunk's bytes, which lie in several places, have the right checksum.
+
+    Raises:
+        CorruptionError: They have not.
+    """
+    if checksum_of(pieces) != key.checksum:
+        raise _damaged(key)
+
+
+def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer] = ()) -> Column:
+    """What a chunk's verified bytes are, whatever type the tensor has in this version.
+
+    This is what caches keep: handles at other versions of the dataset share them.
+    """
+    return decode_chunk(
+        blob,
+        header_nbytes=key.header_nbytes,
+        rows=header_rows(blob),
+        layout=spec.encodings[key.read_as],
+        verify=None,
+        where=str(key),
+        rest=rest,
+    )
+
+
+def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
+    """Bring samples of a chunk, as they are kept, to the tensor's type in this version."""
+    if holds_codes(spec.type):
+        column = widened(column, spec.encodings[key.read_as].element_dtype)
+    return spec.adapt(column, key.read_as, where=str(key))
+
+
+def as_handed_out(spec: TensorSpec, column: Column) -> Column:
+    """Return samples of the tensor's type as others see them: class codes in their own dtype."""
+    return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
+
+
+def too_short(key: ChunkKey, part: str | None = None) -> CorruptionError:
+    """Build the error for a chunk, or a part of one, that lacks rows which its index speaks of."""
+    return CorruptionError(
+        f"{part or key} is damaged: it has fewer rows than its index says"
+        "\nrestore the object from a copy, or run check() to see what is lost",
+        object=key.pack.path,
+        offset=key.offset,
+    )
+
+
+def _damaged(key: ChunkKey) -> CorruptionError:
+    return CorruptionError(
+        f"{key} is damaged: the checksum of its {key.nbytes:,} bytes is wrong\n"
+        "restore the object from a copy, or run check() to see what is lost",
+        object=key.pack.path,
+        offset=key.offset,
+    )
