@@ -59,6 +59,8 @@ NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page 
 PAGE, ICON = "index.html", "favicon.svg"
 HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
 
+NO_REQUEST = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
+
 PROBLEM: dict[str, Any] = {
     "description": "what went wrong, as RFC 9457 problem JSON",
     "content": {PROBLEM_TYPE: {"schema": component(ProblemInfo)}},
@@ -111,6 +113,8 @@ def create_app(settings: Settings) -> FastAPI:
     for route, answer in operation.items():
         app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
     _add_viewer(app, settings)
+    for route in app.routes:  # FastAPI prepares them when it first looks: now, not in a request
+        route.matches(NO_REQUEST)
     return app
 
 

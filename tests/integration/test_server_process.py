@@ -21,6 +21,9 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake.testing import s3_server
+from tensorlake_server import Settings, create_app
+from tensorlake_server.__main__ import DrainingServer
+from tensorlake_server.connections import configure
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
@@ -133,6 +136,24 @@ def test_many_readers_get_the_same_answers(tmp_path: Path) -> None:
         answers = list(readers.map(lambda path: client.get(path).content, paths))
 
     assert len(set(answers)) == 2
+
+
+def test_the_link_is_said_when_it_is_answered(tmp_path: Path) -> None:
+    make_dataset(str(tmp_path / "pets.tl"))
+    listening = socket.create_server(("127.0.0.1", 0))
+    host, port = listening.getsockname()
+    app = create_app(Settings(url=str(tmp_path), port=port, token="secret"))
+    answers: list[int] = []
+
+    def announce() -> None:
+        with httpx.Client(timeout=STOP_S) as client:
+            answers.append(client.get(f"http://{host}:{port}/healthz").status_code)
+        server.should_exit = True
+
+    server = DrainingServer(configure(app, log_level="error"), announce)
+    server.run(sockets=[listening])
+
+    assert answers == [200]
 
 
 def test_the_interrupt_key_stops_it_in_order(tmp_path: Path) -> None:
