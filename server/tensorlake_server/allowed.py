@@ -112,6 +112,11 @@ class AllowedLake:
         self.check_readable(name)
         return self._lake.store(name)
 
+    def kept_store(self, name: str) -> Store | None:
+        """Look up the same where somebody opened it before; see `Lake.kept_store`."""
+        self.check_readable(name)
+        return self._lake.kept_store(name)
+
     def create(
         self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool
     ) -> Dataset:

@@ -157,14 +157,23 @@ class Lake:
         Raises:
             DatasetNotFoundError: There is no such dataset.
         """
-        url = self.url_of(name)
-        store = self._stores.get(name)
+        store = self.kept_store(name)
         if store is None:
+            url = self.url_of(name)
             if not tl.exists(url, storage_options=self._options):
                 raise self.not_found(name)
             store = open_store(url, storage_options=self._options)
             self._stores.put(name, store)
         return store
+
+    def kept_store(self, name: str) -> Store | None:
+        """Look up where a dataset's objects are, without asking the store anything.
+
+        Raises:
+            DatasetNotFoundError: No dataset of the lake can have this name.
+        """
+        self.url_of(name)
+        return self._stores.get(name)
 
     def create(
         self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool

@@ -5,6 +5,7 @@ One call of the system may read or write less than it was asked to; here it is a
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -16,6 +17,7 @@ __all__ = [
     "INLINE_NBYTES",
     "ShortFileError",
     "bring_to_disk",
+    "read_at_hand",
     "read_into",
     "read_ranges",
     "read_through",
@@ -80,6 +82,28 @@ def read_through(
             views.append(view)
             at += len(view)
         yield views
+    finally:
+        os.close(descriptor)
+
+
+def read_at_hand(file: str, start: int, stop: int) -> tuple[memoryview, int]:
+    """Read a range without waiting for a disk; what there is of it, and how long the file is.
+
+    Raises:
+        BlockingIOError: Not all of it is in memory.
+        OSError: As from open and read; also where the system has no such reads.
+    """
+    if not hasattr(os, "RWF_NOWAIT"):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), file)
+    # O_NONBLOCK: what is a pipe, and no file, would be waited for in opening it
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        nbytes = os.fstat(descriptor).st_size
+        data = bytearray(max(0, min(stop, nbytes) - start))
+        received = os.preadv(descriptor, [data], start, os.RWF_NOWAIT) if data else 0
+        if received < len(data):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), file)
+        return memoryview(data), nbytes
     finally:
         os.close(descriptor)
 

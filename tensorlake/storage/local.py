@@ -36,6 +36,7 @@ from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
     ShortFileError,
     bring_to_disk,
+    read_at_hand,
     read_into,
     read_ranges,
     read_through,
@@ -185,6 +186,16 @@ class LocalStore:
         except OSError as error:
             raise self._translated(error, "look up", path) from error
         return None if stat.S_ISDIR(found.st_mode) else _meta(path, found)
+
+    def range_at_hand(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
+        """Read what there is of a small range, and the object's size; None if that waits or fails."""
+        check_range(path, start, stop)
+        if stop - start > INLINE_NBYTES:
+            return None
+        try:
+            return read_at_hand(self._file(path), start, stop)
+        except OSError:
+            return None
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
         folder, _, _ = prefix.rpartition("/")

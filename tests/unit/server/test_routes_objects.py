@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.errors import DatasetNotFoundError
+from tensorlake_server.allowed import AllowedLake
+from tensorlake_server.lake import Lake
+from tensorlake_server.principal import Principal
+from tensorlake_server.scopes import Action, Scope
 from tensorlake_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,3 +132,47 @@ def test_a_pack_that_was_removed_is_gone_though_it_was_read(
 
     assert there.content == pack.read_bytes()[:10]
     assert [answer.json()["code"] for answer in gone] == ["missing-object"] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("packs/aa/{}", "bytes=0-0"),
+        ("packs/aa/{}", "bytes=4095-70000"),
+        ("packs/aa/{}", f"bytes={LONG - 9}-{LONG + 900}"),
+        ("packs/aa/{}", f"bytes={LONG + 1}-{LONG + 9}"),
+        ("packs/aa/{}", "bytes=9-3"),
+        ("packs/aa", "bytes=0-9"),
+        ("packs/aa//{}", "bytes=0-9"),
+        ("packs/aa/../aa/{}", "bytes=0-9"),
+        ("packs/ab/none.tlp", "bytes=0-9"),
+        ("tensorlake.json", "bytes=0-9"),
+    ],
+)
+def test_the_loop_answers_as_a_thread_does(
+    client: httpx.Client, pack: Path, path: str, asked: str
+) -> None:
+    where = f"/v1/datasets/noise/objects/{path.format(pack.name)}"
+
+    by_thread = client.get(where, headers={"Range": asked})  # the first to ask for the dataset
+    client.get(address(pack), headers={"Range": "bytes=0-0"})
+    by_loop = client.get(where, headers={"Range": asked})
+
+    assert facts_of(by_thread) == facts_of(by_loop)
+
+
+def facts_of(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    told = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+    return answer.status_code, answer.content, told
+
+
+def test_a_dataset_that_others_opened_stays_closed_to_whom_it_is(pack: Path) -> None:
+    lake = Lake(Settings(url=str(pack.parents[3]), token=TOKEN))
+    reader = Principal("reader", (Scope(Action.READ, "noise"),))
+    other = Principal("other", (Scope(Action.READ, "elsewhere"),))
+
+    store = AllowedLake(lake, reader, is_writable=False).store("noise")
+
+    assert AllowedLake(lake, reader, is_writable=False).kept_store("noise") is store
+    with pytest.raises(DatasetNotFoundError):
+        AllowedLake(lake, other, is_writable=False).kept_store("noise")
