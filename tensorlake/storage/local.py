@@ -188,7 +188,7 @@ class LocalStore:
         return None if stat.S_ISDIR(found.st_mode) else _meta(path, found)
 
     def range_at_hand(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
-        """Read what there is of a small range, and the object's size; None if that waits or fails."""
+        """Read what there is of a small range, and the object's size; None if it waits or fails."""
         check_range(path, start, stop)
         if stop - start > INLINE_NBYTES:
             return None
