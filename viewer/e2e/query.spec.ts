@@ -1,6 +1,6 @@
 /** Writing a query: offers, what is wrong while one writes, and what was asked before. */
 import { expect, test } from "vitest";
-import { count, open, query } from "./browser";
+import { addressOf, count, open, query } from "./browser";
 
 test("the server's parser offers what could come next", async () => {
   const page = await open("pets", { expected: ["status of 400"] }); // of a text that is not whole yet
@@ -13,6 +13,27 @@ test("the server's parser offers what could come next", async () => {
   await expect.poll(() => offer.innerText()).toContain("score");
   await offer.click();
   await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE score");
+});
+
+test("what was written before the editor came is in it, with the cursor, and runs", async () => {
+  const page = await open("about:blank");
+  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
+  let come = () => {};
+  const held = new Promise<void>((resolve) => (come = resolve));
+  await page.goto(addressOf("pets"));
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE score > 1");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => count(page)).toBe("0 of 40 rows");
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.insertText("0.");
+  come();
+  await page.locator(".cm-focused").waitFor();
+  await page.keyboard.insertText("0");
+
+  await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE score > 0.01");
 });
 
 test("what is wrong is marked while one writes, before anything runs", async () => {
@@ -62,6 +83,7 @@ test("a class is offered inside the quotes that the editor closed", async () => 
   await expect.poll(() => count(page)).toBe("40 rows");
 
   await page.keyboard.press("/");
+  await page.locator(".cm-focused").waitFor(); // the plain field that is there before it closes no quotes
   await page.keyboard.type("WHERE CONTAINS(labels, 'do");
   await page.locator(".cm-tooltip-autocomplete li", { hasText: "dog" }).click();
 

@@ -14,8 +14,10 @@ export function formatBytes(nbytes: number): string {
   return `${trimZeros(value.toFixed(digits))} ${UNITS[unit]}`;
 }
 
+const COUNTS = new Intl.NumberFormat("en-US"); // made once: toLocaleString() looks its rules up for each number
+
 export function formatCount(count: number): string {
-  return count.toLocaleString("en-US");
+  return COUNTS.format(count);
 }
 
 /** "1 row", "12,480 rows". */

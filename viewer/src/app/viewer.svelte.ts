@@ -17,6 +17,7 @@ import {
   type Source,
   type TensorInfo,
 } from "../api";
+import { background } from "../grid/background";
 import { chooseCounted, chooseLabels, choosePicture } from "../schema/choose";
 import { maskTensors, type OverlayStyle } from "../overlays/collect";
 import { ClassTable } from "../schema/classes";
@@ -93,6 +94,9 @@ export class Viewer {
   #running: AbortController | null = null;
   /** Settled by the first rows of a dataset that are seen: counts of a million rows come after them. */
   #sight = new Sight();
+  /** The same of the page: settled once, also where nothing can be seen. */
+  #opening = new Sight();
+  readonly firstSight = this.#opening.first;
 
   get tensors(): TensorInfo[] {
     return this.result?.tensors ?? this.info?.tensors ?? [];
@@ -138,18 +142,23 @@ export class Viewer {
   async start(): Promise<void> {
     const { token, clean } = takeToken(new URL(location.href));
     this.phase = "loading";
+    if (this.place.dataset !== null) background.prepare(); // while the server is asked who we are
     await this.#attempt(async () => {
       if (token !== null) {
         // Only then: a page that is loaded again before it is let in needs its token once more.
         await this.api.session(token).finally(() => history.replaceState(null, "", clean));
       }
-      const listing = this.#list();
       if (this.place.dataset === null) {
-        await listing;
+        await this.#list();
         const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
         this.#put({ ...this.place, dataset: only }, "replace");
+        return this.#load();
       }
-      await Promise.all([listing, this.#load()]);
+      void this.#beside(async () => {
+        await this.firstSight; // names of other datasets are for who has seen this one
+        await this.#list();
+      });
+      await this.#load();
     });
   }
 
@@ -160,6 +169,7 @@ export class Viewer {
   /** Says that the first rows are there, or that none will come. */
   noteSight(): void {
     this.#sight.note();
+    this.#opening.note();
   }
 
   openDataset(dataset: string): Promise<void> {
@@ -309,6 +319,7 @@ export class Viewer {
 
   /** The log is the branch's, not only what lies before the shown version: one can go forward too. */
   async #loadRefs(dataset: string, version: string): Promise<void> {
+    await this.#sight.first;
     const branch = version.slice(0, version.lastIndexOf("@"));
     [this.log, this.branches, this.tags, this.savedViews] = await Promise.all([
       this.api.versions(dataset, branch, LOG_LENGTH),
@@ -407,6 +418,7 @@ export class Viewer {
       if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, and says that the server is gone
       this.failure = error instanceof ApiError ? error.problem : unreachable(error);
       this.phase = "failed";
+      this.#opening.note();
     }
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Api } from "../api";
-import { workersOf } from "./background";
+import { Workers } from "./background";
 import type { FromWorker, ToWorker } from "./worker";
 
 /** Workers that answer when they are told to. */
@@ -31,7 +31,7 @@ const request = (count: number) => ({
 
 test("a worker that has read its share is followed by another, and ends with its last request", async () => {
   const { all, start } = fakeWorkers();
-  const read = workersOf(start)(api);
+  const read = new Workers(start).readFor(api);
   const { signal } = new AbortController();
   const first = [read(request(300), signal, () => {}), read(request(300), signal, () => {})];
   const next = read(request(1), signal, () => {});
@@ -49,7 +49,7 @@ test("a worker that has read its share is followed by another, and ends with its
 
 test("what is given up is told to the worker that was asked, and counts until it has ended there", async () => {
   const { all, start } = fakeWorkers();
-  const read = workersOf(start)(api);
+  const read = new Workers(start).readFor(api);
   const abort = new AbortController();
   const given = read(request(600), abort.signal, () => {});
   abort.abort();
@@ -64,7 +64,7 @@ test("what is given up is told to the worker that was asked, and counts until it
 
 test("a worker that cannot start says what to do, and the next request tries again", async () => {
   const { all, start } = fakeWorkers();
-  const read = workersOf(start)(api);
+  const read = new Workers(start).readFor(api);
   const { signal } = new AbortController();
   const asked = read(request(5), signal, () => {});
   all[0]?.fail();

@@ -1,5 +1,5 @@
 /**
- * The page's end of the worker: one for all grids, started when the first thumbnail is wanted.
+ * The page's end of the worker: one for all grids, started before the first thumbnail is wanted.
  *
  * What a worker read and decoded stays in memory outside of its heap until that heap is collected,
  * and a heap of two megabytes seldom is: in minutes of scrolling it was hundreds of megabytes. So a
@@ -75,34 +75,48 @@ export function startWorker(): Worker {
   return new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
 }
 
-/** Reads in workers, one after another; all that share it share them. */
-export function workersOf(start: () => Worker): (api: Api) => ReadThumbnails {
-  let reader: Reader | null = null;
-  return (api) => (request, signal, onThumbnail) =>
-    new Promise((resolve, reject) => {
-      const giveUp = () => reject(new DOMException("no longer wanted", "AbortError"));
-      if (signal.aborted) return giveUp();
-      const id = (last += 1);
-      if (reader === null || reader.isSpent) reader = new Reader(start);
-      const asked = reader;
-      const onabort = () => {
-        asked.abort(id);
-        giveUp();
-      };
-      signal.addEventListener("abort", onabort, { once: true });
-      asked.ask(
-        { id, base: api.base.href, request },
-        {
-          onThumbnail,
-          onEnd({ error, isReached }) {
-            signal.removeEventListener("abort", onabort);
-            api.onReach(isReached);
-            if (error === null) resolve();
-            else reject(new Error(error));
+/** Reads in workers, one after another; all that share this share them. */
+export class Workers {
+  #reader: Reader | null = null;
+
+  constructor(readonly start: () => Worker) {}
+
+  /** Starts a worker now: it is ready when the first thumbnails are asked for. */
+  prepare(): void {
+    this.#current();
+  }
+
+  readFor(api: Api): ReadThumbnails {
+    return (request, signal, onThumbnail) =>
+      new Promise((resolve, reject) => {
+        const giveUp = () => reject(new DOMException("no longer wanted", "AbortError"));
+        if (signal.aborted) return giveUp();
+        const id = (last += 1);
+        const asked = this.#current();
+        const onabort = () => {
+          asked.abort(id);
+          giveUp();
+        };
+        signal.addEventListener("abort", onabort, { once: true });
+        asked.ask(
+          { id, base: api.base.href, request },
+          {
+            onThumbnail,
+            onEnd({ error, isReached }) {
+              signal.removeEventListener("abort", onabort);
+              api.onReach(isReached);
+              if (error === null) resolve();
+              else reject(new Error(error));
+            },
           },
-        },
-      );
-    });
+        );
+      });
+  }
+
+  #current(): Reader {
+    if (this.#reader === null || this.#reader.isSpent) this.#reader = new Reader(this.start);
+    return this.#reader;
+  }
 }
 
-export const readInBackground = workersOf(startWorker);
+export const background = new Workers(startWorker);

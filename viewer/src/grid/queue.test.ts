@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { PaintQueue } from "./queue";
 
+const line = {};
 let frames: (() => void)[] = [];
 const nextFrame = () => frames.splice(0).forEach((act) => act());
 
@@ -14,7 +15,7 @@ function waiting(count: number) {
   const queue = new PaintQueue();
   const painted: number[] = [];
   const keys = Array.from({ length: count }, () => ({}));
-  keys.forEach((key, i) => queue.put(key, () => painted.push(i)));
+  keys.forEach((key, i) => queue.put(key, line, () => painted.push(i)));
   return { queue, painted, keys };
 }
 
@@ -39,7 +40,7 @@ test("a screen full of them is painted within some frames", () => {
 
 test("a cell that changed before its turn is painted once, as it is now", () => {
   const { queue, painted, keys } = waiting(2);
-  queue.put(keys[0] ?? {}, () => painted.push(100));
+  queue.put(keys[0] ?? {}, line, () => painted.push(100));
   queue.drop(keys[1] ?? {});
 
   nextFrame();
@@ -56,4 +57,15 @@ test("a frame with other work paints none, the next one does although it has wor
   queue.makeWay();
   nextFrame();
   expect(painted.length).toBe(4);
+});
+
+test("cells of a line are painted together", () => {
+  const queue = new PaintQueue();
+  const painted: string[] = [];
+  for (const name of ["a1", "b1", "a2", "b2", "a3", "b3"]) queue.put({}, name[0], () => painted.push(name));
+
+  nextFrame();
+  expect(painted).toEqual(["a1", "a2", "a3", "b1"]);
+  nextFrame();
+  expect(painted.slice(4)).toEqual(["b2", "b3"]);
 });

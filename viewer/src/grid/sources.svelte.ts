@@ -3,12 +3,14 @@
  *
  * Each source is made anew when it shows something else; made in a component, all close with it.
  */
+import { untrack } from "svelte";
 import type { Row } from "../api";
 import type { Viewer } from "../app/viewer.svelte";
-import { readInBackground } from "./background";
+import { background } from "./background";
 import { oncePerFrame } from "./frame";
 import { SteadyMasks } from "./masks";
 import { RowPages } from "./pages";
+import { News } from "./news";
 import type { Mask } from "./paint";
 import type { ReadThumbnails, Thumbnail } from "./read";
 import { ThumbnailLoader } from "./thumbnails";
@@ -19,10 +21,31 @@ interface Wanted {
   size: () => number;
 }
 
+/** More than there are cells on a screen: two that share a signal ask once more than they need to. */
+const SIGNALS = 1024;
+
+class Signal {
+  #count = $state(0);
+
+  /** What reads this runs again when it changes. */
+  follow(): void {
+    void this.#count;
+  }
+
+  change(): void {
+    this.#count += 1;
+  }
+}
+
 export class GridSources {
   attempt = $state(0);
   #tick = $state(0);
-  #note = oncePerFrame(() => (this.#tick += 1)); // something arrived: what is in sight is looked at again
+  #signals = Array.from({ length: SIGNALS }, () => new Signal());
+  #news = new News((position) => this.#contents(position), (position) => this.#signal(position)?.change());
+  #note = oncePerFrame(() => {
+    this.#tick += 1;
+    this.#news.tell();
+  });
   #read: ReadThumbnails;
   #steadyMasks = new SteadyMasks();
 
@@ -62,7 +85,7 @@ export class GridSources {
     readonly viewer: Viewer,
     readonly wanted: Wanted,
   ) {
-    this.#read = readInBackground(viewer.api);
+    this.#read = background.readFor(viewer.api);
     $effect(() => {
       const closing = this.pages;
       return () => closing.close();
@@ -78,18 +101,18 @@ export class GridSources {
   }
 
   rowAt(position: number): Row | undefined {
-    void this.#tick; // pages and thumbnails are no signals: a tick says that there is news
+    this.#signal(position)?.follow(); // pages and thumbnails are no signals
     return this.pages.get(position);
   }
 
   thumbnailAt(position: number): Thumbnail | undefined {
-    void this.#tick;
+    this.#signal(position)?.follow();
     const row = this.pictureRow(position);
     return row === null ? undefined : this.#thumbnails?.get(row);
   }
 
   masksAt(position: number): Mask[] {
-    void this.#tick;
+    this.#signal(position)?.follow();
     const row = this.pictureRow(position);
     const now = this.#masks.map(({ tensor, loader }) => ({ tensor, thumbnail: row === null ? undefined : loader.get(row) }));
     return this.#steadyMasks.at(position, now);
@@ -107,6 +130,7 @@ export class GridSources {
     const rows = positions.map((position) => this.pictureRow(position)).filter((row) => row !== null);
     this.#thumbnails?.want(rows);
     for (const { loader } of this.#masks) loader.want(rows);
+    untrack(() => this.#news.watch(positions));
   }
 
   /** Whether any of these is there, or none will come. */
@@ -115,6 +139,17 @@ export class GridSources {
     if (this.pages.isIdle && (this.#thumbnails?.isIdle ?? true)) return true;
     const hasPictures = this.#thumbnails !== null;
     return positions.some((position) => (hasPictures ? this.thumbnailAt(position) : this.rowAt(position)) !== undefined);
+  }
+
+  #signal(position: number): Signal | undefined {
+    return this.#signals[position % SIGNALS];
+  }
+
+  /** What the cell at a position shows. */
+  #contents(position: number): unknown[] {
+    const row = this.pictureRow(position);
+    const pictures = [this.#thumbnails, ...this.#masks.map(({ loader }) => loader)];
+    return [this.pages.get(position), ...pictures.map((loader) => (row === null ? undefined : loader?.get(row)))];
   }
 
   #loader(tensor: string): ThumbnailLoader {

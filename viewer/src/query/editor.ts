@@ -1,5 +1,5 @@
-/** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. */
-import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
+/** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. field.ts loads it. */
+import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, startCompletion } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
@@ -8,16 +8,22 @@ import { tags } from "@lezer/highlight";
 import type { Offer, TensorInfo } from "../api";
 import { completeByServer, completeTql, tqlLanguage } from "./tql";
 
+export interface Selection {
+  anchor: number;
+  head: number;
+}
+
 export interface Editor {
   text(): string;
   setText(text: string): void;
   /** Underlines [start, stop) of the text; nulls take the mark away. */
   mark(start: number | null, stop: number | null): void;
-  focus(): void;
+  /** Takes the focus; `offers` what could come next, as if the last letters had been written here. */
+  focus(selection?: Selection, offers?: boolean): void;
   destroy(): void;
 }
 
-interface Options {
+export interface EditorOptions {
   text: string;
   /** Shown while the editor is empty. */
   example: string;
@@ -30,7 +36,7 @@ interface Options {
   onleave: () => void;
 }
 
-export function createEditor(parent: HTMLElement, options: Options): Editor {
+export function createEditor(parent: HTMLElement, options: EditorOptions): Editor {
   const view = new EditorView({ parent, state: EditorState.create({ doc: options.text, extensions: extend(options) }) });
   return {
     text: () => view.state.doc.toString(),
@@ -41,7 +47,11 @@ export function createEditor(parent: HTMLElement, options: Options): Editor {
     mark(start, stop) {
       view.dispatch({ effects: setMark.of(start === null ? null : clampMark(start, stop ?? start + 1, view.state.doc.length)) });
     },
-    focus: () => view.focus(),
+    focus(selection, offers = false) {
+      view.focus();
+      if (selection !== undefined) view.dispatch({ selection });
+      if (offers && /\w$/.test(view.state.sliceDoc(0, view.state.selection.main.head))) startCompletion(view);
+    },
     destroy: () => view.destroy(),
   };
 }
@@ -117,7 +127,7 @@ const theme = EditorView.theme({
   ".cm-completionDetail": { color: "var(--dim)", fontStyle: "normal" },
 });
 
-function extend(options: Options) {
+function extend(options: EditorOptions) {
   const run = (view: EditorView) => {
     closeCompletion(view); // also one that is on its way: Esc leaves a query that was run
     options.onrun(view.state.doc.toString());
