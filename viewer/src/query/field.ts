@@ -29,10 +29,10 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
 
   function replace(createEditor: (parent: HTMLElement, options: EditorOptions) => Editor) {
     if (isGone) return;
-    const { isEdited, hasFocus, selection } = plain.state();
+    const { isWriting, hasFocus, selection } = plain.state();
     const better = createEditor(parent, { ...options, text: plain.text() });
     better.mark(...marked);
-    if (hasFocus) better.focus(selection, isEdited);
+    if (hasFocus) better.focus(selection, isWriting);
     plain.destroy();
     shown = better;
   }
@@ -59,7 +59,7 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
 }
 
 interface Plain extends Editor {
-  state(): { isEdited: boolean; hasFocus: boolean; selection: Selection };
+  state(): { isWriting: boolean; hasFocus: boolean; selection: Selection };
   /** Acts when no character is being composed. */
   whenIdle(act: () => void): void;
 }
@@ -70,7 +70,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
   area.placeholder = options.example;
   area.spellcheck = false;
   area.setAttribute("aria-label", "TQL query");
-  let isEdited = false;
+  let isWriting = false;
   let isComposing = false;
   let later: (() => void) | null = null;
   const fit = () => (area.rows = area.value.split("\n").length);
@@ -81,13 +81,15 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
     later?.();
   });
   area.addEventListener("input", () => {
-    isEdited = true;
+    isWriting = true;
     fit();
     options.onedit(area.value);
   });
   area.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) options.onrun(area.value);
-    else if (event.key === "Escape") {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      isWriting = false; // nothing is offered after a query was run: Esc leaves it
+      options.onrun(area.value);
+    } else if (event.key === "Escape") {
       area.blur();
       options.onleave();
     } else return;
@@ -106,7 +108,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
     focus: () => area.focus(),
     destroy: () => area.remove(),
     state: () => ({
-      isEdited,
+      isWriting,
       hasFocus: document.activeElement === area,
       selection: { anchor: area.selectionStart, head: area.selectionEnd },
     }),
