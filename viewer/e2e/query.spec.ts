@@ -36,6 +36,25 @@ test("what was written before the editor came is in it, with the cursor, and run
   await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE score > 0.01");
 });
 
+test("Esc leaves a query that was run before the editor came", async () => {
+  const page = await open("about:blank");
+  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
+  let come = () => {};
+  const held = new Promise<void>((resolve) => (come = resolve));
+  await page.goto(addressOf("pets"));
+  await expect.poll(() => count(page)).toBe("40 rows");
+
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE score >= 0.5");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  come();
+  await page.locator(".cm-focused").waitFor();
+  await page.keyboard.press("Escape");
+
+  await expect.poll(() => page.locator(".cm-focused").count()).toBe(0);
+});
+
 test("what is wrong is marked while one writes, before anything runs", async () => {
   const page = await open("pets", { expected: ["status of 400"] });
   await expect.poll(() => count(page)).toBe("40 rows");
