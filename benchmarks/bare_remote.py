@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from tensorlake import Dataset
     from tensorlake.testing import LatencyServer
 
-__all__ = ["bare_epoch", "bare_first_batch", "bare_ranges"]
+__all__ = [
+    "Decoder",
+    "Range",
+    "bare_epoch",
+    "bare_first_batch",
+    "bare_ranges",
+    "find_pictures",
+    "pictures_of",
+]
 
 CALL_RANGES = 8  # of one call of the client, which sends ten of a call at once
 CHUNK_RANGE_NBYTES = 1 << 20  # larger requests are for chunks, smaller for rows and headers
@@ -238,7 +246,7 @@ def bare_epoch(workspace: Workspace, *, latency_ms: float) -> Measurement:
             async def one(part: Range) -> None:
                 async with room:
                     (block,) = await _read_call(store, [part])
-                await decoder.decode(_pictures_of(part, block, pictures, before))
+                await decoder.decode(pictures_of(part, block, pictures, before))
 
             await asyncio.gather(*map(one, chunks))
             done = decoder.count
@@ -277,7 +285,7 @@ def _within(asked: Range, pictures: dict[str, np.ndarray]) -> list[tuple[int, in
     return [(start, stop) for start, stop in places[is_within].tolist()]
 
 
-def _pictures_of(
+def pictures_of(
     part: Range,
     block: memoryview,
     pictures: dict[str, np.ndarray],

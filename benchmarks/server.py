@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from benchmarks.bare_http import bare_http_epoch, pack_ranges
 from benchmarks.data import Workspace
 from benchmarks.harness import (
     Benchmark,
@@ -324,20 +325,23 @@ def bytes_over_http(workspace: Workspace) -> Measurement:
     from tensorlake.storage import LakeStore, gather_bounded, run
 
     folder = image_dataset(workspace)
-    packs = sorted((folder / "packs").rglob("*.tlp"))
-    ranges = [
-        (pack.relative_to(folder).as_posix(), start, min(start + RANGE_NBYTES, nbytes))
-        for pack in packs
-        for nbytes in (pack.stat().st_size,)
-        for start in range(0, nbytes, RANGE_NBYTES)
-    ]
+    ranges = pack_ranges(folder, RANGE_NBYTES)
     with served(folder.parent) as (netloc, _):
         store = LakeStore(f"http://{netloc}/{folder.name}")
         run(store.get("tensorlake.json"))
-        reads = [partial(store.get_range, *one) for one in ranges]
+        reads = [partial(store.get_range, one.path, one.start, one.stop) for one in ranges]
         with stopwatch() as watch:
             run(gather_bounded(reads, limit=CONNECTIONS))
     return Measurement(watch.seconds, workspace.num_images, watch.cpu_seconds)
+
+
+def bare_loop_over_http(workspace: Workspace) -> Measurement:
+    """Measure what the machine allows: the same bytes received and decoded, and nothing else."""
+    warm_up()
+    folder = image_dataset(workspace)
+    ranges = pack_ranges(folder, RANGE_NBYTES)
+    with served(folder.parent) as (netloc, _):
+        return bare_http_epoch(workspace, netloc, folder.name, ranges, in_flight=CONNECTIONS)
 
 
 def prepare(workspace: Workspace) -> None:
@@ -399,6 +403,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
             Contender("http", loader_over_http),
             Contender("files", loader_on_files),
             Contender("http, from aiohttp", loader_over_aiohttp),
+            Contender("the same bytes by http.client, decoded by two threads", bare_loop_over_http),
             Contender("bytes over http, not decoded", bytes_over_http),
         ),
         goals=(Goal("http", "files", 0.8),),
