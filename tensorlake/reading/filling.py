@@ -118,15 +118,15 @@ class Filling:
         self._valid: list[tuple[Rows, npt.NDArray[np.bool_]]] = []
         self._is_kept = self._values.nbytes * KEPT_SHARE <= cache.nbytes_max
 
-    def place_at_hand(self, pieces: Sequence[Piece], *, threads: int | None = None) -> list[int]:
+    def place_at_hand(self, pieces: Sequence[Piece]) -> list[int]:
         """Place those that need no request, in threads; returns which are left.
 
         Raises:
             CorruptionError: A chunk is damaged.
         """
-        count = min(THREADS_MAX, usable_cores()) if threads is None else threads
+        threads = min(THREADS_MAX, usable_cores())
         contexts = [copy_context() for _ in pieces]  # who counts what was read, counts it there
-        with ThreadPoolExecutor(max(1, count), thread_name_prefix="tensorlake-fill") as pool:
+        with ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-fill") as pool:
             # the first error stops the others: the pool waits for those that have begun
             placed = list(pool.map(Context.run, contexts, repeat(self._place_here), pieces))
         return [at for at, is_placed in enumerate(placed) if not is_placed]

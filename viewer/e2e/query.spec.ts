@@ -2,6 +2,17 @@
 import { expect, test } from "vitest";
 import { addressOf, count, open, query } from "./browser";
 
+/** The pets, whose query is written in the plain field until the editor is let `come`. */
+async function openBeforeEditor() {
+  const page = await open("about:blank");
+  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
+  let come = () => {};
+  const held = new Promise<void>((resolve) => (come = resolve));
+  await page.goto(addressOf("pets"));
+  await expect.poll(() => count(page)).toBe("40 rows");
+  return { page, come };
+}
+
 test("the server's parser offers what could come next", async () => {
   const page = await open("pets", { expected: ["status of 400"] }); // of a text that is not whole yet
   await expect.poll(() => count(page)).toBe("40 rows");
@@ -16,12 +27,7 @@ test("the server's parser offers what could come next", async () => {
 });
 
 test("what was written before the editor came is in it, with the cursor, and runs", async () => {
-  const page = await open("about:blank");
-  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
-  let come = () => {};
-  const held = new Promise<void>((resolve) => (come = resolve));
-  await page.goto(addressOf("pets"));
-  await expect.poll(() => count(page)).toBe("40 rows");
+  const { page, come } = await openBeforeEditor();
 
   await page.keyboard.press("/");
   await page.keyboard.insertText("WHERE score > 1");
@@ -37,12 +43,7 @@ test("what was written before the editor came is in it, with the cursor, and run
 });
 
 test("Esc leaves a query that was run before the editor came", async () => {
-  const page = await open("about:blank");
-  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
-  let come = () => {};
-  const held = new Promise<void>((resolve) => (come = resolve));
-  await page.goto(addressOf("pets"));
-  await expect.poll(() => count(page)).toBe("40 rows");
+  const { page, come } = await openBeforeEditor();
 
   await page.keyboard.press("/");
   await page.keyboard.insertText("WHERE score >= 0.5");

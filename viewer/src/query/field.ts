@@ -24,7 +24,7 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
   function improve() {
     if (isAsked) return;
     isAsked = true;
-    void import("./editor").then(({ createEditor }) => plain.whenIdle(() => replace(createEditor)), leave);
+    void import("./editor").then(({ createEditor }) => plain.afterComposition(() => replace(createEditor)), leave);
   }
 
   function replace(createEditor: (parent: HTMLElement, options: EditorOptions) => Editor) {
@@ -60,8 +60,8 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
 
 interface Plain extends Editor {
   state(): { isWriting: boolean; hasFocus: boolean; selection: Selection };
-  /** Acts when no character is being composed. */
-  whenIdle(act: () => void): void;
+  /** Acts now, or when the character that is being composed is there. */
+  afterComposition(act: () => void): void;
 }
 
 function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () => void): Plain {
@@ -112,7 +112,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
       hasFocus: document.activeElement === area,
       selection: { anchor: area.selectionStart, head: area.selectionEnd },
     }),
-    whenIdle(act) {
+    afterComposition(act) {
       if (isComposing) later = act;
       else act();
     },
