@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tensorlake.storage import Store
     from tensorlake.testing import CountingStore
 
-__all__ = ["BENCHMARKS"]
+__all__ = ["BENCHMARKS", "open_on", "requests_of", "settle"]
 
 PLANNED_ROWS = 1_000_000
 
