@@ -41,8 +41,8 @@ export interface Shape extends Bounds {
 export interface Pixel {
   /** A class of the dataset; null for none. */
   code: number | null;
-  /** What chooses its colour: the class, or the object where there are no classes. */
-  hue: number;
+  /** Which of the row's objects, from 0 on: it chooses the colour where there is no class. */
+  object: number;
 }
 
 export type Value = CellValue | Summary;

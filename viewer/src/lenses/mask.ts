@@ -13,7 +13,7 @@ const describe = (value: Value): string => formatShape(isSummary(value) ? (value
 export const binaryMaskLens: Lens = {
   brief: () => "mask h×w",
   describe: (value) => describe(value),
-  pixels: () => (code) => (code === 0 ? null : { code: null, hue: 0 }),
+  pixels: () => (code) => (code === 0 ? null : { code: null, object: 0 }),
 };
 
 export const segmentMaskLens: Lens = {
@@ -23,8 +23,7 @@ export const segmentMaskLens: Lens = {
     (tensor, { classes }) =>
     (code) => {
       if (code === IGNORED || isBackground(tensor, code)) return null;
-      const shown = classes.codeOf(tensor, code);
-      return { code: shown, hue: shown };
+      return { code: classes.codeOf(tensor, code), object: 0 };
     },
 };
 
@@ -37,8 +36,7 @@ export const instanceMaskLens: Lens = {
     const labels = findLabels(tensor, count, context);
     return (code) => {
       if (code === 0) return null;
-      const shown = labels?.code(code - 1) ?? null;
-      return { code: shown, hue: shown ?? code - 1 };
+      return { code: labels?.code(code - 1) ?? null, object: code - 1 };
     };
   },
 };

@@ -8,7 +8,7 @@ export interface OverlayStyle {
   hiddenTensors: ReadonlySet<string>;
   hiddenCodes: ReadonlySet<number>;
   classes: ClassTable;
-  palette: { color(code: number | null): string };
+  palette: { color(code: number | null, object?: number): string };
   /** Of fills, 0 to 1; lines are always drawn whole. */
   opacity: number;
 }

@@ -24,13 +24,13 @@ export function colorCodes(
   codes: Uint16Array,
   width: number,
   pixel: (code: number) => Pixel | null,
-  color: (hue: number) => string,
+  color: (pixel: Pixel) => string,
   opacity: number,
 ): Uint8ClampedArray<ArrayBuffer> {
   const colors = new Map<number, [number, number, number] | null>();
   for (const code of new Set(codes)) {
     const meaning = pixel(code);
-    colors.set(code, meaning === null ? null : channelsOf(color(meaning.hue)));
+    colors.set(code, meaning === null ? null : channelsOf(color(meaning)));
   }
   const out = new Uint8ClampedArray(4 * codes.length);
   const inside = Math.round(255 * opacity);
@@ -86,7 +86,7 @@ function coloured(bitmap: ImageBitmap, layer: Layer, style: OverlayStyle): Colou
   const known = kept.get(bitmap) ?? blank(bitmap);
   if (known.look === style) return known;
   const { width, height } = bitmap;
-  const color = (hue: number) => style.palette.color(hue);
+  const color = ({ code, object }: Pixel) => style.palette.color(code, object);
   const pixels = colorCodes(known.codes, width, layer.pixel, color, style.opacity);
   context2d(known.canvas).putImageData(new ImageData(pixels, width, height), 0, 0);
   known.look = style;

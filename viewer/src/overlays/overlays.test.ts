@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import type { Row, TensorInfo } from "../api";
 import type { Pixel, Shape } from "../lenses";
 import { ClassTable } from "../schema/classes";
-import { channelsOf, COLORS } from "../schema/colors";
+import { channelsOf, ClassPalette, COLORS } from "../schema/colors";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./collect";
 import { setBoxes } from "./crowd";
 import { clockwise, drawShapes } from "./draw";
@@ -128,11 +128,15 @@ test("background and ignored pixels mean nothing, a hidden class neither", () =>
   expect(without.pixel(1)).toBeNull();
 });
 
-test("objects without labels have a colour each", () => {
+test("objects without labels have a colour each, which no count of classes changes", () => {
   const { pixel } = layerOf(objects, row, tensors, style());
+  const counts = [3, 2, 1, 0].map((code) => ({ code, name: `class ${code}`, count: 10 + code, rows: 1 }));
+  const [before, after] = [new ClassPalette([]), new ClassPalette(counts)];
+  const colored = (palette: ClassPalette) => [1, 2].map((code) => pixel(code)).map((one) => palette.color(one?.code ?? null, one?.object ?? 0));
 
   expect(pixel(0)).toBeNull();
-  expect(pixel(1)?.hue).not.toBe(pixel(2)?.hue);
+  expect(new Set(colored(before)).size).toBe(2);
+  expect(colored(after)).toEqual(colored(before));
 });
 
 test("masks of as many objects as there are boxes have the labels of the boxes, predictions never", () => {
@@ -160,10 +164,10 @@ function drawn(mask: number[][], rgb: (code: number) => number[] | null, opacity
 test("masks are coloured as a plain drawing of them is", () => {
   const width = 37;
   const mask = Array.from({ length: 23 }, (_, y) => Array.from({ length: width }, (_, x) => ((x * y) >> 5) % 5));
-  const pixel = (code: number): Pixel | null => (code === 0 ? null : { code, hue: code });
+  const pixel = (code: number): Pixel | null => (code === 0 ? null : { code, object: 0 });
   const rgb = (code: number) => (code === 0 ? null : channelsOf(COLORS[code] ?? COLORS[0]));
 
-  const colors = colorCodes(Uint16Array.from(mask.flat()), width, pixel, (hue) => COLORS[hue] ?? COLORS[0], 0.4);
+  const colors = colorCodes(Uint16Array.from(mask.flat()), width, pixel, ({ code }) => COLORS[code ?? 0] ?? COLORS[0], 0.4);
 
   expect([...colors]).toEqual(drawn(mask, rgb, 0.4));
 });

@@ -29,9 +29,9 @@ export class ClassPalette {
     this.#ranks = new Map(ranked.map((entry, rank) => [entry.code, rank]));
   }
 
-  color(code: number | null): string {
-    if (code === null) return COLORS[0];
-    const rank = this.#ranks.get(code) ?? code;
+  /** Of a class; where there is none, of an object of the row, whatever classes are counted. */
+  color(code: number | null, object = 0): string {
+    const rank = code === null ? object : (this.#ranks.get(code) ?? code);
     return COLORS[((rank % COLORS.length) + COLORS.length) % COLORS.length] ?? COLORS[0];
   }
 }
