@@ -75,8 +75,9 @@ async def stream_events(
         )
     place = take_place(request, streams)
     events = _events(lake, name, handle.version, place, waits=wait)
+    first = await anext(events)
     headers = {"Cache-Control": "no-store"}
-    return BoundedStream(events, headers, EVENTS_TYPE, patience_s=QUIET_S)
+    return BoundedStream(first, events, headers, EVENTS_TYPE, patience_s=QUIET_S)
 
 
 async def _events(

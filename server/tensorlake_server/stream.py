@@ -95,7 +95,8 @@ async def stream_batches(
     batches = _batches(request, loader, place)
     first = await anext(batches, b"")  # what is wrong from the start is a problem with its status
     return BoundedStream(
-        _pieces(first, batches),
+        first,
+        batches,
         {"Cache-Control": "no-store"},
         ARROW_TYPE,
         patience_s=settings_of(request).stream_patience_s,
@@ -158,29 +159,17 @@ def _check_size(loader: Loader, asked: StreamRequest, most: int) -> None:
 
 
 async def _batches(request: Request, loader: Loader, place: Place) -> AsyncGenerator[bytes]:
-    """Make one batch after another, in threads that only streams use."""
+    """Make one batch after another, in threads that only streams use; give them out in pieces."""
     threads: anyio.CapacityLimiter = request.app.state.batch_threads
     written = written_batches(loader, problem_of)
     try:
         while not place.is_draining:
-            batch = await to_thread.run_sync(next, written, b"", limiter=threads)
+            batch = memoryview(await to_thread.run_sync(next, written, b"", limiter=threads))
             if not batch:
                 return
-            yield batch
+            for start in range(0, len(batch), PIECE_NBYTES):
+                yield bytes(batch[start : start + PIECE_NBYTES])
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(loader.close, limiter=threads)
         place.leave()
-
-
-async def _pieces(first: bytes, batches: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    try:
-        batch = first
-        while batch:
-            whole = memoryview(batch)
-            for start in range(0, len(whole), PIECE_NBYTES):
-                yield bytes(whole[start : start + PIECE_NBYTES])
-            batch = await anext(batches, b"")
-    finally:
-        with anyio.CancelScope(shield=True):
-            await batches.aclose()

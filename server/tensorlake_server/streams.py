@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import anyio
@@ -98,10 +97,19 @@ class BoundedStream(StreamingResponse):
     """An answer that goes on, and is over when its client is gone or takes nothing for too long.
 
     However it ends, its generator is closed before the answer is over.
+
+    Args:
+        first: The first piece; b"" when there is none.
+        body: What gave it. It has begun: closing a generator that has not runs nothing of it, and
+            it would keep its place.
+        headers: Of the answer.
+        media_type: Of the answer.
+        patience_s: How long its client may take nothing.
     """
 
     def __init__(
         self,
+        first: bytes,
         body: AsyncGenerator[bytes],
         headers: Mapping[str, str],
         media_type: str,
@@ -109,22 +117,28 @@ class BoundedStream(StreamingResponse):
         patience_s: float,
     ) -> None:
         super().__init__(body, 200, headers, media_type)
+        self._first = first
         self._body = body
         self._patience_s = patience_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; the connection is as patient as the stream."""
         scope.setdefault("state", {})[PATIENCE] = self._patience_s
-        await super().__call__(scope, receive, send)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:  # not where it is sent: a client that is gone may end that before it begins
+            with anyio.CancelScope(shield=True):
+                await self._body.aclose()
 
     async def stream_response(self, send: Send) -> None:
         """Send the pieces, each within the time that a client is waited for."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async with aclosing(self._body) as pieces:
-            async for piece in pieces:
-                with anyio.move_on_after(self._patience_s) as waited:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                if waited.cancelled_caught:  # it reads nothing: the connection is given up
-                    log.info("a stream ended: its client took nothing for %g s", self._patience_s)
-                    return
+        piece = self._first
+        while piece:
+            with anyio.move_on_after(self._patience_s) as waited:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if waited.cancelled_caught:  # it reads nothing: the connection is given up
+                log.info("a stream ended: its client took nothing for %g s", self._patience_s)
+                return
+            piece = await anext(self._body, b"")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
