@@ -68,12 +68,13 @@ def insert_inside(
     """
     import tensorlake_query as tql
     from tensorlake.dataset.executing import insert_rows
-    from tensorlake.dataset.query import engine_errors
+    from tensorlake.dataset.query import engine_errors, run_tree
 
     limits = limits or QueryLimits()
     with engine_errors(dataset):
         query = tql.parse(text)
-    return insert_rows(dataset, query_inside(dataset, text, params, limits), query, names, limits)
+    view = run_tree(dataset, query, params, text, limits, reaches_out=False)
+    return insert_rows(dataset, view, query, names, limits)
 
 
 def note_condition(dataset: Dataset, condition: str) -> None:

@@ -89,7 +89,13 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
 
 
 def run_tree(
-    rows: Readable, query: tql.ast.Statement, params: Mapping[str, Any], text: str | None = None
+    rows: Readable,
+    query: tql.ast.Statement,
+    params: Mapping[str, Any],
+    text: str | None = None,
+    limits: QueryLimits = NO_LIMITS,
+    *,
+    reaches_out: bool = True,
 ) -> View:
     """Evaluate a query that was built, over what ``rows`` shows now.
 
@@ -98,8 +104,10 @@ def run_tree(
         query: The query.
         params: A value for each ``$name``.
         text: What it was written in, for errors to point at.
+        limits: When it ends by itself.
+        reaches_out: As for `run_query`.
     """
-    return _run(rows.frozen(), query, params, NO_LIMITS, reaches_out=True, text=text)
+    return _run(rows.frozen(), query, params, limits, reaches_out=reaches_out, text=text)
 
 
 def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
