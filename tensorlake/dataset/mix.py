@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+import numpy as np
+
+from tensorlake.dataset.neighbours import no_such
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.streamed import Streamed
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
@@ -73,6 +76,9 @@ class Mix(Streamed):
             lines.append(f"  {name}  {shown}  {len(view):,} rows of {view.url!r} {view.version}")
         return "\n".join(lines)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_such(self, name)
+
     def stream(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework."""
         rows = self._rows()
@@ -93,7 +99,7 @@ class Mix(Streamed):
 def mix(
     sources: Mapping[str, tuple[Readable, Weight]],
     *,
-    by: Literal["rows"] = "rows",
+    by: Literal["rows", "tokens"] = "rows",
     stop: MixStop = "first",
 ) -> Mix:
     """Mix datasets or views into one stream, each with a weight.
@@ -118,10 +124,14 @@ def mix(
         >>> next(iter(mixed.loader(batch_size=8)))["_source"]
         array([0, 0, 1, 0, 0, 0, 1, 0])
     """
-    if by != "rows":
+    if by == "tokens":
         raise UnsupportedFeatureError(
-            f"mix(by={by!r}) is not supported by this version\nby='rows' is", actual=by
+            f"mix(by={by!r}) is not supported by this version\nby='rows' is: for shares of tokens"
+            " divide each weight by its source's mean length",
+            actual=by,
         )
+    if by != "rows":
+        raise InvalidInputError(f"by is 'rows', got {by!r}", argument="by", actual=by)
     if stop not in get_args(MixStop):
         raise InvalidInputError(
             f"stop is one of 'first', 'all', 'never', got {stop!r}", actual=stop
@@ -133,7 +143,14 @@ def mix(
     given: dict[str, Readable] = {}
     weights: dict[str, Weight] = {}
     for name, pair in sources.items():
-        given[name], weights[name] = _pair(name, pair)
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"a source of the mix is named by a text, got {name!r}"
+                "\nwrite tl.mix({'web': (ds, 0.5), …})",
+                actual=name,
+            )
+        given[name], weight = _pair(name, pair)
+        weights[name] = weight.item() if isinstance(weight, np.generic) else weight
     check_weights(weights, {name: len(one) for name, one in given.items()}, stop)
     return Mix(given, weights, stop)
 

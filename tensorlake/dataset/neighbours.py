@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 
-__all__ = ["hint_for"]
+from tensorlake.errors import UnsupportedFeatureError
+
+__all__ = ["hint_for", "no_such"]
 
 _ANOTHER_VERSION = "another version is ds.at(version), a new handle"
 _RESTORE = (
@@ -94,27 +96,51 @@ WORDS = {
     "push_to_hub": "another store gets it by tl.copy(ds.url, url); files are ds.to_parquet(path)",
     "train_test_split": "parts are ds.split({'train': 0.9, 'val': 0.1})",
     "visualize": "a browser shows it: ds.show()",
-    **dict.fromkeys(
-        (
-            "create_index",
-            "drop_index",
-            "indexes",
-            "pack",
-            "search",
-            "tensorflow",
-            "windows",
-        ),
-        "it comes in a later version",
-    ),
 }
+_EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC LIMIT 10', q=…)"
+LATER: dict[str, str] = {
+    **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
+    "pack": "rows of one length are ds.torch(collate={'tokens': tl.collate.Pad(to=4096)})",
+    "tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
+    "windows": "a part of each sample is taken in ds.torch(transform=…)",
+}
+"""Words of ours that a later version has, and what does here."""
 ON_VIEWS: dict[str, str] = dict.fromkeys(
     ("append", "extend", "commit", "delete", "upsert", "add_tensor", "discard", "transaction"),
     "a View is frozen at its version: write to the dataset that it is of",
 )
 
+ON_MIXES = (
+    "a mix only streams: rows and columns are chosen of its sources,"
+    " tl.mix({'web': (web.query('…'), 0.5), …})"
+)
+
+
+class _LaterWordError(UnsupportedFeatureError, AttributeError):
+    """A word that a later version has: also what ``hasattr`` expects of one that is not there."""
+
+
+def no_such(holder: object, name: str) -> AttributeError:
+    """Build the error for a name that an object does not have.
+
+    A word that a later version has is an ``UnsupportedFeatureError``, too.
+    """
+    kind = type(holder)
+    if name in LATER:
+        later = _LaterWordError(
+            f"{kind.__name__} has no {name!r}; it comes in a later version\n{LATER[name]}"
+        )
+        later.name, later.obj = name, holder
+        return later
+    hint = hint_for(kind, name)
+    message = f"{kind.__name__} has no {name!r}" + ("" if hint is None else f"; {hint}")
+    return AttributeError(message, name=name, obj=holder)
+
 
 def hint_for(kind: type, name: str) -> str | None:
     """Say what a name that ``kind`` does not have is called here; None when nothing is near."""
+    if kind.__name__ == "Mix" and not name.startswith("_"):
+        return ON_MIXES
     word = WORDS.get(name) or (ON_VIEWS.get(name) if kind.__name__ == "View" else None)
     if word is not None or name.startswith("_"):
         return word

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.exported import Exported
 from tensorlake.dataset.group import Group
-from tensorlake.dataset.neighbours import hint_for
+from tensorlake.dataset.neighbours import no_such
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.row import Row
 from tensorlake.dataset.rows import positions_of, row_position
@@ -484,9 +484,4 @@ class Readable(Exported, Streamed):
         return [name for name in super().__dir__() if name not in BETWEEN_FILES]
 
     def __getattr__(self, name: str) -> NoReturn:
-        hint = hint_for(type(self), name)
-        raise AttributeError(
-            f"{type(self).__name__} has no {name!r}" + ("" if hint is None else f"; {hint}"),
-            name=name,
-            obj=self,
-        )
+        raise no_such(self, name)

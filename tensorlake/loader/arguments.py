@@ -6,9 +6,12 @@ this version does not act on yet raise and say so. Nothing is silently ignored.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from tensorlake.loader.memory import memory_nbytes
@@ -36,16 +39,20 @@ OUR_WORDS = {
     "shuffle_buffer": "shuffle='window'",
     "world": "world_size=",
 }
-NOT_YET: dict[str, Any] = {
-    "cache_dir": None,
-    "cache_decoded": False,
-    "engine": "threads",
+NOT_YET: dict[str, tuple[Any, str]] = {
+    "cache_dir": (None, "chunks are kept in memory: give cache='auto', or more of it, '16GiB'"),
+    "cache_decoded": (False, "nearer the size asked for is faster: store smaller pictures"),
+    "engine": ("threads", "decoding in threads frees the interpreter: give workers="),
 }
+"""What later versions act on: what this one does, and what helps here."""
 LEAST: dict[str, int] = {
     **dict.fromkeys(("batch_size", "global_batch_size", "workers", "world_size"), 1),
     **dict.fromkeys(("rank", "seed"), 0),
 }
 """The arguments that count something, and what each is at least."""
+YES_OR_NO = ("drop_last", "deterministic")
+WORKERS_LIMIT = 1024  # a system refuses threads by the thousand, and by then some have begun
+TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
 
 
@@ -127,10 +134,11 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
 
 
 def _refuse_not_yet(name: str, value: Any) -> None:
-    if value != NOT_YET[name]:
+    here, instead = NOT_YET[name]
+    if value != here:
         raise UnsupportedFeatureError(
             f"{name}={value!r} is not supported by this version of the loader"
-            f"\nleave it out: {name}={NOT_YET[name]!r} is what it does",
+            f"\nleave it out: {name}={here!r} is what it does; {instead}",
             argument=name,
             actual=value,
         )
@@ -151,22 +159,13 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
                 argument=name,
                 actual=value,
             )
-    if arguments.timeout <= 0:
-        raise InvalidInputError(
-            f"timeout is in seconds, above 0, got {arguments.timeout!r}", actual=arguments.timeout
-        )
+    _check_kinds(arguments)
     for name in ("transform", "batch_transform"):
         value = getattr(arguments, name)
         if value is not None and not callable(value):
             raise InvalidInputError(
                 f"{name} is a function of a row or batch (a dict), got {value!r}", actual=value
             )
-    if isinstance(arguments.columns, str):
-        raise InvalidInputError(
-            f"columns is a list of names, got {arguments.columns!r}"
-            f"\nwrite columns=[{arguments.columns!r}]",
-            actual=arguments.columns,
-        )
     if arguments.sharding is not None and framework != "jax":
         raise InvalidInputError(
             f"sharding= is for ds.jax(); this loader is for {framework}"
@@ -179,6 +178,50 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
             actual=arguments.device,
         )
     _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
+
+
+def _check_kinds(arguments: LoaderArguments) -> None:
+    """Refuse values of another kind, where they come in, by the name they were given."""
+    timeout: Any = arguments.timeout
+    is_number = isinstance(timeout, int | float | np.number) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout <= TIMEOUT_LIMIT_S:
+        raise InvalidInputError(
+            f"timeout is in seconds, above 0 and at most {TIMEOUT_LIMIT_S:.0f}, got {timeout!r}",
+            argument="timeout",
+            actual=timeout,
+        )
+    if arguments.workers is not None and arguments.workers > WORKERS_LIMIT:
+        raise InvalidInputError(
+            f"workers counts threads that decode, at most {WORKERS_LIMIT}, got"
+            f" {arguments.workers!r}\nleave it out: one a core is what decoding can use",
+            argument="workers",
+            actual=arguments.workers,
+        )
+    for name in YES_OR_NO:
+        value = getattr(arguments, name)
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidInputError(
+                f"{name} is True or False, got {value!r}", argument=name, actual=value
+            )
+    columns: Any = arguments.columns
+    is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
+    if not is_list or not all(isinstance(name, str) for name in columns or ()):
+        write = f"\nwrite columns=[{columns!r}]" if isinstance(columns, str) else ""
+        raise InvalidInputError(
+            f"columns is a list of names, got {columns!r}{write}",
+            argument="columns",
+            actual=columns,
+        )
+    for name in ("decode", "collate"):
+        value = getattr(arguments, name)
+        if value is not None and not isinstance(value, Mapping):
+            example = "tl.decode.Resize(224, 224)" if name == "decode" else "'pad'"
+            raise InvalidInputError(
+                f"{name} says what is done by column, got {value!r}"
+                f"\nwrite {name}={{'image': {example}}}",
+                argument=name,
+                actual=value,
+            )
 
 
 def _count(name: str, value: Any) -> int | None:

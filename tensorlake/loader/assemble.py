@@ -37,7 +37,7 @@ from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
-from tensorlake.loader.stacking import stack_rows
+from tensorlake.loader.stacking import checked_row, stack_rows
 from tensorlake.types import RaggedColumn
 
 if TYPE_CHECKING:
@@ -389,7 +389,12 @@ class Assembly:
                     if takes_rng
                     else partial(transform, row)
                 )
-                self.transformed[number] = watch.call(call) if watch is not None else call()
+                try:
+                    made = watch.call(call) if watch is not None else call()
+                except Exception as error:
+                    error.add_note(f"in transform= of row {int(self.group.rows[number])}")
+                    raise
+                self.transformed[number] = checked_row(made, int(self.group.rows[number]))
 
     def _rng(self, number: int) -> np.random.Generator:
         """Return the transform's own generator for a row."""

@@ -34,13 +34,14 @@ from tensorlake.loader.remote import check_remote
 from tensorlake.loader.sharding import Sharding, Share, global_batch_size_of
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.standing import standing_of
-from tensorlake.loader.state import LoaderState
+from tensorlake.loader.state import LoaderState, checked_epoch
 from tensorlake.loader.stats import LoaderStats
 from tensorlake.loader.strategy import (
     row_nbytes_of,
     shape_bounds,
     stored_nbytes_of,
 )
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
@@ -82,6 +83,7 @@ class Loader:
         self._position = 0
         self._skipped = 0
         self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
+        self._finished: int | None = None  # the epoch that ended last, while none began after it
         self._live: weakref.ref[BatchIterator] | None = None
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
@@ -100,7 +102,7 @@ class Loader:
             self._start_epoch(self._epoch + 1)
         self._check_last()
         self._agree()
-        self._is_fresh = False
+        self._is_fresh, self._finished = False, None
         self._pass_start = self._stats_now()
         opened, start = open_pass(self._opening(), self._shares(self._position))
         iterator = BatchIterator(
@@ -131,13 +133,12 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Let the next ``iter()`` start this epoch from its beginning."""
         self._refuse_while_live("set_epoch()")
+        epoch = checked_epoch(epoch)
         if epoch and self._rows.is_endless:
             raise InvalidInputError(
                 f"set_epoch({epoch}): a mix that never stops has one epoch, 0"
                 "\nuse skip(batches) to move on within it"
             )
-        if epoch < 0:
-            raise InvalidInputError(f"epoch is a whole number from 0 on, got {epoch!r}")
         self._start_epoch(epoch)
 
     @property
@@ -150,13 +151,13 @@ class Loader:
     def skip(self, batches: int) -> None:
         """Pass over batches of the epoch under way; the state records it."""
         self._refuse_while_live("skip()")
-        if batches < 0:
+        if not is_whole_number(batches) or batches < 0:
             raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
         start = self._position
-        rows = batches * self._sharding.global_batch_size
+        rows = int(batches) * self._sharding.global_batch_size
         self._position = min(start + rows, self._rows.num_places)
         self._skipped += self._position - start
-        self._is_fresh = True
+        self._is_fresh, self._finished = True, None
 
     # ---- state
 
@@ -181,7 +182,7 @@ class Loader:
             self._rows = rows
             self._plan_columns()  # their random numbers follow the seed
         self._epoch, self._position = recorded.epoch, recorded.position
-        self._skipped, self._is_fresh = recorded.skipped, True
+        self._skipped, self._is_fresh, self._finished = recorded.skipped, True, None
         if not rows.is_endless and self.remaining == 0:
             self._start_epoch(recorded.epoch + 1)
 
@@ -205,16 +206,16 @@ class Loader:
 
     def progress(self) -> Progress:
         """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
-        rows = self._rows
+        rows, finished = self._rows, self._finished
         done = self._stats_now() - self._pass_start
         snapshot = rows.selection.snapshot
         return Progress(
             what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",
-            epoch=self._epoch,
-            places=self._position,
+            epoch=self._epoch if finished is None else finished,
+            places=self._position if finished is None else rows.num_places,
             num_places=None if rows.is_endless else rows.num_places,
             batches=done.batches,
-            remaining=None if rows.is_endless else self.remaining,
+            remaining=None if rows.is_endless else self.remaining if finished is None else 0,
             stats=done,
         )
 
@@ -418,10 +419,13 @@ class Loader:
         self._position = share.next_place
 
     def _ended(self) -> None:
-        self._start_epoch(self._epoch + 1)
+        finished = self._epoch
+        self._start_epoch(finished + 1)
+        self._finished = finished
 
     def _start_epoch(self, epoch: int) -> None:
         self._epoch, self._position, self._skipped, self._is_fresh = epoch, 0, 0, True
+        self._finished = None
 
     def _refuse_while_live(self, what: str) -> None:
         live = self._live() if self._live is not None else None

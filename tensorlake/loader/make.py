@@ -59,13 +59,11 @@ def _torch_loader(
 ) -> Loader:
     if find_spec("torch") is None:
         raise missing_extra("ds.torch()", "torch")
-    import torch
-
-    from tensorlake.loader.torch import TorchConverter, TorchLoader
+    from tensorlake.loader.torch import TorchConverter, TorchLoader, device_of
 
     nested = {name for name, how in (parsed.collate or {}).items() if how == "nested"}
     converter = TorchConverter(
-        device=None if parsed.device is None else torch.device(parsed.device),
+        device=None if parsed.device is None else device_of(parsed.device),
         nested=frozenset(nested),
     )
     return TorchLoader(rows, parsed, converter, remake=remake)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PLAN_VERSION",
+    "SEED_STOP",
     "AccessPlan",
     "Order",
     "PlanKey",

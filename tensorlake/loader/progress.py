@@ -23,7 +23,7 @@ class Progress:
 
     Attributes:
         what: The dataset and version.
-        epoch: The epoch under way, or the next.
+        epoch: The epoch under way; between two, the one that ended, or that a state continues.
         places: Places of the epoch before the next batch, of all ranks together.
         num_places: Places of the epoch; None where it never ends.
         batches: Batches handed out in this pass.

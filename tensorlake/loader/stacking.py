@@ -13,7 +13,24 @@ from tensorlake.loader.collate import collate_ragged
 if TYPE_CHECKING:
     from tensorlake.loader.columns import ColumnPlan
 
-__all__ = ["stack_rows"]
+__all__ = ["checked_row", "stack_rows"]
+
+
+def checked_row(made: object, row: int) -> Mapping[str, Any]:
+    """Return what a transform made of a row.
+
+    Raises:
+        InvalidInputError: It is no row; where the function forgot to return it, None.
+    """
+    if not isinstance(made, Mapping):
+        raise InvalidInputError(
+            f"transform= returned {type(made).__name__} for row {row}, not a dict"
+            "\nreturn the row: {name: value, …}; rows are chosen before, by ds.query(…)",
+            argument="transform",
+            row=row,
+            actual=type(made).__name__,
+        )
+    return made
 
 
 def stack_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[ColumnPlan]) -> dict[str, Any]:

@@ -14,18 +14,16 @@ the version, order and weight of each source (some 60 bytes each).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
 from tensorlake.loader.mix_order import AnyOrder, MixOrder, parse_order
-from tensorlake.loader.plan import PLAN_VERSION, Shuffle
+from tensorlake.loader.plan import PLAN_VERSION, SEED_STOP, Shuffle
 from tensorlake.quantities import is_whole_number
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["LoaderState", "NewerVersionWarning", "check_state"]
+__all__ = ["LoaderState", "NewerVersionWarning", "check_state", "checked_epoch"]
 
 FORMAT = "tensorlake-loader"
 
@@ -72,12 +70,17 @@ class LoaderState:
             InvalidInputError: It is not a loader's state, or damaged.
             UnsupportedFeatureError: Another version of the plan wrote it.
         """
-        if value.get("format") != FORMAT:
+        found = value.get("format") if isinstance(value, Mapping) else value
+        if found != FORMAT:
             raise InvalidInputError(
-                f"not a loader's state: 'format' is {value.get('format')!r}, expected {FORMAT!r}"
-                "\ngive what loader.state_dict() returned",
+                (
+                    f"not a loader's state: 'format' is {found!r}, expected {FORMAT!r}"
+                    if isinstance(value, Mapping)
+                    else f"a loader's state is a dict, got {type(value).__name__} {value!r:.60}"
+                )
+                + "\ngive what loader.state_dict() returned",
                 expected=FORMAT,
-                actual=value.get("format"),
+                actual=found,
             )
         if value.get("plan") != PLAN_VERSION:
             raise UnsupportedFeatureError(
@@ -92,8 +95,8 @@ class LoaderState:
             selection=_text(value, "selection"),
             num_rows=None if value.get("num_rows") is None else _count(value, "num_rows"),
             order=parse_order(_members(value, "order")),
-            seed=_count(value, "seed"),
-            epoch=_count(value, "epoch"),
+            seed=_count(value, "seed", below=SEED_STOP),
+            epoch=_count(value, "epoch", below=SEED_STOP),
             position=_count(value, "position"),
             skipped=_count(value, "skipped"),
             source=_members(value, "source") if "source" in value else None,
@@ -106,6 +109,19 @@ class LoaderState:
                 actual=state.position,
             )
         return state
+
+
+def checked_epoch(epoch: object) -> int:
+    """Return the number of an epoch, as Python counts.
+
+    Raises:
+        InvalidInputError: It is none.
+    """
+    if not is_whole_number(epoch) or not 0 <= epoch < SEED_STOP:
+        raise InvalidInputError(
+            f"epoch is a whole number from 0 on, got {epoch!r}", argument="epoch", actual=epoch
+        )
+    return int(epoch)
 
 
 def check_state(
@@ -157,10 +173,12 @@ def _order_fits(kind: str, shuffle: Shuffle) -> bool:
     return kind == shuffle
 
 
-def _count(value: Mapping[str, Any], name: str) -> int:
+def _count(value: Mapping[str, Any], name: str, *, below: int | None = None) -> int:
     member = value.get(name, 0 if name == "skipped" else None)
     if not is_whole_number(member) or member < 0:
         raise _damaged(name, "a whole number from 0 on", member)
+    if below is not None and member >= below:
+        raise _damaged(name, "a whole number below 2**64", member)
     return int(member)
 
 

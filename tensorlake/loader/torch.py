@@ -24,11 +24,12 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tensorlake.errors import InvalidInputError
 from tensorlake.loader.agreement import compare_with_rank_0
 from tensorlake.loader.loader import Loader
 from tensorlake.types import is_narrow_float
 
-__all__ = ["TorchConverter", "TorchLoader"]
+__all__ = ["TorchConverter", "TorchLoader", "device_of"]
 
 
 class TorchLoader(Loader, IterableDataset[Any]):
@@ -91,6 +92,33 @@ class TorchConverter:
         current.wait_stream(side)
         _mapped(moved, lambda tensor: tensor.record_stream(current))
         return moved
+
+
+def device_of(device: Any) -> torch.device:
+    """Return a device by torch's word for it.
+
+    Raises:
+        InvalidInputError: There is no such device here; found before anything is read.
+    """
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidInputError(
+            f"device={device!r} is no device of torch\ngive 'cuda', 'cuda:0', 'cpu' or another"
+            " torch.device",
+            argument="device",
+            actual=device,
+        ) from error
+    count = torch.cuda.device_count() if known.type == "cuda" else 0
+    if known.type == "cuda" and (known.index or 0) >= count:
+        raise InvalidInputError(
+            f"device={device!r}: torch {torch.__version__} finds {count} CUDA devices here"
+            "\nleave device= out for main memory, or install a torch built for CUDA",
+            argument="device",
+            expected=count,
+            actual=device,
+        )
+    return known
 
 
 @cache

@@ -183,3 +183,11 @@ def test_resize_agrees_with_torchvisions_definition(pets):
         pixels, size=(16, 20), mode="bilinear", antialias=True
     )
     assert torch.equal(image.permute(2, 0, 1), expected[0])
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "tpuu", 3.5])
+def test_a_device_that_is_not_here_is_refused_before_anything_is_read(pets, device):
+    with pytest.raises(tl.InvalidInputError, match=r"^device=") as caught:
+        pets.torch(batch_size=4, columns=["tokens"], device=device)
+
+    assert caught.value.actual == device

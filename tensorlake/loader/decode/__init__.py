@@ -61,7 +61,9 @@ _STEPS = (
 _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
-    **dict.fromkeys(("Clip", "RandomPatch"), "it comes in a later version"),
+    **dict.fromkeys(
+        ("Boxes", "Clip", "ColorJitter", "RandomPatch", "Rotate90"), "it comes in a later version"
+    ),
     "LetterBox": "did you mean 'Letterbox'?",
 }
 """What users of other libraries type, and our word for it."""

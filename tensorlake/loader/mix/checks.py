@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError
 from tensorlake.loader.mix.sources import MixSource
@@ -27,8 +30,14 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
 
     Raises:
         TensorNotFoundError: A source lacks one.
-        SchemaError: Two sources have it of different types.
+        SchemaError: Two sources have it of different types, or nothing in common.
     """
+    if not names and not common_columns(sources):
+        own = "; ".join(f"{one.name!r}: {', '.join(one.selection.columns)}" for one in sources)
+        raise SchemaError(
+            f"the sources of the mix have no tensor in common, so a batch would be empty\n{own}"
+            "\nbring one to the other's names: view.select(text='body')"
+        )
     for name in names:
         first = sources[0]
         for source in sources:
@@ -58,16 +67,22 @@ def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop
                     " not known in advance\ngive stop='never', or a number",
                     actual=stop,
                 )
-        elif isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+        elif not is_weight(weight):
             raise InvalidInputError(
-                f"the weight of {name!r} is a number above 0, or a function of the place, got"
-                f" {weight!r}",
+                f"the weight of {name!r} is a finite number above 0, or a function of the place,"
+                f" got {weight!r}",
                 actual=weight,
             )
         if not counts[name]:
             raise InvalidInputError(
                 f"source {name!r} of the mix has no rows\nleave it out", actual=name
             )
+
+
+def is_weight(value: object) -> bool:
+    """Whether a value is a number of Python or NumPy that shares can be made of."""
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    return is_number and not isinstance(value, bool) and 0 < float(value) < math.inf
 
 
 def batch_form(sample_type: SampleType) -> dict[str, Any]:

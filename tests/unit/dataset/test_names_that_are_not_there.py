@@ -12,6 +12,7 @@ import tensorlake as tl
         (tl, "load_dataset", r"datasets open by tl\.open\(url\)"),
         (tl.ingest, "image", r"tl\.ingest has no 'image'; did you mean 'images'\?"),
         (tl.ingest, "video", r"tl\.ingest has no 'video'; it comes in a later version"),
+        (tl.decode, "Rotate90", r"tl\.decode has no 'Rotate90'; it comes in a later version"),
         (tl.ingest, "imagefolder", r"pictures in folders are images\(\)"),
         (tl.decode, "Resiz", r"tl\.decode has no 'Resiz'; did you mean 'Resize'\?"),
         (tl.decode, "ToTensor", r"floats are ToFloat\(\)"),

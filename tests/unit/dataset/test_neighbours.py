@@ -5,7 +5,18 @@ import re
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.neighbours import WORDS
+from tensorlake.dataset.neighbours import LATER, WORDS
+
+ONE_ROW = "memory://neighbours-one-row"
+
+
+def with_a_row():
+    if tl.exists(ONE_ROW):
+        return tl.open(ONE_ROW)
+    one = tl.create(ONE_ROW, {"x": "int64"})
+    one.append({"x": 1})
+    one.commit("a row")
+    return one
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +58,25 @@ def test_what_a_hint_names_is_there(name):
         assert hasattr(tl.Dataset, attribute), attribute
     for attribute in re.findall(r"\btl\.(\w+)", WORDS[name]):
         assert attribute in tl.__all__, attribute
+
+
+@pytest.mark.parametrize("name", sorted(LATER))
+def test_a_word_of_a_later_version_is_an_unsupported_feature_and_not_there(ds, name):
+    for holder in (ds, ds[:0], tl.mix({"one": (with_a_row(), 1)})):
+        with pytest.raises(tl.UnsupportedFeatureError, match="comes in a later version") as raised:
+            getattr(holder, name)
+
+        assert raised.value.code == "unsupported-feature"
+        assert not hasattr(holder, name)
+        for attribute in re.findall(r"\bds\.(\w+)", str(raised.value)):
+            assert hasattr(tl.Dataset, attribute), attribute
+
+
+def test_a_mix_says_that_it_only_streams():
+    mixed = tl.mix({"one": (with_a_row(), 1)})
+
+    with pytest.raises(AttributeError, match="Mix has no 'query'; a mix only streams"):
+        _ = mixed.query
 
 
 @pytest.mark.parametrize(("name", "told"), [("load", "tl.open(url)"), ("Video", "later version")])

@@ -72,6 +72,53 @@ def test_impossible_values_are_refused(arguments):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("columns", 3),
+        ("columns", [1]),
+        ("decode", [1]),
+        ("decode", "resize"),
+        ("collate", "pad"),
+        ("drop_last", "no"),
+        ("drop_last", None),
+        ("deterministic", "no"),
+        ("timeout", "3"),
+        ("timeout", None),
+        ("timeout", True),
+        ("timeout", float("nan")),
+        ("timeout", float("inf")),
+        ("workers", 10**6),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_the_name_it_was_given(name, value):
+    with pytest.raises(InvalidInputError, match=f"^{name} ") as caught:
+        parse_arguments("numpy", {"batch_size": 4, name: value})
+
+    assert caught.value.argument == name
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["drop_last", "deterministic"])
+def test_a_truth_value_may_be_numpys(name):
+    parse_arguments("numpy", {"batch_size": 4, name: np.True_})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("cache_dir", "/nvme", "cache="),
+        ("cache_decoded", True, "store smaller pictures"),
+        ("engine", "processes", "workers="),
+    ],
+)
+def test_what_a_later_version_does_is_refused_with_what_does_here(name, value, instead):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        parse_arguments("numpy", {"batch_size": 4, name: value})
+
+    assert instead in str(caught.value).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     "name", ["batch_size", "global_batch_size", "workers", "rank", "world_size", "seed"]
 )
 def test_a_count_may_be_numpy_s_and_is_a_plain_number_then(name):

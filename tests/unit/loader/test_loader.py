@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
@@ -258,6 +259,44 @@ def test_an_error_of_a_transform_reaches_the_loop_and_ends_the_threads(pets):
         list(pets.loader(batch_size=4, transform=transform, columns=["_row"]))
 
     assert threads_left() == []
+
+
+@pytest.mark.parametrize("returned", [None, 3, [1]])
+def test_a_transform_that_returns_no_row_is_refused(pets, returned):
+    """A forgotten return made batches without columns."""
+    loader = pets.loader(batch_size=9, transform=lambda _: returned, columns=["tokens"])
+
+    with pytest.raises(InvalidInputError, match="not a dict\nreturn the row") as caught:
+        next(iter(loader))
+
+    assert caught.value.actual == type(returned).__name__
+
+
+def test_an_error_of_a_transform_names_the_row(pets):
+    def fail(row):
+        raise KeyError("height")
+
+    with pytest.raises(KeyError) as caught:
+        next(iter(pets[7:8].loader(batch_size=1, transform=fail, columns=["tokens"])))
+
+    assert caught.value.__notes__ == ["in transform= of row 7"]
+
+
+@pytest.mark.parametrize("batches", [-1, 1.5, True, "a", None])
+def test_skip_takes_a_number_of_batches(pets, batches):
+    loader = pets.loader(batch_size=9, columns=["tokens"])
+
+    with pytest.raises(InvalidInputError, match=r"skip\(\) takes a number"):
+        loader.skip(batches)
+
+    assert loader.state_dict()["position"] == 0
+
+
+def test_a_skip_of_numpys_number_is_plain_json(pets):
+    loader = pets.loader(batch_size=9, columns=["tokens"])
+    loader.skip(np.int64(2))
+
+    assert json.loads(json.dumps(loader.state_dict()))["position"] == 18
 
 
 def test_a_batch_transform_sees_whole_batches(pets):

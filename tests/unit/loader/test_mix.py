@@ -308,7 +308,7 @@ def test_class_names_must_agree():
         tl.mix({"a": (sources[0], 1), "b": (sources[1], 1)}).loader(batch_size=1)
 
 
-@pytest.mark.parametrize("weight", [0, -1, "half", True, float("nan")])
+@pytest.mark.parametrize("weight", [0, -1, "half", True, float("nan"), float("inf")])
 def test_a_weight_is_a_number_above_zero(web, weight):
     with pytest.raises(InvalidInputError, match="weight of 'web'"):
         tl.mix({"web": (web, weight)})
@@ -350,3 +350,29 @@ def test_an_endless_mix_has_one_epoch(web, code):
         loader.set_epoch(1)
     with pytest.raises(TypeError, match="never"):
         _ = loader.remaining
+
+
+def test_a_weight_may_be_numpys(web, code):
+    mixed = tl.mix({"web": (web, np.float32(0.5)), "code": (code, np.int64(1))})
+
+    assert {type(weight) for weight in mixed.weights.values()} == {float, int}
+
+
+def test_sources_without_a_tensor_in_common_are_refused(web):
+    other = tl.create("memory://mix-nothing-in-common", {"body": "str"})
+    other.append({"body": "a"})
+
+    with pytest.raises(tl.SchemaError, match="no tensor in common"):
+        tl.mix({"web": (web, 1), "other": (other, 1)}).loader(batch_size=2)
+
+
+def test_a_source_is_named_by_a_text(web, code):
+    with pytest.raises(tl.InvalidInputError, match="named by a text, got 1"):
+        tl.mix({1: (web, 1), "code": (code, 1)})
+
+
+def test_a_mix_by_tokens_says_what_does_here_and_another_word_is_none(web):
+    with pytest.raises(tl.UnsupportedFeatureError, match="divide each weight by its source's mean"):
+        tl.mix({"web": (web, 1)}, by="tokens")
+    with pytest.raises(tl.InvalidInputError, match="by is 'rows', got 'words'"):
+        tl.mix({"web": (web, 1)}, by="words")

@@ -116,6 +116,26 @@ def test_a_numbered_loader_may_be_of_one_rank_alone():
     assert (found.rank, found.world_size, found.has_others) == (0, 1, False)
 
 
+def test_one_of_rank_and_world_size_takes_the_other_from_the_framework():
+    found = [
+        standing(process=(2, 4), world_size=4),
+        standing(process=(2, 4), rank=1),
+        standing(process=(2, 4), world_size=1),
+        standing(rank=0),
+    ]
+
+    assert [(one.rank, one.world_size) for one in found] == [(2, 4), (1, 4), (0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("process", [(0, 1), (2, 4)])
+def test_a_world_size_without_a_rank_is_refused_where_nobody_knows_the_rank(process):
+    """Every rank would take itself for rank 0, and all read the same rows."""
+    with pytest.raises(InvalidInputError, match="without rank=") as caught:
+        standing(process=process, world_size=8)
+
+    assert "give rank=0 … 7 too" in str(caught.value)
+
+
 def test_ranks_that_repeat_data_are_compared_with_others_too():
     found = standing(process=(3, 4), mesh={"tp": 4})
 

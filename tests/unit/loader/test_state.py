@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
 from tensorlake.loader.plan import Order, choose_order
-from tensorlake.loader.state import LoaderState, check_state
+from tensorlake.loader.state import LoaderState, check_state, checked_epoch
 
 STATE = LoaderState(
     version="main@12",
@@ -46,6 +47,8 @@ def test_state_is_under_a_kilobyte_of_json_and_comes_back_equal():
         {"format": "other"},
         {"seed": "7"},
         {"epoch": -1},
+        {"epoch": 2**64},
+        {"seed": 2**64},
         {"position": True},
         {"order": {"kind": "sorted"}},
         {"order": {"kind": "window", "block": 0, "window": 4}},
@@ -111,3 +114,19 @@ def test_a_window_holds_about_128_mib_of_blocks_of_2_mib():
 def test_an_unknown_shuffle_is_refused():
     with pytest.raises(InvalidInputError, match="'sorted'"):
         choose_order("sorted", num_rows=1, row_nbytes=1)
+
+
+@pytest.mark.parametrize("state", [None, "main@1", [1], 3])
+def test_what_is_no_dict_is_no_state(state):
+    with pytest.raises(InvalidInputError, match="a loader's state is a dict, got"):
+        LoaderState.from_json(state)
+
+
+@pytest.mark.parametrize("epoch", [-1, 1.5, True, "a", float("nan"), 2**64])
+def test_an_epoch_is_a_whole_number(epoch):
+    with pytest.raises(InvalidInputError, match="epoch is a whole number"):
+        checked_epoch(epoch)
+
+
+def test_an_epoch_may_be_numpys_and_is_a_plain_number_then():
+    assert type(checked_epoch(np.int64(3))) is int

@@ -222,7 +222,22 @@ def test_progress_says_how_far_and_how_fast(pets):
     assert progress.eta_s == pytest.approx(3 * progress.stats.wall_s)
     assert "epoch 0  ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  25%  1/4 batches" in str(progress)
     list(iterator)
+    ended = loader.progress()
+    assert (ended.epoch, ended.batches, ended.remaining, ended.share) == (0, 4, 0, 1.0)
+    assert "100%  4/4 batches" in str(ended)
+    next(iter(loader))
     assert loader.progress().epoch == 1
+
+
+def test_progress_after_a_load_is_of_the_epoch_that_goes_on(pets):
+    loader = pets.loader(batch_size=15, columns=["tokens"])
+    state = loader.state_dict()
+    list(loader)
+    loader.load_state_dict(state)
+
+    progress = loader.progress()
+
+    assert (progress.epoch, progress.share, progress.remaining) == (0, 0.0, 4)
 
 
 def test_progress_of_an_endless_mix_has_no_end(pets):
