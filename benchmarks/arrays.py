@@ -161,12 +161,12 @@ def _measured(values: np.ndarray, target: Path, watch: Any, reading: Any) -> Mea
 
 
 def by_peer(workspace: Workspace, *, key: str, task: str) -> Measurement:
-    """Let a peer write and read, in its own environment (``peer_tasks.py``)."""
+    """Let a peer write and read, in its own environment (``peer_scripts/storage_tasks.py``)."""
     peer = peer_called(key)
     if peer.refused is not None:
         return peer.refused
     file, target = pixels_file(workspace), workspace.scratch(f"pixels.{key}")
-    told = run_task(peer, "peer_tasks.py", task, str(target), str(file), "1")
+    told = run_task(peer, "storage_tasks.py", task, str(target), str(file), "1")
     if told.note:
         return told
     megabytes = np.load(file, mmap_mode="r").nbytes / 1e6

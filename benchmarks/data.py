@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 __all__ = [
     "NUM_LABELS",
+    "SCRIPTS",
     "TOKENS_PER_ROW",
     "Workspace",
     "coco_files",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+SCRIPTS = REPOSITORY / "benchmarks" / "peer_scripts"
+"""What peers' Pythons run. A script's folder comes first where modules are looked for, so none here
+has the name of another's, as ``requests`` beside it has."""
 IMAGES_ENVIRONMENT = "TENSORLAKE_BENCH_IMAGES"
 DEFAULT_IMAGES = REPOSITORY.parent / "shared" / "data" / "imagenet300"
 COCO_FOLDERS = (  # of pictures, beside a JSON file of their annotations

@@ -1,4 +1,4 @@
-"""Other formats' writers, beside ours: JPEG files in, none with fsync (`ingest_peer_tasks.py`).
+"""Other formats' writers, beside ours: JPEG files in, none with fsync (`ingest_tasks.py`).
 
 Each runs in the environment that the other benchmarks made for it; one that is not there is made
 first. A peer that does not install, or fails, is a line that says so, and no figure.
@@ -7,9 +7,8 @@ first. A peer that does not install, or fails, is a line that says so, and no fi
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
-from benchmarks.data import Workspace, jpeg_paths
+from benchmarks.data import SCRIPTS, Workspace, jpeg_paths
 from benchmarks.harness import Contender, Measurement
 from benchmarks.loader_peers import install_loaders, loaders_python
 from benchmarks.peers import install_peer, peer_called
@@ -48,9 +47,8 @@ def _write(workspace: Workspace, *, key: str) -> Measurement:
     if key == OWN_ENVIRONMENT and own.failure.exists():
         return Measurement(0, 0, note=own.failure.read_text(encoding="utf-8").strip())
     python = own.python if key == OWN_ENVIRONMENT else loaders_python()
-    script = Path(__file__).with_name("ingest_peer_tasks.py")
-    # -P: beside the script lie modules of the names of others, requests above all
-    command = [str(python), "-P", str(script), key, str(paths[0].parent), str(place)]
+    script = SCRIPTS / "ingest_tasks.py"
+    command = [str(python), str(script), key, str(paths[0].parent), str(place)]
     answer = ask(command, limit_s=RUN_LIMIT_S)
     if answer.note:
         return Measurement(0, 0, note=answer.note)

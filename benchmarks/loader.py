@@ -121,7 +121,7 @@ def over_network(workspace: Workspace, network: Network, *, what: str) -> Measur
     The server is a child of this process; it is in neither the processor time nor the memory.
     """
     import tensorlake as tl
-    from benchmarks.loader_tasks import PeakMemory
+    from benchmarks.peer_scripts.peak_memory import PeakMemory
     from tensorlake.testing import latency_server
 
     warm_up()

@@ -1,8 +1,8 @@
 """Other loaders: their environment, their own formats of the same bytes, and one run of one.
 
-All are in one environment beside ours; ``loader_tasks.py`` is what its Python runs. A peer that
-does not install, fails, or takes longer than a run may, says so in its line. Over a network each
-reads cold: its scratch folder is new, and the server counts what comes over the wire.
+All are in one environment beside ours; ``peer_scripts/loader_tasks.py`` is what its Python runs. A
+peer that does not install, fails, or takes longer than a run may, says so in its line. Over a
+network each reads cold: its scratch folder is new, and the server counts what comes over the wire.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.data import LAKE, REPOSITORY, Workspace, jpeg_paths
+from benchmarks.data import LAKE, REPOSITORY, SCRIPTS, Workspace, jpeg_paths
 from benchmarks.harness import Contender, Measurement
 from benchmarks.loading import image_dataset, token_dataset, token_file
 from benchmarks.processes import ask
@@ -180,9 +180,15 @@ def _run(
 
 
 def _command(key: str, task: str, place: str, source: str, *rest: str) -> list[str]:
-    # -P: beside the script lie modules of the names of others, requests above all
-    script = Path(__file__).with_name("loader_tasks.py")
-    return [str(loaders_python()), "-P", str(script), key, task, place, source, *rest]
+    return [
+        str(loaders_python()),
+        str(SCRIPTS / "loader_tasks.py"),
+        key,
+        task,
+        place,
+        source,
+        *rest,
+    ]
 
 
 def _place(workspace: Workspace, key: str, task: str) -> Path:

@@ -1,8 +1,8 @@
 """Other storage formats, each in a virtual environment of its own, made when it is first needed.
 
 Nothing of a peer is ever installed beside tensorlake. A peer that does not install, or fails, is a
-line that says so, and no figure. ``peer_tasks.py`` is what its Python runs. Over a network a peer
-reads what it wrote to a folder, through the server that adds to each request's time.
+line that says so, and no figure. ``peer_scripts/storage_tasks.py`` is what its Python runs. Over a
+network a peer reads what it wrote to a folder, through the server that adds to each request's time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import REPOSITORY, TOKENS_PER_ROW, Workspace, tokens
+from benchmarks.data import REPOSITORY, SCRIPTS, TOKENS_PER_ROW, Workspace, tokens
 from benchmarks.harness import Contender, Measurement
 from benchmarks.loader_peers import install_loaders, loaders_python
 from benchmarks.processes import ask
@@ -51,8 +51,6 @@ class Peer:
     name: str
     requirements: tuple[str, ...]
     tasks: tuple[str, ...]
-    bare: tuple[str, ...] = ()
-    """Installed without what they require: only the part that is measured."""
 
     @property
     def python(self) -> Path:
@@ -88,27 +86,7 @@ PEERS = (
     ),
     Peer("duckdb", "DuckDB", ("duckdb", "numpy"), ("query-label", "query-range", "query-nearest")),
     Peer("zarr", "Zarr", ("zarr", "obstore"), ("ingest", "open", "rows")),
-    Peer(
-        "mds",
-        "MDS",
-        (
-            "numpy",
-            "brotli",
-            "zstd",
-            "python-snappy",
-            "tqdm",
-            "requests",
-            "pyyaml",
-            "torch",
-            "torchvision",
-            "transformers",
-            "xxhash",
-            "pillow",
-            "boto3",
-        ),
-        ("ingest", "open", "rows"),
-        bare=("mosaicml-streaming", "catalogue"),
-    ),
+    Peer("mds", "MDS", (), ("ingest", "open", "rows")),
     Peer("litdata", "LitData", (), ("ingest", "open", "rows")),
     Peer("webdataset", "WebDataset", (), ("ingest",)),
 )
@@ -124,7 +102,13 @@ def prepare_peers(workspace: Workspace) -> None:
         folder = _lake(workspace, peer)
         if not peer.failure.exists() and not folder.exists():
             measured = run_task(
-                peer, "peer_tasks.py", "ingest", str(folder), str(file), "1", limit_s=WRITE_LIMIT_S
+                peer,
+                "storage_tasks.py",
+                "ingest",
+                str(folder),
+                str(file),
+                "1",
+                limit_s=WRITE_LIMIT_S,
             )
             if measured.note:
                 peer.failure.write_text(measured.note, encoding="utf-8")
@@ -134,7 +118,7 @@ def peer_contenders(task: str, *, latency_ms: float | None = None) -> tuple[Cont
     """Make a contender of each peer that has a task.
 
     Args:
-        task: See `peer_tasks.py`.
+        task: See `peer_scripts/storage_tasks.py`.
         latency_ms: What a request takes longer; None is a folder.
     """
     return tuple(
@@ -169,7 +153,7 @@ def _measure(
         folder = workspace.scratch(f"tokens.{peer.key}")
         amount = workspace.num_token_rows * TOKENS_PER_ROW * 2 / 1e6
     file = str(tokens_file(workspace))
-    run = partial(run_task, peer, "peer_tasks.py", task)
+    run = partial(run_task, peer, "storage_tasks.py", task)
     if latency_ms is None:
         return replace(run(str(folder), file, str(REPEATS.get(task, 1))), amount=amount)
     if task == "append":
@@ -192,10 +176,8 @@ def _measure(
 def run_task(
     peer: Peer, script: str, task: str, *arguments: str, limit_s: float = RUN_LIMIT_S
 ) -> Measurement:
-    """Run a script of this folder in a peer's environment; its last line says how long it took."""
-    path = Path(__file__).with_name(script)
-    # -P: beside the script lie modules of the names of others, requests above all
-    command = [str(peer.python), "-P", str(path), peer.key, task, *arguments]
+    """Run a script of `peer_scripts` by a peer's Python; its last line says how long it took."""
+    command = [str(peer.python), str(SCRIPTS / script), peer.key, task, *arguments]
     answer = ask(command, limit_s=limit_s, environment=KEYS)
     if answer.note:
         return Measurement(0, 0, note=answer.note)
@@ -222,17 +204,21 @@ def install_peer(peer: Peer) -> None:
     if not peer.python.exists():
         venv.create(ENVIRONMENTS / peer.key, with_pip=True)
     pip = [str(peer.python), "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
-    commands = [[*pip, *peer.requirements]]
-    if peer.bare:
-        commands.append([*pip, "--no-deps", *peer.bare])
-    for command in commands:
+    try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
+            [*pip, *peer.requirements],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
         )
-        if done.returncode:
-            note = f"does not install: {_last_line(done.stderr)}"
-            peer.failure.write_text(note, encoding="utf-8")
-            return
+    except subprocess.TimeoutExpired as late:
+        peer.failure.write_text(f"does not install in {late.timeout:.0f} s", encoding="utf-8")
+        return
+    if done.returncode:
+        note = f"does not install: {_last_line(done.stderr)}"
+        peer.failure.write_text(note, encoding="utf-8")
+        return
     _installed(peer).write_text(_wanted(peer), encoding="utf-8")
 
 
@@ -247,7 +233,7 @@ def _installed(peer: Peer) -> Path:
 
 
 def _wanted(peer: Peer) -> str:
-    return "\n".join((*peer.requirements, *peer.bare))
+    return "\n".join(peer.requirements)
 
 
 def _last_line(text: str) -> str:

@@ -1,7 +1,7 @@
 """Queries of DuckDB, Lance and Deep Lake, each in an environment of its own.
 
-``query_peer_tasks.py`` is what its Python runs, over the same values as ours, from a file of
-NumPy's. The fastest of some repeats counts, as for ours: caches are warm.
+``peer_scripts/query_tasks.py`` is what its Python runs, over the same values as ours, from
+a file of NumPy's. The fastest of some repeats counts, as for ours: caches are warm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def query_contenders(
         folder = workspace.scratch(f"{task}.{peer.key}")
         folder.mkdir(parents=True)
         np.save(folder / "values.npy", values(workspace))
-        told = run_task(peer, "query_peer_tasks.py", task, str(folder), str(repeats))
+        told = run_task(peer, "query_tasks.py", task, str(folder), str(repeats))
         return Measurement(told.seconds, 1.0, told.cpu_seconds, note=told.note)
 
     return tuple(

@@ -1,4 +1,4 @@
-"""One task of one peer: ``peer_tasks.py PEER TASK PLACE TOKENS N [ENDPOINT]``, by its own Python.
+"""One task of one peer: ``storage_tasks.py PEER TASK PLACE TOKENS N [ENDPOINT]``, by its Python.
 
 It imports nothing of ours but runs what a user of the peer would write, on the same tokens, and
 prints one line of JSON: seconds for the task, repeated N times where it is short. PLACE is a
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torchvision_stand_in import stand_in_for_torchvision
 
 SCATTERED = 1000
 SHARD_ROWS = 10_000
@@ -190,6 +191,7 @@ class Mds:
     keeps_order = True
 
     def __init__(self, place: str, endpoint: str | None) -> None:
+        stand_in_for_torchvision()
         import streaming
         from streaming.base.util import clean_stale_shared_memory
 

@@ -1,4 +1,4 @@
-"""One query of one peer, run by the peer's own Python: ``query_peer_tasks.py PEER TASK FOLDER N``.
+"""One query of one peer, run by the peer's own Python: ``query_tasks.py PEER TASK FOLDER N``.
 
 FOLDER/values.npy holds the values; the peer's own copy of them is made beside it, in its own way.
 It prints one line of JSON: wall and processor seconds of the fastest of N runs after a first.

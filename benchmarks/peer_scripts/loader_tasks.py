@@ -19,7 +19,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,14 +26,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from peak_memory import PeakMemory
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+from torchvision_stand_in import stand_in_for_torchvision
 
 SIDE, IMAGE_BATCH, TOKEN_BATCH, TOKENS = 224, 64, 256, 512
 WORKERS = int(os.environ.get("WORKERS", "2"))
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": "us-east-1"}
-RESTING_S = 0.1
-GROWN = 1.25  # times what was resident: enough to add up anew what is shared
-SHARED_S = 1.0  # how long what is shared is taken to stay as it is
 TAR_JPEGS, TAR_TOKENS = 75, 10_000  # some 8 MB, as the others
 
 
@@ -147,29 +145,11 @@ class WebDataset(Torch):
         return self._batches(TAR_TOKENS, 2000, read, TOKEN_BATCH)
 
 
-def without_torchvision() -> None:
-    """Let ``streaming`` be imported: it names two classes of torchvision that nothing here uses."""
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
-    names = {
-        "torchvision": (),
-        "torchvision.datasets": ("VisionDataset", "CIFAR10"),
-        "torchvision.transforms": (),
-        "torchvision.transforms.functional": ("to_tensor",),
-    }
-    for name, members in names.items():
-        module = sys.modules.setdefault(name, ModuleType(name))
-        module.__spec__ = ModuleSpec(name, None)
-        for member in members:
-            setattr(module, member, type(member, (), {}))
-
-
 class Mds(Torch):
     """MosaicML Streaming: MDS shards."""
 
     def _write(self, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> None:
-        without_torchvision()
+        stand_in_for_torchvision()
         from streaming import MDSWriter
 
         with MDSWriter(out=self.place, columns=columns, size_limit=8 << 20) as writer:
@@ -183,7 +163,7 @@ class Mds(Torch):
         self._write({"t": f"ndarray:uint16:{TOKENS}"}, ({"t": row} for row in rows))
 
     def _rows(self, read: Any, batch_size: int) -> Any:
-        without_torchvision()
+        stand_in_for_torchvision()
         from streaming import StreamingDataset
         from streaming.base.util import clean_stale_shared_memory
 
@@ -372,44 +352,6 @@ PEERS = {
     "lance": Lance,
     "grain": Grain,
 }
-
-
-class PeakMemory(threading.Thread):
-    """Watch the memory of this process and its children (PSS), while the clock runs.
-
-    The kernel adds PSS up page by page, 12 ms for 550 MB, and took a sixth of the processor time of
-    a short epoch when it was asked ten times a second. What is resident (RSS) it just knows. So PSS
-    is asked for when RSS has grown, and once a second; between, what processes share is the same.
-    """
-
-    def __init__(self, *, has_workers: bool = True) -> None:
-        super().__init__(daemon=True)
-        self.most, self.ended = 0, threading.Event()
-        self.has_workers = has_workers
-
-    def run(self) -> None:
-        import psutil
-
-        own = psutil.Process()
-        known, shared, asked = 0, 0, 0.0
-        while not self.ended.wait(RESTING_S):
-            every = [own, *(own.children(recursive=True) if self.has_workers else ())]
-            resident = self.add_up(every, lambda one: one.memory_info().rss)
-            if resident > GROWN * known or time.monotonic() > asked + SHARED_S:
-                known, asked = resident, time.monotonic()
-                shared = resident - self.add_up(every, lambda one: one.memory_full_info().pss)
-            self.most = max(self.most, resident - shared)
-
-    def add_up(self, processes: list[Any], nbytes_of: Any) -> int:
-        import psutil
-
-        total = 0
-        for process in processes:
-            try:
-                total += nbytes_of(process)
-            except psutil.Error:
-                continue  # it has just ended
-        return total
 
 
 def processor_s() -> float:

@@ -1,6 +1,6 @@
 """JPEG files into one peer's format, run by the peer's own Python: no line of ours is imported.
 
-    ingest_peer_tasks.py PEER FOLDER PLACE
+    ingest_tasks.py PEER FOLDER PLACE
 
 It does what a user of the peer would write: reads the files of FOLDER, writes them to PLACE as they
 are, and prints one line of JSON: seconds, processor seconds, bytes stored. None of these writers
@@ -13,11 +13,10 @@ import json
 import resource
 import sys
 import time
-import types
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
+
+from torchvision_stand_in import stand_in_for_torchvision
 
 SHARD_NBYTES = 64 << 20
 SHARD_ROWS = 600  # of 110 kB: the same
@@ -59,7 +58,7 @@ def lance() -> Write:
 
 
 def mds() -> Write:
-    _without_torchvision()
+    stand_in_for_torchvision()
     from streaming import MDSWriter
 
     def write(files: list[Path], place: str) -> None:
@@ -102,23 +101,6 @@ def litdata() -> Write:
         )
 
     return write
-
-
-def _without_torchvision() -> None:
-    """Stand in for what MosaicML's package imports and this does not use."""
-    wanted: dict[str, tuple[str, ...]] = {
-        "torchvision": (),
-        "torchvision.datasets": ("VisionDataset", "CIFAR10"),
-        "torchvision.transforms": (),
-        "torchvision.transforms.functional": ("to_tensor",),
-    }
-    for name, attributes in wanted.items():
-        if name not in sys.modules:
-            module: Any = types.ModuleType(name)
-            module.__spec__ = ModuleSpec(name, None)  # others ask whether it is there
-            for attribute in attributes:
-                setattr(module, attribute, type(attribute, (), {}))
-            sys.modules[name] = module
 
 
 PEERS: dict[str, Callable[[], Write]] = {
