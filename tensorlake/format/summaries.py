@@ -166,7 +166,7 @@ def columns_from_json(value: Any, *, where: str) -> dict[str, npt.NDArray[Any]]:
     try:
         for name, (dtype, *width, items) in dict(value).items():
             is_float = dtype in _FLOAT_DTYPES
-            numbers = [_NON_FINITE.get(item, item) for item in items] if is_float else items
+            numbers = [_NON_FINITE.get(item, item) if is_float else item for item in items]
             column = np.array(numbers, dtype=_number_dtype(dtype))
             columns[name] = column.reshape(-1, int(width[0])) if width else column
     except (TypeError, ValueError, OverflowError) as error:
