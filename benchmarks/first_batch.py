@@ -25,8 +25,9 @@ from benchmarks.remote import LATENCY_MS
 
 if TYPE_CHECKING:
     from tensorlake.format import Extents, Root, TensorSpec
+    from tensorlake.storage import Store
 
-__all__ = ["BENCHMARKS"]
+__all__ = ["BENCHMARKS", "write_rows"]
 
 ROWS_A_CHUNK = 100
 SAMPLE_NBYTES = 4096
@@ -40,6 +41,24 @@ WINDOW = "window"
 
 def lake_of(workspace: Workspace, rows: int) -> Path:
     """Return a dataset of so many rows, written on the first call."""
+    from tensorlake.storage import open_store
+
+    folder = workspace.lake / f"rows-{rows}.tl"
+    if not (folder / "done").exists():
+        write_rows(open_store(str(folder), durability="none"), rows)
+        (folder / "done").touch()
+    return folder
+
+
+def write_rows(store: Store, rows: int, *, different_chunks: int | None = None) -> None:
+    """Write a dataset of so many rows into an empty store.
+
+    Args:
+        store: Where to.
+        rows: Physical rows, all of them shown.
+        different_chunks: How many chunks are stored, if fewer than a leaf has: its extents then
+            name them again.
+    """
     from benchmarks.synthetic import LakePacks
     from tensorlake.format import (
         Entry,
@@ -51,13 +70,9 @@ def lake_of(workspace: Workspace, rows: int) -> Path:
         head_path,
         new_txid,
     )
-    from tensorlake.storage import open_store, runtime
+    from tensorlake.storage import runtime
     from tensorlake.versions import create_dataset
 
-    folder = workspace.lake / f"rows-{rows}.tl"
-    if (folder / "done").exists():
-        return folder
-    store = open_store(str(folder), durability="none")
     schema = Schema.new({"sample": "bytes"})
     runtime.run(create_dataset(store, schema.to_json(), grace_s=86_400, exist_ok=True))
     first = runtime.run(store.get(entry_path("main", 0)))
@@ -65,7 +80,7 @@ def lake_of(workspace: Workspace, rows: int) -> Path:
     entry = Entry.from_bytes(first, where="entry 0")
     (spec,) = Schema.from_json(entry.schema or {}).tensors
     packs = LakePacks(store, new_txid())
-    root = _index(spec, rows, packs)
+    root = _index(spec, rows, packs, different_chunks)
     packs.send()
     ids = RowIdRuns.run(rows, new_txid())
     entry = entry.changed(
@@ -80,24 +95,25 @@ def lake_of(workspace: Workspace, rows: int) -> Path:
     data, _ = entry.sealed()
     runtime.run(store.put_if_absent(entry_path("main", 1), data))
     runtime.run(store.put(head_path("main"), data))
-    (folder / "done").touch()
-    return folder
 
 
-def _index(spec: TensorSpec, rows: int, packs: Any) -> Root[Extents]:
+def _index(spec: TensorSpec, rows: int, packs: Any, different_chunks: int | None) -> Root[Extents]:
     from benchmarks.synthetic import folded
     from tensorlake.format import LIMITS, Extents, Root
 
     a_leaf = LIMITS.leaf_units // ROWS_A_CHUNK
     chunks = rows // ROWS_A_CHUNK
-    stored = _chunks(spec, min(chunks, a_leaf), packs)
+    named = min(chunks, a_leaf)
+    stored = _chunks(spec, min(named, different_chunks or named), packs)
+    stored = stored.take(np.arange(named) % len(stored))
     if chunks <= a_leaf:
         return Root.of(stored)
     random = np.random.default_rng(0)
-    different = [
-        packs.leaf(stored.take(random.permutation(a_leaf))) for _ in range(DIFFERENT_PAGES)
-    ]
     whole, rest = divmod(chunks, a_leaf)
+    different = [
+        packs.leaf(stored.take(random.permutation(a_leaf)))
+        for _ in range(min(whole, DIFFERENT_PAGES))
+    ]
     refs = [different[number % DIFFERENT_PAGES] for number in range(whole)]
     if rest:
         refs.append(packs.leaf(stored.take(np.arange(rest))))

@@ -314,7 +314,7 @@ class LakePacks:
         known = self._summaries.get(ref.checksum)
         if known is None:
             known = self._summaries[ref.checksum] = table.summary()
-        return replace(ref, summary=known)
+        return replace(ref, stored_nbytes=table.stored_nbytes, summary=known)
 
     async def read(self, ref: PageRef, /) -> Buffer:
         """Read a page that was sent."""

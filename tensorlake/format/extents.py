@@ -94,6 +94,11 @@ class Extents:
         """Rows of all extents."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
+    @property
+    def stored_nbytes(self) -> int:
+        """What their chunks weigh, each counted as often as an extent is a window of it."""
+        return int(self.nbytes.sum())
+
     @classmethod
     def empty(cls) -> Self:
         """Return no extents."""

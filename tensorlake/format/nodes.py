@@ -55,6 +55,7 @@ CHILDREN_KEPT = 128  # roots whose children are kept as JSON: of a few commits o
 MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
 
 _INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
+_STORED = "stored"
 _SUMMARY = "summary."
 
 
@@ -77,7 +78,11 @@ LIMITS = TreeLimits()
 
 @dataclass(frozen=True, slots=True)
 class PageRef:
-    """Where a page lies, what it weighs, and how many rows are below it; height 0 is a leaf."""
+    """Where a page lies, what it weighs, and how many rows are below it; height 0 is a leaf.
+
+    ``stored_nbytes`` is what the chunks of all extents below weigh, each counted as often as an
+    extent names it; None where that is not recorded, or below are no extents.
+    """
 
     pack: PackId
     offset: int
@@ -87,6 +92,7 @@ class PageRef:
     entries: int
     height: int
     merges: int = SETTLED
+    stored_nbytes: int | None = field(default=None, compare=False, repr=False)
     summary: Summaries[Any] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -146,6 +152,8 @@ def _written_children(children: tuple[PageRef, ...], ids: tuple[int, ...]) -> di
             for child in children
         ],
     }
+    if any(child.stored_nbytes is not None for child in children):
+        value["stored"] = [child.stored_nbytes for child in children]
     summary = columns_to_json(_summaries(children).to_columns(""))
     return {**value, "summary": summary} if summary else value
 
@@ -183,6 +191,11 @@ class Root(Generic[T]):
         return self.body_rows + self.newest.num_rows
 
     @property
+    def stored_nbytes(self) -> int | None:
+        """What the chunks of all extents weigh, from the root alone; None where it does not say."""
+        return _total([*(child.stored_nbytes for child in self.children), self.tail.stored_nbytes])
+
+    @property
     def height(self) -> int:
         """Pages between the root and an entry, at most."""
         return max((child.height + 1 for child in self.children), default=0)
@@ -205,7 +218,12 @@ class Root(Generic[T]):
         """
         try:
             packs = [PackId.parse(text) for text in value.get("packs", ())]
-            children = tuple(_parse_child(child, packs) for child in value.get("children", ()))
+            listed = value.get("children", ())
+            stored = value.get("stored", [None] * len(listed))
+            children = tuple(
+                _parse_child(child, packs, nbytes)
+                for child, nbytes in zip(listed, stored, strict=True)
+            )
             columns = columns_from_json(value.get("summary", {}), where=where)
             tail = table.from_json(value["tail"], where=where) if "tail" in value else table.empty()
             stated = (value["rows"], value["height"])
@@ -234,6 +252,12 @@ class Inner:
         """The greatest height of a child."""
         return int(self.columns["height"].max())
 
+    @property
+    def stored_nbytes(self) -> int | None:
+        """What the chunks of all extents below weigh; None where that is not recorded."""
+        stored = self.columns.get(_STORED)
+        return None if stored is None else int(stored.sum())
+
     def ref(self, child: int) -> PageRef:
         """Return one child, without its summary."""
         pack, offset, nbytes, checksum, rows, entries, height, merges = (
@@ -242,7 +266,18 @@ class Inner:
                 "pack", "offset", "nbytes", "checksum", "rows", "entries", "height", "merges"
             )
         )  # fmt: skip
-        return PageRef(self.packs[pack], offset, nbytes, checksum, rows, entries, height, merges)
+        stored = self.columns.get(_STORED)
+        return PageRef(
+            self.packs[pack],
+            offset,
+            nbytes,
+            checksum,
+            rows,
+            entries,
+            height,
+            merges,
+            None if stored is None else int(stored[child]),
+        )
 
     def refs(self) -> tuple[PageRef, ...]:
         """Return all children with their summaries."""
@@ -255,7 +290,7 @@ def write_leaf(table: LeafTable, sink: PageSink, *, merges: int = SETTLED) -> Pa
     rows = int(table.rows.sum())
     page = encode_page(table.PAGE_KIND, table.to_columns(), entries=len(table), rows=rows)
     ref = sink.add(page, rows=rows, entries=len(table), height=0)
-    return replace(ref, merges=merges, summary=table.summary())
+    return replace(ref, merges=merges, stored_nbytes=table.stored_nbytes, summary=table.summary())
 
 
 def write_inner(children: Sequence[PageRef], sink: PageSink) -> PageRef:
@@ -275,11 +310,14 @@ def write_inner(children: Sequence[PageRef], sink: PageSink) -> PageRef:
         "packs": pack_column(packs),
         **summaries.to_columns(_SUMMARY),
     }
+    stored_nbytes = _total([child.stored_nbytes for child in children])
+    if stored_nbytes is not None:
+        columns[_STORED] = np.array([child.stored_nbytes for child in children], np.uint64)
     rows = sum(child.rows for child in children)
     height = 1 + max(child.height for child in children)
     page = encode_page(PageKind.INNER, columns, entries=len(children), rows=rows)
     ref = sink.add(page, rows=rows, entries=len(children), height=height)
-    return replace(ref, summary=summaries.merge_upward())
+    return replace(ref, stored_nbytes=stored_nbytes, summary=summaries.merge_upward())
 
 
 def read_inner(data: Buffer, table: type[LeafTable], *, where: str) -> Inner:
@@ -291,7 +329,8 @@ def read_inner(data: Buffer, table: type[LeafTable], *, where: str) -> Inner:
     page = decode_page(data, where=where)
     if page.kind != PageKind.INNER:
         raise damaged(where, f"it is of kind {page.kind}, not an inner page")
-    require_columns(page, _INNER_COLUMNS, where=where)
+    optional = (_STORED,) if _STORED in page.columns else ()
+    require_columns(page, (*_INNER_COLUMNS, *optional), where=where)
     packs = read_pack_table(page, where=where)
     rows = page.columns["rows"]
     stops = np.cumsum(rows, dtype=np.int64)
@@ -313,12 +352,19 @@ def read_pack_table(page: Page, *, where: str) -> PackTable:
     return PackTable(column.astype(np.uint8, copy=False))
 
 
-def _parse_child(value: Any, packs: Sequence[PackId]) -> PageRef:
+def _parse_child(value: Any, packs: Sequence[PackId], stored: Any) -> PageRef:
     pack, offset, nbytes, checksum, rows, entries, height, merges = value
-    numbers = (pack, offset, nbytes, rows, entries, height, merges)
+    numbers = [pack, offset, nbytes, rows, entries, height, merges]
+    numbers += [] if stored is None else [stored]
     if any(type(number) is not int or number < 0 for number in numbers) or height > MAX_HEIGHT:
         raise ValueError(f"{value!r} is not the address of a page")
-    return PageRef(packs[pack], offset, nbytes, int(checksum, 16), rows, entries, height, merges)
+    digest = int(checksum, 16)
+    return PageRef(packs[pack], offset, nbytes, digest, rows, entries, height, merges, stored)
+
+
+def _total(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _summaries(children: Sequence[PageRef]) -> Summaries[Any]:

@@ -95,6 +95,7 @@ class PageReader:
         inner = read_inner(data, table, where=str(ref))
         if inner.height_of_children >= ref.height:
             raise _damaged_page(ref, "it lies above a child of no lower height")
+        _check_stored(ref, inner.stored_nbytes)
         self._keep(ref, Parts.ALL, inner, data)
         return inner
 
@@ -225,7 +226,14 @@ def _decoded_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T
     leaf = table.from_page(page, where=where)
     if int(leaf.rows.sum(dtype="int64")) != ref.rows:
         raise _damaged_page(ref, f"its entries do not hold the {ref.rows} rows that it states")
+    _check_stored(ref, leaf.stored_nbytes)
     return leaf
+
+
+def _check_stored(ref: PageRef, stored_nbytes: int | None) -> None:
+    if ref.stored_nbytes is not None and stored_nbytes not in (None, ref.stored_nbytes):
+        why = f"its chunks weigh {stored_nbytes} bytes, its reference says {ref.stored_nbytes}"
+        raise _damaged_page(ref, why)
 
 
 def _damaged_page(ref: PageRef, why: str) -> CorruptionError:

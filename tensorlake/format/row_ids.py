@@ -69,6 +69,11 @@ class RowIdRuns:
         """Rows of all runs."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
+    @property
+    def stored_nbytes(self) -> None:
+        """Nothing: runs are of no chunks."""
+        return
+
     @classmethod
     def empty(cls) -> Self:
         """Return no runs."""

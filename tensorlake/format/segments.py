@@ -83,6 +83,11 @@ class RowSegments:
         """Rows of all segments."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
+    @property
+    def stored_nbytes(self) -> None:
+        """Nothing: segments are of no chunks."""
+        return
+
     @classmethod
     def empty(cls) -> Self:
         """Return no segments."""

@@ -88,6 +88,11 @@ class LeafTable(Protocol):
         """Rows of all entries."""
         ...
 
+    @property
+    def stored_nbytes(self) -> int | None:
+        """What the chunks of all entries weigh; None where entries are of no chunks."""
+        ...
+
     def __len__(self) -> int: ...
 
     @classmethod

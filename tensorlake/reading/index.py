@@ -121,9 +121,11 @@ class ChunkIndex:
         return self._extents
 
     async def row_nbytes(self) -> int:
-        """Stored bytes of a row in the mean, rounded down; of a large tree from a few leaves."""
+        """Stored bytes of a row in the mean, rounded down: by the root, where it says so."""
         if self._mean_row_nbytes is None:
-            self._mean_row_nbytes = await self._row_nbytes()
+            stored = self._root.stored_nbytes
+            known = None if stored is None else stored // max(1, self.num_rows)
+            self._mean_row_nbytes = await self._sampled_row_nbytes() if known is None else known
         return self._mean_row_nbytes
 
     @property
@@ -313,7 +315,8 @@ class ChunkIndex:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
         return Parts.LOCATIONS if is_large else Parts.UNITS
 
-    async def _row_nbytes(self) -> int:
+    async def _sampled_row_nbytes(self) -> int:
+        """Read what a row weighs in the mean; of a large tree from a few leaves."""
         rows = self.num_rows
         if all(child.height == 0 for child in self._root.children):
             # whoever asks will search these pages next, and finds them read

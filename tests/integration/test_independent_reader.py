@@ -30,6 +30,7 @@ EXAMPLE = ROOT / "examples" / "read_without_tensorlake.py"
 GOLDEN = ROOT / "tests" / "golden" / "v1"
 EVOLVED = ROOT / "tests" / "golden" / "v1_evolved"
 CLASSES = ROOT / "tests" / "golden" / "v1_classes"
+TOTALS = ROOT / "tests" / "golden" / "v1_totals"
 
 
 def loaded() -> ModuleType:
@@ -93,6 +94,10 @@ def test_altered_types_and_united_classes_read_the_same(number):
 @pytest.mark.parametrize("version", ["main", "main@3", "fix", "fix@2"])
 def test_classes_that_merges_moved_read_the_same(version):
     assert_same(CLASSES, version)
+
+
+def test_chunks_below_pages_read_the_same():
+    assert_same(TOTALS)
 
 
 def test_it_needs_no_tensorlake():

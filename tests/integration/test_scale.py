@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from benchmarks.first_batch import write_rows
 from benchmarks.synthetic import (
     FULL,
     SAMPLE_NBYTES,
@@ -35,7 +36,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore, round_trips
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.handles import create_on, open_on, reader_without_totals, wait_for_storage
 from tests.memory_pages import MemoryPages
 
 MAX_ENTRY_NBYTES = 256 << 10
@@ -86,16 +87,20 @@ def test_a_cold_sample_is_three_requests_in_a_row_and_a_near_one_is_one(lake):
 
 
 def test_the_sizes_of_rows_of_all_tensors_take_one_look_down_their_trees(lake):
-    """A loader asks for them first: leaves of all trees are sampled at once."""
+    """A loader asks for them first: leaves of all trees are sampled at once, or none at all."""
+    tensors = ["sample", "vector", "label"]
     handle = open_on(lake.store)
     height = max(root.height for root in handle.session.head.roots.values())
-    reader = handle.reader()
+    reader, without = handle.reader(), reader_without_totals(handle)
     lake.store.reset()
 
-    sizes = reader.row_nbytes(["sample", "vector", "label"])
+    stated = reader.row_nbytes(tensors)
+    assert lake.store.count() == 0
+    sampled = without.row_nbytes(tensors)
 
-    assert sizes[0] > sizes[2]
-    assert lake.store.round_trips <= height
+    assert stated[0] > stated[2]
+    assert np.allclose(sampled, stated, rtol=0.05)
+    assert 0 < lake.store.round_trips <= height
     assert lake.store.bytes_read < 8_000_000
 
 
@@ -132,6 +137,26 @@ def test_the_first_batch_of_a_loader_takes_six_requests_in_a_row(lake):
     index = [one for one in lake.store.requests if one.nbytes % SAMPLE_NBYTES]
     assert round_trips(index) <= 5
     assert lake.store.bytes_read < 16_000_000
+
+
+@pytest.mark.parametrize("shuffle", ["window", "full"])
+def test_the_first_batch_of_many_leaves_takes_six_requests_in_a_row(shuffle):
+    """Their units are too many: headers say where rows are. What a row weighs, the root says.
+
+    Two to open, two down the index, one for headers, one for rows; no leaf but those of the rows.
+    """
+    store = CountingStore(MemoryStore())
+    write_rows(store, 40 * 131_000, different_chunks=4)
+    rows = np.arange(64) * 25_000
+    leaves = len(np.unique(rows // 131_000))
+    store.reset()
+
+    view = open_on(store)[rows.tolist()]
+    batch = next(iter(view.loader(batch_size=64, shuffle=shuffle, columns=["sample"])))
+
+    assert len(batch["sample"]) == 64
+    assert store.round_trips <= 6
+    assert sum(one.nbytes > SAMPLE_NBYTES for one in store.requests) == leaves
 
 
 def test_a_commit_and_a_refresh_read_nothing_of_a_large_index(lake):

@@ -65,8 +65,8 @@ BOUNDS = StatisticsTable.of([Statistics(domain="float64", minimum=-1.0, maximum=
 PHYSICAL = PhysicalBounds(np.array([3], np.uint64), np.array([9], np.uint64))
 
 
-def child(rows, summary=BOUNDS):
-    return PageRef(PackId(TXID, 1), 64, 10, 7, rows, 2, 0, 2, Summaries.of(summary))
+def child(rows, summary=BOUNDS, stored_nbytes=None):
+    return PageRef(PackId(TXID, 1), 64, 10, 7, rows, 2, 0, 2, stored_nbytes, Summaries.of(summary))
 
 
 SEGMENTS = select_rows(np.concatenate([np.arange(0, 9, 2), np.arange(20, 0, -1), np.arange(99)]))
@@ -74,7 +74,7 @@ HOLES = RowSegments.holes(5, np.arange(20) % 3 > 0)
 PACKED = RowSegments.packed(np.arange(9))
 RUNS = RowIdRuns.concat([RowIdRuns.run(3, TXID, 1), RowIdRuns.run(2, "1" * 32)])
 ROOTS = [
-    (Extents, Root.of(extents(), children=(child(5), child(6)))),
+    (Extents, Root.of(extents(), children=(child(5, stored_nbytes=90), child(6)))),
     (
         RowSegments,
         Root.of(RowSegments.concat([SEGMENTS, HOLES, PACKED]), children=(child(3, PHYSICAL),)),

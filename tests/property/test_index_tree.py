@@ -100,6 +100,8 @@ class Model:
             found += _cells(table, np.arange(len(table)).repeat(table.rows), _offsets(table))
             at += table.num_rows
         assert found == self.rows
+        stored = [table.stored_nbytes async for _, table in tree.scan(root, reader)]
+        assert root.stored_nbytes == sum(stored)
         for first, last in ((len(self.rows) // 3, len(self.rows) // 2), (1, 10**9)):
             found = []
             async for _, table in tree.scan(root, reader, first, last):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,10 @@ from tests.memory_pages import MemoryPages, wait
 SMALL = TreeLimits(
     leaf_entries=64, fan_out=8, root_children=6, tail_entries=4, tail_nbytes=4096, merge_width=2
 )
+
+
+PACK = f"{'b' * 32}-0"
+CHILD = [0, 64, 9, "ff", 5, 1, 0, 2]
 
 
 def extents(count, *, first=0, rows=2, units=0):
@@ -358,6 +364,24 @@ def test_a_page_in_the_place_of_another_is_reported():
     assert "does not match" in str(error) or "do not match" in str(error)
 
 
+@pytest.mark.parametrize("height", [0, 1])
+def test_a_reference_that_misstates_what_chunks_weigh_is_reported(height):
+    pages = MemoryPages()
+    root = grown(pages, 800, limits=SMALL, at_once=100)
+    (at, *_) = [at for at, child in enumerate(root.children) if bool(child.height) == bool(height)]
+    stated = root.children[at].stored_nbytes
+    assert stated
+    children = list(root.children)
+    children[at] = replace(children[at], stored_nbytes=stated + 1)
+    wrong = Root(tuple(children), root.newest)
+
+    wait(tree.locate(root, np.arange(root.rows), pages))
+    with pytest.raises(CorruptionError, match=f"weigh {stated} bytes") as caught:
+        wait(tree.locate(wrong, np.arange(root.rows), pages))
+
+    assert caught.value.object == children[at].pack.path
+
+
 @pytest.mark.parametrize("table", [Extents, RowSegments, RowIdRuns])
 @pytest.mark.parametrize(
     "value",
@@ -367,6 +391,10 @@ def test_a_page_in_the_place_of_another_is_reported():
         {"rows": 1, "height": 0},
         {"rows": 0, "height": 3},
         {"rows": 5, "height": 1, "packs": ["x"], "children": []},
+        {"rows": 0, "height": 0, "summary": {"flags": ["|u1", False]}},
+        {"rows": 5, "height": 1, "packs": [PACK], "children": [CHILD], "stored": [-1]},
+        {"rows": 5, "height": 1, "packs": [PACK], "children": [CHILD], "stored": [False]},
+        {"rows": 5, "height": 1, "packs": [PACK], "children": [CHILD], "stored": []},
         {"rows": 5, "height": 1, "packs": [], "children": [[0, 0, 0, "ff", 5, 1, 0, 2]]},
         {"rows": 0, "height": 0, "tail": {"rows": [1]}},
         {"rows": 0, "height": 0, "tail": 7},
