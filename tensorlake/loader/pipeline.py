@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -75,9 +75,12 @@ MAX_REMOTE_GROUPS = 1024
 EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
 EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
 CHUNK_PIECE_ROWS = 8  # of other groups
-# Chunks asked for while the first group is decoded. With one alone the threads, when they are done
+# Chunks asked for at once while the first group is decoded. With one alone the threads, when done
 # with that group, would begin twice as many others, each with a few rows and a slab of its own.
 EARLY_CHUNKS = 2
+# They are asked for when so much of that group is decoded, and come when the rest is: what comes
+# before takes the processors from it (docs/decisions/0018).
+EARLY_SHARE = 3 / 4
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
 
@@ -319,12 +322,15 @@ class Pipeline:
         # one more than it needs: that all of it was asked for
         count = len(read) + len(missing) + len(at_hand) + 1
         needed = Countdown(count, finish, group.batches.fail)
-        here, some, most = self._stages(group, len(read))
+        told = (needed,)
+        answered: Callable[[], None] = _nothing
+        if group.by_row:
+            here, some = self._stages(group, len(read))
+            told, answered = (some, needed), here.arrived
         reads: list[Read] = []
         for piece in read:
-            told = (some, most, needed)
             arrived = partial(self._piece_arrived, assembly, piece, told, rows=EARLY_PART_ROWS)
-            reads.append(Read(group, piece, here.arrived, arrived, needed.failed))
+            reads.append(Read(group, piece, answered, arrived, needed.failed))
         if in_pieces and reads:
             runtime.run(self._rows.begin(reads))  # else the plan of the next group delays them
         else:
@@ -335,28 +341,26 @@ class Pipeline:
         for tensor, number in missing:
             piece = awaited.get((tensor, number))
             arrived = piece and partial(self._piece_arrived, assembly, piece, (needed,))
-            told = Countdown(1, arrived, group.batches.fail) if arrived else needed
-            wanted.append((tensor, number, told))
+            counted = Countdown(1, arrived, group.batches.fail) if arrived else needed
+            wanted.append((tensor, number, counted))
         self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces)
         needed.arrived()
 
-    def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown, Countdown]:
-        """Hold the chunks of later groups back: count pieces that are here, and twice the decoded.
+    def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown]:
+        """Hold the chunks of later groups back: count the pieces that are here, and the decoded.
 
         Rows of the first group have the line and the processors to themselves. When all are here
-        and some decoded two chunks are asked for, so that the threads have work when they are done,
-        and the others when the threads are at their last pieces. What the first group itself needs
-        is urgent: the rows may all be here before its chunks are asked for.
+        and most are decoded two chunks are asked for, so that the threads have work when they are
+        done, and the others when the batch is made. What the first group itself needs is urgent:
+        the rows may all be here before its chunks are asked for.
         """
         fetcher, failed = self._fetcher, group.batches.fail
         begin = Countdown(2, partial(fetcher.hold_back, to=EARLY_CHUNKS), failed)
         here = Countdown(pieces, begin.arrived, failed)
-        some = Countdown(max(1, pieces // 2), begin.arrived, failed)
-        most = Countdown(max(1, pieces - self.workers.count), fetcher.go_on, failed)
-        if group.by_row:
-            fetcher.hold_back(to=0)
-            group.batches.then(fetcher.go_on)
-        return here, some, most
+        some = Countdown(max(1, int(EARLY_SHARE * pieces)), begin.arrived, failed)
+        fetcher.hold_back(to=0)
+        group.batches.then(fetcher.go_on)
+        return here, some
 
     def _pieces(
         self,
@@ -411,6 +415,10 @@ class Pipeline:
             " stage that stands still",
             timeout_s=self._setup.timeout_s,
         )
+
+
+def _nothing() -> None:
+    pass
 
 
 def _tell(told: tuple[Countdown, ...]) -> None:

@@ -168,6 +168,48 @@ def test_what_is_in_flight_is_bounded_in_bytes():
     assert 48 << 20 <= store.most_nbytes <= 65 << 20
 
 
+class ShutToChunks(MemoryStore):
+    """A store that answers large requests, those for chunks, only once it is opened."""
+
+    large = 500_000
+    begun = 0
+
+    async def get_range(self, path, start, stop):
+        if stop - start >= self.large:
+            self.begun += 1
+            await asyncio.wait_for(self.is_open.wait(), 60)
+        return await super().get_range(path, start, stop)
+
+    async def open(self):
+        self.is_open.set()
+
+
+def test_until_the_first_batch_is_made_two_chunks_of_later_ones_are_asked_for():
+    store = ShutToChunks()
+    store.is_open = asyncio.Event()
+    fill(create_on(store, SCHEMA))  # four chunks of pictures
+    wait_for_storage()
+    begun = []
+
+    def note(row):
+        begun.append(store.begun)
+        return row
+
+    batches = iter(
+        open_on(store).loader(
+            batch_size=32, shuffle=True, columns=["image"], decode=DECODE, transform=note
+        )
+    )
+    rows = len(next(batches)["image"])
+    at_first = max(begun)
+    runtime.run(store.open())
+    rows += sum(len(batch["image"]) for batch in batches)
+
+    assert at_first <= 2
+    assert store.begun == 4
+    assert rows == ROWS
+
+
 def test_a_loop_over_more_than_the_cache_holds_fetches_no_more_than_without_one(store):
     def fetched(cache):
         loader = open_on(store).loader(
