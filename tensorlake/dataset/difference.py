@@ -15,6 +15,7 @@ from tensorlake.dataset.history import Diff, Updated
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.view import View
+from tensorlake.errors import TensorNotFoundError
 from tensorlake.format import RowIdRuns, TensorSpec
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
@@ -40,6 +41,21 @@ COMPARED_AT_ONCE = 4096
 """Candidate rows read together from both sides."""
 
 
+class UpdatedTensors(dict[str, Updated]):
+    """What was updated, by tensor; a tensor that is not among it says what is."""
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__()
+        self._between = f"from {before} to {after}"
+
+    def __missing__(self, name: str) -> Updated:
+        raise TensorNotFoundError(
+            f"no row of {name!r} was updated {self._between}"
+            f"\nupdated: {', '.join(self) or 'nothing'}; new rows are diff.added",
+            tensor=name,
+        )
+
+
 def diff_snapshots(
     session: Session, before: Snapshot, after: Snapshot, *, after_name: str | None = None
 ) -> Diff:
@@ -48,7 +64,7 @@ def diff_snapshots(
     shared = shared_rows(old_ids, new_ids).within(old_shown.ranges)
     shared = shared.within_other(new_shown.ranges)
     both = match(SharedRows.identity(before.state.physical), shared)
-    updated: dict[str, Updated] = {}
+    updated = UpdatedTensors(before.version, after_name or after.version)
     for spec in after.schema.tensors:
         old_spec = before.schema.by_id(spec.id)
         if old_spec is None:

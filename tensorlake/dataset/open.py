@@ -257,6 +257,12 @@ def _grace_s(grace: str) -> int:
 def _options(
     storage_options: Mapping[str, Any] | None, durability: Durability, token: str | None
 ) -> dict[str, Any]:
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidInputError(
+            f"storage_options= is a dict by fsspec's key names, got {storage_options!r:.60}"
+            '\nwrite storage_options={"endpoint_url": "https://…"}',
+            argument="storage_options",
+        )
     options = dict(storage_options or {})
     return {"storage_options": options, "durability": durability, "token": token}
 

@@ -53,6 +53,7 @@ class OptimizeReport:
         tensors: What became of each tensor's chunks.
         yielded: Stretches left as they were because others changed them meanwhile.
         is_dry_run: Whether nothing was done: chunks made and their bytes are estimates.
+        rows_moved: Rows that an order would bring to another place, of a dry run.
     """
 
     version: str
@@ -60,6 +61,7 @@ class OptimizeReport:
     tensors: tuple[TensorOptimized, ...]
     yielded: int = 0
     is_dry_run: bool = False
+    rows_moved: int = 0
 
     @property
     def chunks_before(self) -> int:
@@ -83,6 +85,12 @@ class OptimizeReport:
 
     def __repr__(self) -> str:
         moved = [tensor for tensor in self.tensors if tensor.chunks_moved or tensor.dead_rows]
+        if self.rows_moved:
+            return (
+                f"optimize of {self.version}: {plural(self.rows_moved, 'row')} would come to"
+                " another place, so every chunk would be written again:"
+                f" {self.chunks_before:,} now"
+            )
         if not moved and not self.commits:
             return f"{self.version} is optimal already: {plural(self.chunks_before, 'chunk')}"
         verb = "would be" if self.is_dry_run else "are now"
@@ -116,8 +124,10 @@ def optimize(
     session.refresh()
     if order_by is not None and not dry_run:
         return _put_in_order(session, order_by, progress=progress)
+    rows_moved = 0
     if order_by is not None:
-        _positions_in_order(session, order_by)  # what is wrong with it is found before the work
+        order = _positions_in_order(session, order_by)
+        rows_moved = int(np.count_nonzero(order != np.arange(len(order))))
     head = runtime.run(loaded(session.head, session.packs))
     with _bar(session, shown=progress) as bar:
         done = optimize_branch(
@@ -135,6 +145,7 @@ def optimize(
         tensors=done.tensors,
         yielded=done.yielded,
         is_dry_run=dry_run,
+        rows_moved=rows_moved,
     )
 
 

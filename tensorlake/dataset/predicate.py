@@ -70,6 +70,10 @@ def membership(column: str, values: Iterable[object]) -> Predicate:
     """Ask whether a column's value is one of several."""
     from tensorlake_query import ast
 
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInputError(
+            f"isin() takes several values, got {values!r}\nwrite isin([{values!r}])", actual=values
+        )
     items = tuple(_literal(value) for value in values)
     return Predicate(ast.InList(ast.Column(column), items))
 

@@ -380,8 +380,12 @@ class Readable(Exported, Streamed):
             2
             >>> ds.discard()
         """
-        if not 0 <= count <= len(self):
-            message = f"sample({count}): there are {len(self):,} rows; give 0 to {len(self)}"
+        if not is_whole_number(seed) or seed < 0:
+            raise InvalidInputError(
+                f"sample(seed={seed!r}): give a whole number, 0 or more", argument="seed"
+            )
+        if not is_whole_number(count) or not 0 <= count <= len(self):
+            message = f"sample({count!r}): there are {len(self):,} rows; give 0 to {len(self)}"
             raise InvalidInputError(message, expected=len(self), actual=count)
         chosen = np.random.Generator(np.random.Philox(seed)).permutation(len(self))[:count]
         return self._with_rows(chosen.astype(np.int64))

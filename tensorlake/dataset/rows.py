@@ -49,6 +49,8 @@ def positions_of(
         InvalidInputError: It names no rows.
     """
     if isinstance(rows, slice):
+        if rows.step == 0:
+            raise InvalidInputError(f"a slice of {what} has the step 0\ngive 1, or leave it out")
         return np.arange(*rows.indices(count), dtype=np.int64)
     named = np.asarray(rows)
     if named.dtype == np.bool_:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from tensorlake.dataset.schema_checks import count_rows_of_classes, find_null
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.struct_values import expand_names, flattened, members_of
@@ -146,6 +148,10 @@ def alter_tensor(
             f"alter_tensor({name!r}) says nothing to change\n"
             "give nullable=, dtype=, shape= or metadata=",
             tensor=name,
+        )
+    if nullable is not None and not isinstance(nullable, bool | np.bool_):
+        raise InvalidInputError(
+            f"alter_tensor({name!r}, nullable={nullable!r})\ngive True or False", tensor=name
         )
     noted = None if metadata is None else _metadata(name, metadata)
     with session.lock:

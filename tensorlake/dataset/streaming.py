@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.identity import row_id_texts
 from tensorlake.dataset.served import served_rows
 from tensorlake.dataset.steps import steps_to_json
 from tensorlake.dataset.struct_values import expand_names
@@ -60,6 +61,8 @@ def stream(
         known = (*readable.selection().columns, *readable.computed)
         arguments = {**arguments, "columns": expand_names(arguments["columns"], known)}
     rows = _selected(readable, repin, framework)
+    if ROW_ID in (arguments.get("columns") or ()):
+        rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection())})
     remake = partial(made_again, readable, framework, arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
@@ -157,11 +160,37 @@ def made_again(
     return readable.stream(framework, arguments | replaced)
 
 
+ROW_ID = "_row_id"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowIdColumn:
+    """The id of each row, as a text: what stays the same when rows move."""
+
+    selection: Selection
+    dtype: None = None
+    shape: tuple[int | None, ...] = ()
+
+    def over(self, selection: object) -> RowIdColumn:
+        """Tell the ids of another version's rows."""
+        assert isinstance(selection, Selection), "it came from here, as a repin"
+        return RowIdColumn(selection)
+
+    def take(self, positions: Int64Array) -> VirtualValues:
+        """Return the ids of the rows at some positions."""
+        return [*row_id_texts(self.selection.with_rows(positions))]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputedColumn:
     """A computed column, as a loader takes it."""
 
     computed: Computed
+
+    def over(self, selection: object) -> ComputedColumn:
+        """Return itself: a view is of one version."""
+        del selection
+        return self
 
     @property
     def dtype(self) -> np.dtype | None:

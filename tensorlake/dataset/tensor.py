@@ -298,6 +298,8 @@ class Tensor:
             [1]
         """
         label = self._class_label("codes()")
+        if isinstance(names, str):
+            raise InvalidInputError(f"codes({names!r}): give a list of names, [{names!r}]")
         column = label.convert(list(names), tensor=self.name, call="codes()")
         assert isinstance(column, UniformColumn | RaggedColumn)
         return column.values

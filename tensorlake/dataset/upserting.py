@@ -52,13 +52,17 @@ class Upserted:
 
 def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
     """Stage rows by key; all of them or none."""
-    names = (on,) if isinstance(on, str) else tuple(on)
+    names = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, Sequence) else ()
     with session.lock:
         transaction = session.staging()
         schema = transaction.schema
         keys = [_checked_key(schema[name]) for name in names]
         if not keys:
-            raise InvalidInputError('upsert(on=[])\nname the key: on="id", or on=["site", "id"]')
+            raise InvalidInputError(
+                f'upsert(on={on!r}) names no key\nname it: on="id", or on=["site", "id"]',
+                argument="on",
+                actual=on,
+            )
         columns, count = _gathered(data, schema)
         for spec in keys:
             if spec.id not in columns:

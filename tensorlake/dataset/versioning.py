@@ -12,6 +12,7 @@ from tensorlake.dataset.history import Diff
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError
 from tensorlake.format import Entry
+from tensorlake.quantities import is_whole_number
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
@@ -31,6 +32,10 @@ __all__ = ["at", "branch", "branches", "delete_tag", "diff", "log", "tag", "tags
 
 def log(session: Session, limit: int | None) -> Log:
     """Commits up to the handle's version, newest first, through the branch's parents."""
+    if limit is not None and (not is_whole_number(limit) or limit < 0):
+        raise InvalidInputError(
+            f"log({limit!r}): give a number of commits, or none for all", argument="limit"
+        )
     pages = commits_to(session.store, session.branch, session.head, limit=limit)
     return Log(pages, limit)
 

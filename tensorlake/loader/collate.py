@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from tensorlake.errors import (
     ShapeMismatchError,
     UnsupportedFeatureError,
 )
+from tensorlake.quantities import is_whole_number
 from tensorlake.types import RaggedColumn
 
 __all__ = [
@@ -64,8 +66,14 @@ class Pad:
 
     def __post_init__(self) -> None:
         for name, length in (("to", self.to), ("multiple_of", self.multiple_of)):
-            if length is not None and length < 1:
-                raise InvalidInputError(f"Pad: {name} is at least 1, got {length!r}", actual=length)
+            if length is not None and (not is_whole_number(length) or length < 1):
+                raise InvalidInputError(
+                    f"Pad: {name} is a whole number, at least 1, got {length!r}", actual=length
+                )
+        if not isinstance(self.value, Number):
+            raise InvalidInputError(
+                f"Pad: value is a number, got {self.value!r}", actual=self.value
+            )
 
 
 Collate: TypeAlias = Literal["list", "pad", "concat", "nested"] | Pad | CollateFunction

@@ -194,8 +194,8 @@ def _plan_column(
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
-            f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_source' (of a mix)"
-            f" and {VALID!r} (given where rows are repeated)",
+            f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_row_id' (not of a"
+            f" mix), '_source' (of a mix) and {VALID!r} (given where rows are repeated)",
             tensor=name,
         )
     sample_type = snapshot.spec(name).type

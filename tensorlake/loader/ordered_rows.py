@@ -194,4 +194,5 @@ class SelectedRows:
             NewerVersionWarning,
             stacklevel=4,
         )
-        return replace(self, selection=selection, reader=reader)
+        virtual = {name: column.over(selection) for name, column in self.virtual.items()}
+        return replace(self, selection=selection, reader=reader, virtual=virtual)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tensorlake.loader.source import Int64Array
+from tensorlake.loader.source import Int64Array, Selection
 from tensorlake.types import RaggedColumn, UniformColumn
 
 __all__ = ["VirtualColumn", "VirtualValues"]
@@ -29,6 +29,10 @@ class VirtualColumn(Protocol):
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Of one value; None where lengths differ."""
+        ...
+
+    def over(self, selection: Selection) -> VirtualColumn:
+        """Return the column of the rows that a loader goes back to."""
         ...
 
     def take(self, positions: Int64Array) -> VirtualValues:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["CenterCrop", "RandomResizedCrop"]
 
 TRIES = 10  # as torchvision: after ten areas that do not fit, the largest central one is taken
+
+
+def is_range(given: object, *, most: float) -> bool:
+    """Whether something is two positive finite numbers, the smaller one first."""
+    if not isinstance(given, Sequence) or len(given) != 2:  # noqa: PLR2004 - low and high
+        return False
+    low, high = given
+    if not all(isinstance(one, Real) and math.isfinite(one) for one in (low, high)):
+        return False
+    return 0 < low <= high <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +84,13 @@ class RandomResizedCrop:
 
     def __post_init__(self) -> None:
         settle_size(self, is_square=True)
-        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
-            if not 0 < low <= high or (name == "scale" and high > 1):
+        for name, pair in (("scale", self.scale), ("ratio", self.ratio)):
+            if not is_range(pair, most=1 if name == "scale" else math.inf):
                 limit = " of at most 1" if name == "scale" else ""
                 raise InvalidInputError(
                     f"RandomResizedCrop: {name} is two positive numbers (low, high){limit},"
-                    f" got {(low, high)!r}\nwrite scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)",
-                    actual=(low, high),
+                    f" got {pair!r}\nwrite scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)",
+                    actual=pair,
                 )
 
     def place(self, placement: Placement, draws: Draws) -> Placement:

@@ -25,6 +25,8 @@ MAX_SIDE = 1 << 16
 SQUARE: Any = None
 """The width that is not given: as large as the height. A step that was made has a number."""
 
+FILL_MAX = 65535  # of pictures of 16 bits
+
 
 @dataclass(frozen=True, slots=True)
 class Resize:
@@ -84,6 +86,11 @@ class Letterbox:
 
     def __post_init__(self) -> None:
         settle_size(self, is_square=True)
+        if not is_whole_number(self.fill) or not 0 <= self.fill <= FILL_MAX:
+            raise InvalidInputError(
+                f"Letterbox: fill is a whole number from 0 to {FILL_MAX}, got {self.fill!r}",
+                actual=self.fill,
+            )
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize by the smaller of both ratios, then pad evenly."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +49,15 @@ class Normalize:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", tuple(self.mean))
-        object.__setattr__(self, "std", tuple(self.std))
-        if len(self.mean) != len(self.std) or not self.mean or min(self.std) <= 0:
+        for name in ("mean", "std"):
+            given: Any = getattr(self, name)
+            object.__setattr__(
+                self, name, tuple(given) if isinstance(given, Iterable) else (given,)
+            )
+        numbers = (*self.mean, *self.std)
+        is_finite = all(isinstance(one, Real) and math.isfinite(one) for one in numbers)
+        is_paired = len(self.mean) == len(self.std) > 0
+        if not (is_finite and is_paired and min(self.std) > 0):
             raise InvalidInputError(
                 f"Normalize: mean and std are one number a channel, std above 0,"
                 f" got {self.mean!r} and {self.std!r}",

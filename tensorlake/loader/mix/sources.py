@@ -200,6 +200,11 @@ class SourceColumn:
         """Of one value."""
         return ()
 
+    def over(self, selection: Selection) -> SourceColumn:
+        """Return itself: a mix goes back to the versions of its sources by itself."""
+        del selection
+        return self
+
     def take(self, positions: Int64Array) -> UniformColumn:
         """Tell whose rows these are."""
         return UniformColumn(self.selection.source_of(positions))

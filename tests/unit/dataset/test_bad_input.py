@@ -478,3 +478,48 @@ def test_a_truncated_object_is_corruption_with_its_name():
 
 async def _listed(store: MemoryStore, prefix: str):
     return [meta async for meta in store.list(prefix)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda ds: ds[::0], "step 0"),
+        (lambda ds: ds["x"].isin(3), r"write isin\(\[3\]\)"),
+        (lambda ds: ds["x"].isin("ab"), r"write isin\(\['ab'\]\)"),
+        (lambda ds: ds["label"].codes("cat"), r"give a list of names, \['cat'\]"),
+        (lambda ds: ds.sample(1.0), r"sample\(1.0\): there are 1 rows"),
+        (lambda ds: ds.sample(1, seed=-1), r"sample\(seed=-1\): give a whole number"),
+        (lambda ds: ds.sample(1, seed="a"), r"sample\(seed='a'\): give a whole number"),
+        (lambda ds: ds.log(-1), r"log\(-1\): give a number of commits"),
+        (lambda ds: ds.log("1"), r"log\('1'\): give a number of commits"),
+        (lambda ds: ds.upsert([{"x": 1, "label": 0}], on=3), r"upsert\(on=3\) names no key"),
+        (lambda ds: ds.alter_tensor("x", nullable="yes"), "give True or False"),
+        (lambda ds: tl.open(ds.url, storage_options="key"), "is a dict by fsspec's key names"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_with_what_is_meant(ask, told):
+    ds = tl.create("memory://bad-kinds", {"x": "int64", "label": tl.ClassLabel(["cat", "dog"])})
+    try:
+        ds.append({"x": 1, "label": "cat"})
+        ds.commit("one row")
+
+        with pytest.raises(tl.InvalidInputError, match=told):
+            ask(ds)
+
+        assert not ds.has_changes
+    finally:
+        tl.delete(ds.url, confirm=ds.url)
+
+
+def test_a_tensor_that_was_not_updated_is_told_with_those_that_were():
+    ds = tl.create("memory://bad-updated", {"x": "int64", "y": "int64"})
+    ds.append({"x": 1, "y": 1})
+    ds.commit("one row")
+    ds["x"][0] = 2
+    ds.commit("another")
+
+    with pytest.raises(tl.TensorNotFoundError, match="updated: x") as refused:
+        _ = ds.diff("main@1").updated["y"]
+
+    assert "from main@1 to main@2" in str(refused.value)
+    assert "y" not in ds.diff("main@1").updated

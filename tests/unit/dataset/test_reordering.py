@@ -83,3 +83,18 @@ def test_an_order_that_is_no_tql_is_refused_before_anything_is_written():
     with pytest.raises(tl.errors.InvalidInputError, match="keeps every row"):
         ds.optimize(order_by="label LIMIT 2")
     assert ds.version == "main@2"
+
+
+def test_a_dry_run_of_an_order_says_how_many_rows_would_move():
+    """It had said that all was optimal already."""
+    ds = many_small_commits(MemoryStore())
+    head, rows = ds.version, content(ds)[1]
+
+    told = ds.optimize(order_by="label DESC", dry_run=True)
+
+    wanted = sorted(range(len(rows)), key=lambda at: (-rows[at]["label"], at))
+    assert told.rows_moved == sum(at != was for at, was in enumerate(wanted)) > 0
+    assert f"{told.rows_moved} rows would come to another place" in repr(told)
+    assert (ds.version, content(ds)[1]) == (head, rows)
+    ds.optimize(order_by="label DESC")
+    assert ds.optimize(order_by="label DESC", dry_run=True).rows_moved == 0

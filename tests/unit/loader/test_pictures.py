@@ -10,6 +10,7 @@ import pytest
 import simplejpeg
 from PIL import Image as PillowImage
 
+import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, DTypeMismatchError
 from tensorlake.loader.decode import (
     Cast,
@@ -275,3 +276,27 @@ def test_opencv_is_used_where_it_is_installed():
     pytest.importorskip("cv2")
 
     assert _opencv_plain(photograph(), (30, 40)).shape == (30, 40, 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tl.decode.RandomResizedCrop(3, 3, scale=3),
+        lambda: tl.decode.RandomResizedCrop(3, 3, ratio=(1, float("inf"))),
+        lambda: tl.decode.RandomResizedCrop(3, 3, ratio="ab"),
+        lambda: tl.decode.Normalize("a", "b"),
+        lambda: tl.decode.Normalize((0.5,), (float("nan"),)),
+        lambda: tl.decode.Letterbox(8, fill=-1),
+        lambda: tl.decode.Letterbox(8, fill=0.5),
+        lambda: tl.collate.Pad("a"),
+        lambda: tl.collate.Pad(to=2.5),
+        lambda: tl.collate.Pad(multiple_of=True),
+    ],
+)
+def test_a_step_of_another_kind_is_refused_when_it_is_made(make):
+    with pytest.raises(tl.InvalidInputError):
+        make()
+
+
+def test_one_number_normalizes_one_channel():
+    assert tl.decode.Normalize(0.5, 0.25) == tl.decode.Normalize((0.5,), (0.25,))
