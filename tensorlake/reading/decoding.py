@@ -12,12 +12,20 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import TensorSpec, checksum_of, decode_chunk, header_rows
-from tensorlake.reading.chunks import ChunkKey
-from tensorlake.reading.codes import holds_codes, widened
+from tensorlake.reading.chunks import ChunkCache, ChunkKey
+from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.storage import Buffer
 from tensorlake.types import Column
 
-__all__ = ["adapted", "as_handed_out", "decoded", "too_short", "verified", "verify_pieces"]
+__all__ = [
+    "adapted",
+    "as_handed_out",
+    "decoded",
+    "decoded_and_kept",
+    "too_short",
+    "verified",
+    "verify_pieces",
+]
 
 
 def verified(key: ChunkKey, blob: Buffer) -> Buffer:
@@ -55,6 +63,14 @@ def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer
         where=str(key),
         rest=rest,
     )
+
+
+def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
+    """Decode a chunk's verified bytes and keep what they hold, class codes as narrow as can be."""
+    made = decoded(spec, key, blob)
+    column = narrowed(made) if holds_codes(spec.type) else made
+    cache.keep(key, column)
+    return column
 
 
 def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:

@@ -8,46 +8,33 @@ arrival; a mapped chunk once a process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from operator import not_
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.format import (
-    ChunkHeader,
-    PackId,
-    TensorSpec,
-    header_rows,
-    header_units,
-    read_header,
-)
+from tensorlake.format import TensorSpec
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.codes import holds_codes, narrowed
-from tensorlake.reading.decoding import adapted, as_handed_out, decoded, verified
+from tensorlake.reading.decoding import adapted, as_handed_out, decoded, decoded_and_kept, verified
+from tensorlake.reading.fetching import CHUNKS_IN_FLIGHT, RowFetches
 from tensorlake.reading.filling import Filling, Piece, is_filled, pieces_of, pieces_of_runs
 from tensorlake.reading.flat import ChunkRun, Located
+from tensorlake.reading.headers import ChunkHeaders, nulls_told, shapes_told
 from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.joining import Fetched, joined, rows_by_chunk, run_of
-from tensorlake.reading.parts import ChunkRows, Parts
+from tensorlake.reading.joining import joined, rows_by_chunk, run_of
 from tensorlake.reading.scattered import SPARSE_ROWS, is_sparse_in, read_scattered
 from tensorlake.reading.snapshot import Snapshot
-from tensorlake.storage import Buffer, SingleFlight, Store, runtime
+from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take
 
 __all__ = ["Reader"]
 
 Int64Array = npt.NDArray[np.int64]
-
-CHUNKS_IN_FLIGHT = 64
-
-ASIDE_UNITS_MIN = 32
-"""So many parts are verified and decoded in a thread of their own; fewer when all are here."""
 
 
 class Reader:
@@ -56,9 +43,8 @@ class Reader:
     def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
         self.snapshot = snapshot
         self._cache = cache or ChunkCache()
-        # Several threads read rows of one chunk at a time: what serves all is asked for once.
-        self._headers_under_way = SingleFlight[ChunkKey, ChunkHeader]()
-        self._wholes_under_way = SingleFlight[ChunkKey, Column]()
+        self._headers = ChunkHeaders(snapshot.packs, self._cache)
+        self._fetches = RowFetches(snapshot.packs, self._cache, self._headers)
 
     @property
     def store(self) -> Store:
@@ -90,7 +76,7 @@ class Reader:
 
     async def fetch_chunk(self, key: ChunkKey) -> Buffer:
         """Read a chunk's bytes by one request, and verify them."""
-        return verified(key, await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes))
+        return await self._fetches.chunk(key)
 
     def map_chunk(self, key: ChunkKey) -> Buffer | None:
         """View a chunk of a local folder (or a staged one) in memory; None elsewhere."""
@@ -146,11 +132,14 @@ class Reader:
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
-        located = await self.index(tensor).find(physical)
+        index = self.index(tensor)
+        located = await index.find(physical)
         wanted, order = rows_by_chunk(located)
         parts = self._parts_at_hand(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
-        fetched = await self._fetch(spec, located, wanted, missing) if missing else []
+        if not missing:
+            return partial(joined, parts, [], order)
+        fetched = await self._fetches.rows(spec, index, located, wanted, missing)
         return partial(joined, parts, fetched, order)
 
     def read_run(self, tensor: str, start: int, stop: int) -> Column:
@@ -189,42 +178,15 @@ class Reader:
                 f"{tensor!r} ({spec.type.describe()}) has no shape; read it: ds[{tensor!r}][:]",
                 tensor=tensor,
             )
-        shapes = np.empty((len(physical), len(spec.type.shape)), dtype=np.int64)
         located = self.locate(tensor, physical)
-        headers = self._headers(located.chunks)
-        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
-            rows = np.flatnonzero(located.chunk == at)
-            wanted = located.row_in_chunk[rows]
-            if header is None:
-                column = self.fill_column(tensor, 1)
-                own = getattr(column, "shapes", None)
-                valid = column.valid
-                fixed = np.array([spec.type.shape]) if own is None else own
-                shapes[rows] = -1 if valid is not None and not valid[0] else fixed
-                continue
-            layout = spec.encodings[key.read_as]
-            if header.shapes is None:
-                shapes[rows] = np.array(layout.shape, dtype=np.int64)
-            else:
-                shapes[rows] = header.shapes[wanted]
-            if header.valid is not None:
-                shapes[rows[~header.valid[wanted]]] = -1
-        return shapes
+        return shapes_told(spec, located, self._headers.of(located.chunks))
 
     def is_null(self, tensor: str, physical: Int64Array) -> npt.NDArray[np.bool_]:
         """Tell which samples are NULL, from chunk headers alone."""
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
-        found = np.zeros(len(physical), dtype=np.bool_)
         located = self.locate(tensor, physical)
-        headers = self._headers(located.chunks)
-        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
-            rows = np.flatnonzero(located.chunk == at)
-            if header is None:
-                found[rows] = key.is_fill and spec.fill is None
-            elif header.valid is not None:
-                found[rows] = ~header.valid[located.row_in_chunk[rows]]
-        return found
+        return nulls_told(spec, located, self._headers.of(located.chunks))
 
     def chunks(self, tensor: str, physical: Int64Array) -> Sequence[ChunkKey]:
         """The stored chunks that hold these rows, each once."""
@@ -282,7 +244,8 @@ class Reader:
         which: list[int],
     ) -> None:
         """Read what few rows of chunks need, and put them in place."""
-        for fetched in await self._fetch(filling.spec, located, wanted, which):
+        spec, index = filling.spec, self.index(filling.spec.name)
+        for fetched in await self._fetches.rows(spec, index, located, wanted, which):
             for at, column in zip(fetched.places, fetched.columns(), strict=True):
                 filling.put(pieces[at], column)
 
@@ -336,8 +299,10 @@ class Reader:
         wanted, order = rows_by_chunk(located)
         parts = self._parts_at_hand(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
-        fetched = runtime.run(self._fetch(spec, located, wanted, missing)) if missing else []
-        return joined(parts, fetched, order)
+        if not missing:
+            return joined(parts, [], order)
+        fetches = self._fetches.rows(spec, self.index(spec.name), located, wanted, missing)
+        return joined(parts, runtime.run(fetches), order)
 
     def _parts_at_hand(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array]
@@ -359,141 +324,5 @@ class Reader:
             blob = self.map_chunk(key)
             if blob is None:
                 return None
-            whole = self._kept(spec, key, blob)
+            whole = decoded_and_kept(self._cache, spec, key, blob)
         return whole
-
-    def _kept(self, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
-        """Decode a chunk and keep what it holds, class codes as narrow as they are."""
-        made = decoded(spec, key, blob)
-        column = narrowed(made) if holds_codes(spec.type) else made
-        self._cache.keep(key, column)
-        return column
-
-    async def _fetch(
-        self, spec: TensorSpec, located: Located, wanted: list[Int64Array], which: list[int]
-    ) -> list[Fetched]:
-        is_sparse = [is_sparse_in(located, wanted, at) for at in which]
-        sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
-        recorded = await self.index(spec.name).units(located.starts[sparse]) if sparse else []
-        units = dict(zip(sparse, recorded, strict=True))
-        together: dict[tuple[PackId, int], list[int]] = {}
-        factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
-        for at in which:
-            key = located.chunks[at]
-            if units.get(at) is not None:
-                together.setdefault((key.pack, key.read_as), []).append(at)
-                continue
-            fetch = self._fetch_by_header if at in units else self._fetch_whole
-            factories.append(partial(fetch, spec, at, key, wanted[at]))
-        for places in together.values():
-            chunks = [
-                ChunkRows(located.chunks[at], wanted[at], found)
-                for at in places
-                if (found := units[at]) is not None
-            ]
-            factories.append(partial(self._fetch_parts, spec, places, chunks))
-        fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
-        return [*chain.from_iterable(fetched)]
-
-    async def _fetch_whole(
-        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
-    ) -> list[Fetched]:
-        whole = self._cache.column(key)
-        if whole is None:
-            read = partial(self._read_whole, spec, key)
-            whole = await self._wholes_under_way.read(key, read)
-        column = whole
-
-        def taken() -> list[Column]:
-            return [adapted(spec, key, take(column, rows))]
-
-        return [Fetched([at], taken)]
-
-    async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
-        return self._kept(spec, key, await self.fetch_chunk(key))
-
-    async def _fetch_by_header(
-        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
-    ) -> list[Fetched]:
-        """Read rows of a chunk whose units the index does not record: its header does."""
-        header = await self._fetch_header(key)
-        units = header_units(header, layout=spec.encodings[key.read_as], where=str(key))
-        if units is None:
-            return await self._fetch_whole(spec, at, key, rows)
-        return await self._fetch_parts(spec, [at], [ChunkRows(key, rows, units)])
-
-    async def _fetch_parts(
-        self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
-    ) -> list[Fetched]:
-        """Read only the parts of a pack's chunks that hold some rows, or wholes that cost less."""
-        layout = spec.encodings[chunks[0].key.read_as]
-        parts = Parts.of(chunks, layout)
-        nbytes = parts.nbytes_by_chunk().tolist()
-        is_part = [2 * part <= one.key.nbytes for part, one in zip(nbytes, chunks, strict=True)]
-        if all(is_part):
-            return [await self._read_parts(spec, places, parts)]
-        whole = [
-            partial(self._fetch_whole, spec, at, one.key, one.rows)
-            for at, one in compress(zip(places, chunks, strict=True), map(not_, is_part))
-        ]
-        if any(is_part):
-            rest = [*compress(places, is_part)], [*compress(chunks, is_part)]
-            whole.append(partial(self._fetch_parts, spec, *rest))
-        found = await runtime.gather_bounded(whole, limit=CHUNKS_IN_FLIGHT)
-        return [*chain.from_iterable(found)]
-
-    async def _read_parts(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
-        keys = parts.keys
-        ranges = [(start, stop) for start, stop in parts.ranges.tolist()]
-        buffers = await self.snapshot.packs.read_ranges(keys[0].pack, ranges)
-
-        def made() -> list[Column]:
-            columns = zip(keys, parts.columns(buffers), strict=True)
-            return [adapted(spec, key, column) for key, column in columns]
-
-        if len(buffers) < ASIDE_UNITS_MIN:
-            return Fetched(places, made)
-        # while those of other packs are on their way
-        columns = await asyncio.get_running_loop().run_in_executor(None, made)
-        return Fetched(places, lambda: columns)
-
-    def _headers(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
-        """Headers of chunks, in order; None for fills."""
-        found: list[ChunkHeader | None] = []
-        missing: list[int] = []
-        for at, key in enumerate(keys):
-            header = None if key.is_fill else self._header_at_hand(key)
-            if header is None and not key.is_fill:
-                missing.append(at)
-            found.append(header)
-        if missing:
-            factories = [partial(self._fetch_header, keys[at]) for at in missing]
-            fetched = runtime.run(runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT))
-            for at, header in zip(missing, fetched, strict=True):
-                found[at] = header
-        return found
-
-    def _header_at_hand(self, key: ChunkKey) -> ChunkHeader | None:
-        header = self._cache.header(key)
-        if header is None:
-            data = self.snapshot.packs.map_range(key.pack, key.offset, key.header_nbytes)
-            header = None if data is None else self._parsed(key, data)
-        return header
-
-    async def _fetch_header(self, key: ChunkKey) -> ChunkHeader:
-        header = self._cache.header(key)
-        if header is None:
-            read = partial(self._read_header, key)
-            header = await self._headers_under_way.read(key, read)
-        return header
-
-    async def _read_header(self, key: ChunkKey) -> ChunkHeader:
-        data = await self.snapshot.packs.read_range(key.pack, key.offset, key.header_nbytes)
-        return self._parsed(key, data)
-
-    def _parsed(self, key: ChunkKey, data: Buffer) -> ChunkHeader:
-        header = read_header(
-            data, header_nbytes=key.header_nbytes, rows=header_rows(data), where=str(key)
-        )
-        self._cache.keep_header(key, header)
-        return header
