@@ -201,6 +201,13 @@ class ChunkIndex:
             return self._body.runs(start, stop)
         return [*self._body.runs(start, first_of_tail), *self._tail.runs(first_of_tail, stop)]
 
+    def find_runs(self, start: int, stop: int) -> list[ChunkRun] | None:
+        """Do what ``runs`` does, reading what that takes; None of rows beyond the axis."""
+        found = self.runs(start, stop)
+        if found is not None or not 0 <= start < stop <= self.num_rows:
+            return found
+        return runtime.run_here(self._read_runs(start, stop))
+
     def stored(self, ranges: Int64Array) -> tuple[int, int]:
         """Count the chunks that hold ranges of physical rows, and their bytes; fills have none.
 
@@ -240,6 +247,17 @@ class ChunkIndex:
         rows = np.unique(physical)
         found = runtime.run(tree.locate(self._root, rows, self._pages, parts=Parts.LOCATIONS))
         return found.starts, found.table
+
+    async def _read_runs(self, start: int, stop: int) -> list[ChunkRun]:
+        step = max(1, self._root.body_rows // self._leaves)
+        if self._is_flat_due(np.append(np.arange(start, stop, step), stop - 1)):
+            self._body = await self._flattened()
+            found = self.runs(start, stop)
+            if found is not None:
+                return found
+        scanned = tree.scan(self._root, self._pages, start, stop, parts=Parts.LOCATIONS)
+        tables = [table async for _, table in scanned]
+        return FlatExtents.of(Extents.concat(tables), first_row=start).runs(start, stop)
 
     async def _read_pages(self, physical: Int64Array) -> None:
         rows = np.unique(physical[physical < self._tail.first_row])

@@ -201,7 +201,7 @@ class Reader:
     def _filled(self, spec: TensorSpec, physical: Int64Array) -> Column | None:
         """Many rows of one shape, each put where it stays; None where one chunk holds them all."""
         run = run_of(physical) if self.store.is_local else None
-        runs = None if run is None else self.index(spec.name).runs(*run)
+        runs = None if run is None else self.index(spec.name).find_runs(*run)
         located, wanted = None, []
         if runs is None:
             located = self.locate(spec.name, physical)

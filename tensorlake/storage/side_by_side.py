@@ -4,10 +4,11 @@
     threads:          0  2  3  5 …
                        1    4  6 …
 
-For work that gives the interpreter away, as compressing does. The threads are those for blocking
-I/O, so that a process has no others; few of them take part, and none waits for another, so packs on
-their way to a disk always find one. When the caller stops, by an error or an interrupt, nothing of
-it is still being done.
+For work that gives the interpreter away, as compressing and reading do. The threads are those for
+blocking I/O, so that a process has no others; few of them take part, and what none of them has
+begun when its answer is due, the caller does. So nobody waits for a thread that is not there: the
+caller may be one of them itself, and packs on their way to a disk always find one. When the caller
+stops, by an error or an interrupt, nothing of it is still being done.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, wait
+from contextvars import copy_context
+from functools import partial
 from typing import Final, TypeVar
 
 from tensorlake.storage.runtime import submit_work
@@ -41,16 +44,19 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
 
     def take() -> None:
         for item, answer in waiting:
-            try:
-                answer.set_result(work(item))
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
-                answer.set_exception(error)
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(work(item))
+                except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
+                    answer.set_exception(error)
 
-    threads = min(usable_cores(), THREADS_MAX, len(asked))
-    begun = [submit_work(take) for _ in range(threads)]
+    threads = min(usable_cores(), THREADS_MAX, len(asked) - 1)
+    # each in a copy of the caller's context: what counts its reads counts these
+    begun = [submit_work(partial(copy_context().run, take)) for _ in range(threads)]
     try:
-        for _, answer in asked:
-            yield answer.result()
+        for item, answer in asked:
+            is_left_to_me = answer.cancel()  # nobody has begun it, and now nobody will
+            yield work(item) if is_left_to_me else answer.result()
     finally:
         for _ in waiting:  # nobody waits for these any more
             pass

@@ -154,10 +154,37 @@ def test_consecutive_rows_are_left_to_the_tree_until_it_is_flat(large):
     assert (runs, pages.reads) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 1), (123_455, 123_465), (599_985, 600_012), (600_003, 600_050)]
+)
+def test_consecutive_rows_are_found_by_their_ends_in_the_tree_too(large, start, stop):
+    root, pages = large
+    flat, in_tree = (ChunkIndex(root, Pages(pages)) for _ in range(2))
+    flat.locate(np.arange(0, root.rows, ROWS_A_CHUNK))
+    pages.reads = 0
+
+    found = in_tree.find_runs(start, stop)
+
+    assert found == flat.runs(start, stop)
+    assert pages.reads <= root.height
+
+
+def test_an_index_of_which_all_runs_are_asked_is_flat_from_then_on(large):
+    root, pages = large
+    index = ChunkIndex(root, Pages(pages))
+    whole = index.find_runs(0, root.rows)
+    pages.reads = 0
+
+    assert index.runs(0, root.rows) == whole
+    assert index.find_runs(17, 33) == index.runs(17, 33)
+    assert pages.reads == 0
+
+
 def test_consecutive_rows_beyond_the_axis_are_no_run(large):
     root, pages = large
 
     assert ChunkIndex(root, Pages(pages)).runs(root.rows - 5, root.rows + 1) is None
+    assert ChunkIndex(root, Pages(pages)).find_runs(root.rows - 5, root.rows + 1) is None
 
 
 @pytest.mark.parametrize("sizes", ["equal", "uneven", "one tiny"])

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from tensorlake.storage import side_by_side
+from tensorlake.storage import counted, note_read, side_by_side
+from tensorlake.storage.runtime import BLOCKING_THREADS, submit_work
 
 WAIT_S = 60
 
@@ -72,3 +73,29 @@ def test_who_stops_early_waits_for_what_has_begun():
 
 def test_no_items_need_no_thread():
     assert list(side_by_side(str, [])) == []
+
+
+def test_callers_that_are_all_the_threads_there_are_wait_for_none():
+    all_are_here = threading.Barrier(BLOCKING_THREADS)
+
+    def call() -> list[int]:
+        all_are_here.wait(WAIT_S)
+        return list(side_by_side(abs, range(20)))
+
+    called = [submit_work(call) for _ in range(BLOCKING_THREADS)]
+
+    assert [one.result(WAIT_S) for one in called] == BLOCKING_THREADS * [[*range(20)]]
+
+
+def test_what_the_threads_read_is_counted_where_the_caller_counts():
+    both_are_here = threading.Barrier(2)
+
+    def work(item: int) -> None:
+        if item < 2:
+            both_are_here.wait(WAIT_S)
+        note_read(10, requests=1)
+
+    with counted() as tally:
+        list(side_by_side(work, range(20)))
+
+    assert (tally.nbytes, tally.requests) == (200, 20)
