@@ -15,6 +15,7 @@ from tensorlake.storage.probe import probe
 from tensorlake.storage.problems import error_of_problem
 from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
 from tensorlake.storage.runtime import gather_bounded, run
+from tensorlake.storage.scratch import ScratchFile
 from tensorlake.storage.side_by_side import side_by_side, usable_cores
 from tensorlake.storage.single_flight import SingleFlight
 from tensorlake.storage.store import (
@@ -51,6 +52,7 @@ __all__ = [
     "ObjectMeta",
     "ObjectStore",
     "RetryPolicy",
+    "ScratchFile",
     "SingleFlight",
     "Store",
     "Surroundings",

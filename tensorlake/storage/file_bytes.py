@@ -1,6 +1,6 @@
-"""What is done with one file: read exact ranges, write all there is, bring it to disk.
+"""What is done with one finished file: read exact ranges, bring it to disk.
 
-One call of the system may read or write less than it was asked to; here it is asked again.
+One call of the system may read less than it was asked to; here it is asked again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tensorlake.storage.store import Buffer
-from tensorlake.storage.write_back import begin_write_back
 
 __all__ = [
     "INLINE_NBYTES",
@@ -22,17 +21,11 @@ __all__ = [
     "read_ranges",
     "read_through",
     "read_whole",
-    "write_all",
 ]
 
 INLINE_NBYTES: Final = 256 * 1024
 """Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
-MAX_PIECES: Final = 1024  # of one writev: IOV_MAX of Linux and macOS
-WRITE_NBYTES: Final = 512 * 1024
-"""Of one writev, up to twice as many. Larger ones take page cache by 2 MiB, which a virtual machine
-may have to get from its host: 110 MB then took 25 to 190 ms of processor time, not 26 to 30."""
-WRITE_BACK_NBYTES: Final = 8 << 20
-"""Written to a file before the disk is let begin with it: enough for large requests to it."""
+MAX_PIECES: Final = 1024  # of one preadv: IOV_MAX of Linux and macOS
 
 
 class ShortFileError(Exception):
@@ -143,34 +136,6 @@ def read_whole(file: str) -> bytes:
         return _pread(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
-
-
-def write_all(descriptor: int, pieces: list[Buffer], *, is_synced: bool) -> None:
-    """Write a file's bytes; of one that will be synced the disk gets those that lie ready."""
-    parts = [
-        view.cast("B")[at : at + WRITE_NBYTES]
-        for piece in pieces
-        for view in (memoryview(piece),)
-        for at in range(0, view.nbytes, WRITE_NBYTES)
-    ]
-    start = end = begun = 0
-    while start < len(parts):
-        stop, nbytes = start, 0
-        while stop < len(parts) and stop - start < MAX_PIECES and nbytes < WRITE_NBYTES:
-            nbytes += len(parts[stop])
-            stop += 1
-        written = os.writev(descriptor, parts[start:stop])
-        end += written
-        while start < stop and written >= len(parts[start]):
-            written -= len(parts[start])
-            start += 1
-        if written:
-            parts[start] = parts[start][written:]
-        unbegun = end - begun
-        is_ready = unbegun >= WRITE_BACK_NBYTES or (start == len(parts) and unbegun > INLINE_NBYTES)
-        if is_synced and is_ready:
-            begin_write_back(descriptor, begun, unbegun)
-            begun = end
 
 
 def bring_to_disk(file: str) -> None:

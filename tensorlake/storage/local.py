@@ -22,11 +22,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import secrets
 import stat
-import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -41,11 +39,11 @@ from tensorlake.storage.file_bytes import (
     read_ranges,
     read_through,
     read_whole,
-    write_all,
 )
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.publish import publish_exclusive
 from tensorlake.storage.runtime import gather_bounded, runs_here, to_loop
+from tensorlake.storage.scratch import ScratchFile, ScratchFolder
 from tensorlake.storage.store import (
     SCRATCH,
     Buffer,
@@ -66,7 +64,6 @@ Durability: TypeAlias = Literal["fsync", "none"]
 
 SYNCS_AT_ONCE: Final = 8
 """Files synced side by side: a disk flushes once for those that wait together."""
-SCRATCH_LIFETIME_S: Final = 24 * 3600  # no write takes a day: what is older, a crash left behind
 ABSENT: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
@@ -86,9 +83,8 @@ class LocalStore:
             )
         self._root = os.path.abspath(os.fspath(root))
         self._durability: Durability = durability
-        self._scratch = os.path.join(self._root, SCRATCH)
+        self._scratch = ScratchFolder(self._root, is_synced=durability == "fsync")
         self._mappings = Mappings()
-        self._is_swept = False
         # Folders whose own names are known to be on disk. A set only grows, one atomic step at a
         # time, so threads need no lock here.
         self._durable_folders: set[str] = set()
@@ -150,6 +146,37 @@ class LocalStore:
 
         durable = durable and self._durability == "fsync"
         await self._put(path, data, durable=durable, publish=publish)
+
+    def write_unseen(self, path: str, parts: Iterable[Iterable[Buffer]]) -> ScratchFile:
+        """Write an object part by part in the caller's own thread; nobody sees it until ``show``.
+
+        Args:
+            path: What it will be called.
+            parts: Its bytes; what holds those of a part may be filled anew for the next.
+        """
+        with self._written(path):
+            file = self._scratch.begin()
+            try:
+                for pieces in parts:
+                    file.append(pieces)
+            except BaseException:
+                file.remove()
+                raise
+            return file
+
+    def show(self, path: str, file: ScratchFile, last: Iterable[Buffer]) -> None:
+        """Give a file its last bytes and its name; it is durable once ``sync`` returned.
+
+        Raises:
+            ObjectExistsError: The name is another's.
+        """
+        with self._written(path):
+            try:
+                file.append(last)
+                file.finish(durable=False)
+                _name(file.path, self._file(path), publish_exclusive)
+            finally:
+                file.remove()
 
     async def sync(self, paths: Sequence[str]) -> None:
         if self._durability == "none" or not paths:
@@ -333,22 +360,14 @@ class LocalStore:
         durable: bool,
         publish: Callable[[str, str], None],
     ) -> None:
-        scratch = os.path.join(self._scratch, secrets.token_hex(8))
-        try:
-            self._write_scratch(scratch, pieces, durable=durable)
+        with self._written(path):
+            scratch = self._scratch.begin()
             try:
-                publish(scratch, file)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(file), exist_ok=True)
-                publish(scratch, file)
-        except TensorlakeError:  # that of another object, waited for before this one is seen
-            raise
-        except FileExistsError as error:
-            raise exists(path, self.url) from error
-        except OSError as error:
-            raise self._translated(error, "write", path) from error
-        finally:
-            _remove(scratch)
+                scratch.append(pieces)
+                scratch.finish(durable=durable)
+                _name(scratch.path, file, publish)
+            finally:
+                scratch.remove()
         if durable:
             try:
                 self._sync_folders(os.path.dirname(file))
@@ -361,34 +380,17 @@ class LocalStore:
                     url=self.url,
                 ) from error
 
-    def _write_scratch(self, scratch: str, pieces: list[Buffer], *, durable: bool) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        if not self._is_swept:
-            self._is_swept = True
-            _sweep(self._scratch)
+    @contextmanager
+    def _written(self, path: str) -> Generator[None]:
+        """Tell the errors of the system in the words of a store."""
         try:
-            descriptor = os.open(scratch, flags, 0o666)
-        except FileNotFoundError:
-            self._make_root()
-            descriptor = os.open(scratch, flags, 0o666)
-        try:
-            write_all(descriptor, pieces, is_synced=self._durability == "fsync")
-            if durable:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def _make_root(self) -> None:
-        """Make the folder, its name durable whatever is written first: nobody makes it again."""
-        folder = self._root
-        new_folders: list[str] = []
-        while not os.path.isdir(folder):
-            new_folders.append(folder)
-            folder = os.path.dirname(folder)
-        os.makedirs(self._scratch, exist_ok=True)
-        if self._durability == "fsync":
-            for new_folder in new_folders:
-                bring_to_disk(os.path.dirname(new_folder))
+            yield
+        except TensorlakeError:  # that of another object, waited for before this one is seen
+            raise
+        except FileExistsError as error:
+            raise exists(path, self.url) from error
+        except OSError as error:
+            raise self._translated(error, "write", path) from error
 
     def _sync_object(self, path: str) -> None:
         try:
@@ -473,13 +475,12 @@ def _meta(path: str, found: os.stat_result) -> ObjectMeta:
     return ObjectMeta(path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
-def _sweep(scratch: str) -> None:
-    """Remove what crashed writers left behind; another's files or a race are not our failure."""
-    limit = time.time() - SCRATCH_LIFETIME_S
-    with suppress(OSError), os.scandir(scratch) as scan:
-        for entry in scan:
-            if entry.stat().st_mtime < limit:
-                _remove(entry.path)
+def _name(scratch: str, file: str, publish: Callable[[str, str], None]) -> None:
+    try:
+        publish(scratch, file)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        publish(scratch, file)
 
 
 def _replace_hint(scratch: str, file: str) -> None:
@@ -491,8 +492,3 @@ def _replace_hint(scratch: str, file: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(file)
     os.replace(scratch, file)
-
-
-def _remove(scratch: str) -> None:
-    with suppress(OSError):  # gone already by a rename, or swept later
-        os.unlink(scratch)
