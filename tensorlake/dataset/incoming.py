@@ -7,7 +7,7 @@ of any of these. Nothing is converted here but the outer shape; each tensor's ty
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -209,6 +209,10 @@ def _arrow_values(column: Any) -> Any:
     return column.to_pylist()
 
 
+def _always(_spec: TensorSpec, _column: Column) -> bool:
+    return True
+
+
 def convert_batch(
     schema: Schema,
     batch: Batch,
@@ -216,6 +220,7 @@ def convert_batch(
     row_start: int,
     call: str,
     blocks: MemoryBlocks | None = None,
+    is_kept: Callable[[TensorSpec, Column], bool] = _always,
 ) -> tuple[dict[str, Column], int]:
     """Check and cast one batch; columns by tensor id, and the number of rows.
 
@@ -225,6 +230,7 @@ def convert_batch(
         row_start: Row of the first sample, as the user counts.
         call: The call that the user made, for errors.
         blocks: Where large arrays are copied to.
+        is_kept: Whether a column is looked at once staging it is over: then it is copied.
 
     Raises:
         TensorlakeError: The first thing that does not fit; nothing is staged.
@@ -236,7 +242,7 @@ def convert_batch(
     rows = _common_length(schema, batch, call=call)
     blocks = blocks or MemoryBlocks()
     columns = {
-        spec.id: _convert(spec, batch, rows, blocks, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, rows, blocks, is_kept, row_start=row_start, call=call)
         for spec in schema.tensors
     }
     for spec in schema.tensors:
@@ -285,7 +291,7 @@ def convert_columns(
     rows = _common_length(schema, batch, call=call)
     blocks = MemoryBlocks()
     return {
-        spec.id: _convert(spec, batch, rows, blocks, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, rows, blocks, _always, row_start=row_start, call=call)
         for spec in schema.tensors
         if spec.name in batch
     }, rows
@@ -306,7 +312,14 @@ def _common_length(schema: Schema, batch: Batch, *, call: str) -> int:
 
 
 def _convert(
-    spec: TensorSpec, batch: Batch, rows: int, blocks: MemoryBlocks, *, row_start: int, call: str
+    spec: TensorSpec,
+    batch: Batch,
+    rows: int,
+    blocks: MemoryBlocks,
+    is_kept: Callable[[TensorSpec, Column], bool],
+    *,
+    row_start: int,
+    call: str,
 ) -> Column:
     if spec.name not in batch:
         if not spec.type.has_default:
@@ -316,7 +329,7 @@ def _convert(
     if isinstance(samples, StoredColumn):
         return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
     column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
-    return owned(column, samples, blocks)
+    return owned(column, samples, blocks) if is_kept(spec, column) else column
 
 
 def owned(column: Column, given: object, blocks: MemoryBlocks) -> Column:

@@ -7,6 +7,7 @@ a savepoint is taken first and returned to on any error.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,12 +55,19 @@ def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
         transaction = session.staging()
         savepoint = transaction.savepoint()
         schema = transaction.schema
+        stage = transaction.stage
         given = batches(data, schema=schema, call=call)
+        cut = partial(parts_of, schema=schema, fills_packs=stage.fills_packs)
         row_start = 0
         try:
-            for part in (part for batch in given for part in parts_of(batch, schema)):
+            for part in (part for batch in given for part in cut(batch)):
                 columns, rows = convert_batch(
-                    schema, part, row_start=row_start, call=call, blocks=session.blocks
+                    schema,
+                    part,
+                    row_start=row_start,
+                    call=call,
+                    blocks=session.blocks,
+                    is_kept=stage.keeps,
                 )
                 if rows:
                     transaction.append(columns, rows)

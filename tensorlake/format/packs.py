@@ -45,7 +45,7 @@ class PackedBlob:
 
 
 class PackWriter:
-    """Lays out one pack in memory; the pieces given to it are referenced, not copied."""
+    """Lays out one pack; the pieces given to it are referenced, not copied."""
 
     def __init__(self, txid: str, n: int) -> None:
         self.id = PackId(txid, n)
@@ -82,7 +82,7 @@ class PackWriter:
         return offset
 
     def finish(self) -> list[Buffer]:
-        """Add the directory and return the whole pack's bytes, in pieces."""
+        """Add the directory and return the pack's bytes, in pieces: all that were not taken."""
         if not self._is_finished:
             directory = encode_json_page(
                 {
@@ -100,6 +100,11 @@ class PackWriter:
             self._nbytes += len(directory) + _TRAILER.size
             self._is_finished = True
         return list(self._pieces)
+
+    def take(self) -> list[Buffer]:
+        """Return the bytes laid out since they were last taken, for who writes them at once."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
 
     def _align(self) -> int:
         gap = -self._nbytes % PACK_ALIGNMENT

@@ -95,6 +95,7 @@ class PendingChunks:
     def _with_full_chunks(self, column: Column, stage: PackStage) -> PendingChunks:
         """Make chunks of what waits and of these samples; those of one that is not full wait on."""
         chunk_nbytes = self.spec.chunk_nbytes
+        is_kept = stage.keeps(self.spec, column)
         made: list[PlacedChunk] = []
         if self.waiting.count:
             waiting = concat(self.waiting.to_list())
@@ -107,8 +108,13 @@ class PendingChunks:
                 column = first
         full = _rows_in_full_chunks(column, chunk_nbytes)
         cuts = [cut for cut in chunk_cuts(column, chunk_nbytes) if cut < full]
-        made += _store_cut(self.spec, column, [*cuts, full] if full else [], stage)
+        cuts = [*cuts, full] if full else []
         rest = slice_rows(column, full, len(column))
+        if is_kept or not isinstance(column, UniformColumn):
+            made += _store_cut(self.spec, column, cuts, stage)
+        else:
+            made += stage.fill_packs(self.spec, column, cuts)
+            rest = UniformColumn(column.values[full:].copy())  # the column may be the caller's
         return PendingChunks(
             self.spec,
             waiting=_Pile(list[Column]()).with_items([rest] if len(rest) else []),

@@ -9,6 +9,7 @@ handle reads its own staged changes.
 Rules kept here (docs/reference/format.md, "Garbage", rule 1):
 - pack 0 is stored by a single PUT before any other pack is sent: its store time is the
   transaction's age;
+- large raw arrays fill packs of a folder directly (``filled_packs``), which then are never here;
 - a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
   goes out again under the next free number, and ``final_id`` tells which. An entry is made for
   packs whose names are known: else it is made again (``entry_after``);
@@ -24,9 +25,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +43,7 @@ from tensorlake.format import (
     PackTotals,
     PageRef,
     PlacedChunk,
+    TensorSpec,
     new_txid,
 )
 from tensorlake.storage import (
@@ -52,7 +54,9 @@ from tensorlake.storage import (
     UnknownOutcomeError,
     runtime,
 )
+from tensorlake.types import Column, UniformColumn
 from tensorlake.versions.entries import author, fence_of, following, microseconds
+from tensorlake.versions.filled_packs import FilledPack, is_large_and_raw, shares_of, written
 from tensorlake.versions.state import Published, State
 from tensorlake.versions.unsent import UnsentPack, UnsyncedPack
 
@@ -115,9 +119,36 @@ class PackStage:
         assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
-        if self._open is None and self._unsynced_nbytes() > UNSYNCED_NBYTES:  # asked once a pack
-            runtime.run(self._sync(-(-len(self._unsynced) // 2)))
+        if self._open is None:  # asked once a pack
+            self._keep_few_unsynced()
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
+
+    @property
+    def fills_packs(self) -> bool:
+        """Whether large columns of raw samples are written as packs of their own."""
+        return isinstance(self._store, LocalStore)
+
+    def keeps(self, spec: TensorSpec, column: Column) -> bool:
+        """Whether samples are held once they are staged; of a column that fills packs none is."""
+        return not (self.fills_packs and is_large_and_raw(spec, column))
+
+    def fill_packs(
+        self, spec: TensorSpec, column: UniformColumn, cuts: Sequence[int]
+    ) -> list[PlacedChunk]:
+        """Write chunks as packs of their own, several at once; they are stored on return."""
+        store, values = self._store, column.values
+        assert isinstance(store, LocalStore), "keeps() comes first"
+        if self._first is None:
+            self.send_open()
+        self.settle()  # the transaction's first pack is stored before any other
+        packs = [
+            FilledPack(PackId(self.txid, next(self._numbers)), spec, values, share)
+            for share in shares_of(cuts, values.nbytes, pack_nbytes=PACK_NBYTES)
+        ]
+        with closing(written(packs, store)) as stored:
+            for pack in stored:
+                self._note_filled(pack)
+        return [chunk for pack in packs for chunk in pack.chunks]
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
         """Place an index page (the ``PageSink`` of ``tensorlake.format``).
@@ -165,8 +196,9 @@ class PackStage:
             self._first = self._first or upload
             self._uploads.append((pack, upload))
 
-    def _unsynced_nbytes(self) -> int:
-        return sum(unsynced.nbytes for unsynced in self._unsynced.values())
+    def _keep_few_unsynced(self) -> None:
+        if sum(unsynced.nbytes for unsynced in self._unsynced.values()) > UNSYNCED_NBYTES:
+            runtime.run(self._sync(-(-len(self._unsynced) // 2)))
 
     def _waiting(self) -> list[UnsentPack]:
         """Packs that are neither stored nor under way, in order."""
@@ -343,10 +375,20 @@ class PackStage:
             self._final[pack.id] = stored_as
             self.renames += 1
         if not pack.is_durable:
-            self._unsynced[pack.id] = UnsyncedPack.of(pack, stored_as)
+            self._unsynced[pack.id] = UnsyncedPack.of(pack.writer, stored_as)
         self._unsent.pop(pack.id)
         self.pack_count += 1
         self.pack_nbytes += pack.writer.nbytes
+
+    def _note_filled(self, pack: FilledPack) -> None:
+        if self._first is None:
+            self._first = Future()
+            self._first.set_result(pack.id)
+        self._unsynced[pack.id] = UnsyncedPack.of(pack.writer, pack.id)
+        self.pack_count += 1
+        self.pack_nbytes += pack.writer.nbytes
+        self._staged_nbytes += pack.writer.nbytes
+        self._keep_few_unsynced()
 
     def _take_back(self) -> None:
         """After a failure: whatever else was not stored either is no longer under way."""

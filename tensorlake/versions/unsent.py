@@ -90,9 +90,9 @@ class UnsyncedPack:
     nbytes: int
 
     @classmethod
-    def of(cls, pack: UnsentPack, stored_as: PackId) -> UnsyncedPack:
+    def of(cls, written: PackWriter, stored_as: PackId) -> UnsyncedPack:
         """Remember a pack that was stored."""
-        return cls(pack.id, stored_as, tuple(pack.writer.blobs), pack.writer.nbytes)
+        return cls(written.id, stored_as, tuple(written.blobs), written.nbytes)
 
     async def read_back(self, store: Store) -> UnsentPack:
         """Take its bytes into memory again, to be sent under another name.
