@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tensorlake_server.lake import Readable
 
 __all__ = [
+    "IDENTITY",
     "TypedColumn",
     "check_names",
     "column_names",
@@ -48,9 +49,11 @@ __all__ = [
     "named_positions",
     "page_positions",
     "read_column",
+    "read_identity",
     "read_rows",
 ]
 
+IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
 NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
 
 
@@ -124,6 +127,19 @@ def page_positions(readable: Readable, offset: int, limit: int) -> npt.NDArray[n
     """Positions of a page; empty beyond the end."""
     count = len(readable)
     return np.arange(min(offset, count), min(offset + limit, count), dtype=np.int64)
+
+
+def read_identity(readable: Readable, positions: npt.NDArray[np.int64]) -> dict[str, TypedColumn]:
+    """Say who the rows are, as columns of the names in `IDENTITY`."""
+    rows = read_rows(readable, positions)
+    valid = np.array([row["_row"] is not None for row in rows], dtype=np.bool_)
+    numbers = np.array([row["_row"] or 0 for row in rows], dtype=np.int64)
+    number, text = Scalar("int64", nullable=True), Text(nullable=True)
+    ids = text.convert([row["_row_id"] for row in rows], tensor="_row_id", call="rows")
+    return {
+        "_row": TypedColumn(number, UniformColumn(numbers, None if valid.all() else valid)),
+        "_row_id": TypedColumn(text, ids),
+    }
 
 
 def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 from tensorlake.errors import CorruptionError, InvalidInputError
@@ -16,9 +17,11 @@ from tensorlake_server.arrow import ARROW_TYPE, NPZ_TYPE, write_arrow, write_npz
 from tensorlake_server.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.cells import error_cell, make_cells
 from tensorlake_server.columns import (
+    IDENTITY,
     check_names,
     column_names,
     page_positions,
+    read_identity,
     read_rows,
 )
 from tensorlake_server.messages import RowsPage
@@ -30,6 +33,7 @@ from tensorlake_server.request import DatasetPath, lake_of, settings_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tensorlake_server.columns import TypedColumn
     from tensorlake_server.lake import Readable
     from tensorlake_server.page_size import Part
 
@@ -54,7 +58,12 @@ def read_page(
     digest: Annotated[str | None, Query(description="the version must have it")] = None,
     offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     limit: Annotated[int, Query(ge=0)] = 100,
-    columns: Annotated[str | None, Query(description="names, by commas; all if left out")] = None,
+    columns: Annotated[
+        str | None,
+        Query(
+            description="names, by commas; all if left out; `_row` and `_row_id` may be among them"
+        ),
+    ] = None,
 ) -> Response:
     """Read rows by position in the version, or in a query's result."""
     settings = settings_of(request)
@@ -81,9 +90,10 @@ def read_page(
             msgspec.json.encode(page), 200, headers | _link(request, page["next"]), media_type
         )
     positions = page_positions(readable, offset, limit)
-    parts = read_parts(readable, names, positions, most_nbytes)
+    parts = read_parts(readable, _without_identity(names), positions, most_nbytes)
     headers |= _link(request, _next(readable, parts))
-    return PartsResponse(WRITERS[media_type](join_parts(parts)), headers, media_type)
+    written = WRITERS[media_type](_columns_of(readable, names, parts))
+    return PartsResponse(written, headers, media_type)
 
 
 def make_page(
@@ -96,7 +106,9 @@ def make_page(
 ) -> dict[str, Any]:
     """Read a page as JSON has it: see `RowsPage`; it ends before its samples are too many bytes."""
     positions = page_positions(readable, offset, limit)
-    parts = read_parts(readable, names, positions, most_nbytes, weight=JSON_WEIGHT)
+    parts = read_parts(
+        readable, _without_identity(names), positions, most_nbytes, weight=JSON_WEIGHT
+    )
     rows = [row for part in parts for row in _rows_of(readable, part)]
     return {
         "version": readable.version,
@@ -121,6 +133,21 @@ def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:
     return rows
 
 
+def _columns_of(
+    readable: Readable, names: Sequence[str], parts: Sequence[Part]
+) -> dict[str, TypedColumn]:
+    """Put the columns of a page together, in the order they were asked for."""
+    columns = join_parts(parts)
+    if any(name in IDENTITY for name in names):
+        positions = np.concatenate([part.positions for part in parts])
+        columns |= read_identity(readable, positions)
+    return {name: columns[name] for name in names}
+
+
+def _without_identity(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in IDENTITY]
+
+
 def _next(readable: Readable, parts: Sequence[Part]) -> int | None:
     """Where the next page begins; None at the end, and behind a page of no rows."""
     last = parts[-1].positions[-1:].tolist()
@@ -141,5 +168,5 @@ def _chosen_names(readable: Readable, columns: str | None) -> list[str]:
     if columns is None:
         return column_names(readable)
     names = [name for name in columns.split(",") if name]
-    check_names(readable, names)
+    check_names(readable, _without_identity(names))
     return names

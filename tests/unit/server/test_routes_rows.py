@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 ROWS = "/v1/datasets/pets/rows"
+ARROW, NPZ = "application/vnd.apache.arrow.stream", "application/x-npz"
 
 
 def test_rows_come_with_their_number_and_identity(client: httpx.Client) -> None:
@@ -19,6 +20,34 @@ def test_rows_come_with_their_number_and_identity(client: httpx.Client) -> None:
     assert page["rows"][0]["labels"] == [2, 0]
     assert page["rows"][0]["_row_id"].endswith(":2")
     assert set(page["rows"][0]) == {"_row", "_row_id", "caption", "labels"}
+
+
+def test_who_the_rows_are_can_be_named_among_the_columns(client: httpx.Client) -> None:
+    params = {"offset": 2, "limit": 2, "columns": "score,_row_id,_row"}
+
+    rows = client.get(ROWS, params=params).json()["rows"]
+    arrow = client.get(ROWS, params=params, headers={"Accept": ARROW})
+    table = pa.ipc.open_stream(arrow.content).read_all()
+    npz = np.load(io.BytesIO(client.get(ROWS, params=params, headers={"Accept": NPZ}).content))
+
+    assert set(rows[0]) == {"_row", "_row_id", "score"}
+    assert table.column_names == ["score", "_row_id", "_row"]
+    assert table["_row"].to_pylist() == npz["_row"].tolist() == [2, 3]
+    assert table["_row_id"].to_pylist() == npz["_row_id"].tolist()
+    assert table["_row_id"].to_pylist() == [row["_row_id"] for row in rows]
+
+
+def test_rows_that_a_query_computed_are_nobody(client: httpx.Client) -> None:
+    tql = {"tql": "SELECT COUNT(*) AS n GROUP BY caption"}
+    view = client.post("/v1/datasets/pets/query", json=tql).json()["view"]
+    params = {"view": view, "columns": "_row,_row_id", "limit": 2}
+
+    answer = client.get(ROWS, params=params, headers={"Accept": ARROW})
+
+    assert (
+        pa.ipc.open_stream(answer.content).read_all().to_pylist()
+        == [{"_row": None, "_row_id": None}] * 2
+    )
 
 
 def test_a_page_beyond_the_end_is_empty(client: httpx.Client) -> None:
