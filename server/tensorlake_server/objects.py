@@ -101,7 +101,7 @@ def _at_hand(request: Request, name: str, path: str) -> Response | None:
     A thread, and the interpreter's going to and fro between that and the loop, would be two thirds
     of what the answer costs (docs/decisions/0030).
     """
-    first, last = asked_range(request.headers.get("range", "")) or ("", "")
+    first, last = _asked_range(request) or ("", "")
     if not (first and last and path.startswith(PACKS)):
         return None
     store = lake_of(request).kept_store(name)
@@ -122,7 +122,7 @@ def _read(request: Request, name: str, path: str) -> Response:
         link = run(store.presigned(path, expires_s=LINK_S))
         return Response(None, 307, {"Location": link, "Cache-Control": "no-store"})
     headers = _headers(path)
-    asked = asked_range(request.headers.get("range", ""))
+    asked = _asked_range(request)
     if asked is not None:
         return _range_of(store, path, *asked, headers)
     if not path.startswith(PACKS):  # small: entries, hints, tags
@@ -174,6 +174,11 @@ async def put_object(
     await run_in_threadpool(put)
     note_change(request, path)
     return Response(status_code=204)
+
+
+def _asked_range(request: Request) -> tuple[str, str] | None:
+    """Return the range that is asked for; none of an answer known before: objects have no ETag."""
+    return None if "if-range" in request.headers else asked_range(request.headers.get("range", ""))
 
 
 def _rules(request: Request) -> ObjectRules:

@@ -111,6 +111,17 @@ def test_what_is_no_single_range_is_answered_by_the_whole_object(
     assert int(answer.headers["Content-Length"]) == pack.stat().st_size
 
 
+def test_a_range_of_an_answer_known_before_is_answered_by_the_whole(
+    client: httpx.Client, pack: Path
+) -> None:
+    client.get(address(pack), headers={"Range": "bytes=0-9"})  # from here on it is at hand
+    headers = {"Range": "bytes=0-9", "If-Range": '"of another object"'}
+
+    answer = client.get(address(pack), headers=headers)
+
+    assert (answer.status_code, len(answer.content)) == (200, pack.stat().st_size)
+
+
 def test_head_says_how_long_an_object_is_and_sends_none_of_it(
     client: httpx.Client, pack: Path
 ) -> None:
