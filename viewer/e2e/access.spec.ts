@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { findings } from "./axe";
-import { count, open } from "./browser";
+import { addressOf, count, open } from "./browser";
 
 const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["the list of datasets", "", (page) => page.getByRole("button", { name: "pets" }).waitFor()],
@@ -16,11 +16,11 @@ const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
 ];
 
 async function expectNoFindings(theme: "dark" | "light"): Promise<void> {
+  const page = await open("", { theme, expected: ["status of 400", "status of 404"] });
   for (const [name, path, ready] of PAGES) {
-    const page = await open(path, { theme, expected: ["status of 400", "status of 404"] });
+    await page.goto(addressOf(path));
     await ready(page);
     await expect.poll(() => findings(page), { message: name }).toEqual([]);
-    await page.context().close();
   }
 }
 

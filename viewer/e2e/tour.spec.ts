@@ -1,7 +1,7 @@
 /** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_viewer.py compares them with its pictures. */
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { open, pixel } from "./browser";
+import { addressOf, open, pixel } from "./browser";
 
 const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["grid", "scenes?row=8", (page) => page.locator("[data-testid=row-panel] table").waitFor()],
@@ -16,14 +16,14 @@ const IS_STILL = `document.fonts.status === "loaded" && [...document.images].eve
 
 test("the pages of the tour can be photographed", async () => {
   const folder = process.env.SHOTS;
+  const page = await open("");
   for (const [name, path, ready] of PAGES) {
-    const page = await open(path);
+    await page.goto(addressOf(path));
     await ready(page);
     await expect.poll(() => page.evaluate(IS_STILL)).toBe(true);
     if (name === "close") await expect.poll(() => pixel(page, "[data-testid=closeup] canvas", 300, 300)).not.toBeNull();
     if (name === "difference") await expect.poll(() => pixel(page, "[data-testid=diff-picture] canvas", 200, 200)).not.toBeNull();
     await page.waitForLoadState("networkidle");
     if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, animations: "disabled" });
-    await page.context().close();
   }
 });

@@ -18,10 +18,17 @@ const CUT_OFF = `[...document.querySelectorAll("header button, header a, footer 
   })
   .map((one) => one.getAttribute("aria-label") ?? one.textContent)`;
 
-async function opened(path: string, viewport = PHONE): Promise<Page> {
-  const page = await open(path, { viewport });
+async function opened(path: string): Promise<Page> {
+  const page = await open(path, { viewport: PHONE });
   await expect.poll(() => cellPixel(page, 0, 40, 20)).not.toBeNull();
   return page;
+}
+
+/** The same page anew, for a window of another size: what it is made of is read once. */
+async function resized(page: Page, path: string, viewport: typeof PHONE): Promise<void> {
+  await page.goto("about:blank"); // whatever was open, nothing of it is there
+  await page.setViewportSize(viewport);
+  await page.goto(addressOf(path));
 }
 
 test("on a narrow page tensors and classes come over the rows, and what is chosen there is seen", async () => {
@@ -59,8 +66,9 @@ test("the panel of a narrow page is opened, walked and left with the keyboard al
 });
 
 test("at every width all bars are whole, and a row has its place", async () => {
+  const page = await open("", { viewport: PHONE });
   for (const viewport of [PHONE, { width: 760, height: 600 }, { width: 1080, height: 700 }, WALL]) {
-    const page = await opened("scenes?row=0&compare=main@1", viewport);
+    await resized(page, "scenes?row=0&compare=main@1", viewport);
     await page.locator("[data-testid=row-panel] table").waitFor();
     await page.getByRole("button", { name: "Differences" }).waitFor();
     await page.keyboard.press("Enter");
@@ -69,7 +77,6 @@ test("at every width all bars are whole, and a row has its place", async () => {
     await expect.poll(() => page.evaluate(CUT_OFF), { message: `${viewport.width} px` }).toEqual([]);
     await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     await expect.poll(async () => (await page.getByTestId("row-panel").boundingBox())?.height).toBeGreaterThan(200);
-    await page.context().close();
   }
 });
 
@@ -120,8 +127,10 @@ const outside = (page: Page, part: string) =>
   );
 
 test("classes and the histogram are read whole and filter by the keyboard alone at every width", async () => {
+  const page = await open("", { viewport: PHONE });
   for (const viewport of [PHONE, EDGE, WALL]) {
-    const page = await opened("scenes", viewport);
+    await resized(page, "scenes", viewport);
+    await expect.poll(() => cellPixel(page, 0, 40, 20)).not.toBeNull();
     await page.getByTestId("grid").focus();
     await page.keyboard.press("p");
     const bar = page.getByRole("button", { name: /^Rows with width of image/, disabled: false }).last();
@@ -133,14 +142,14 @@ test("classes and the histogram are read whole and filter by the keyboard alone 
 
     await expect.poll(() => new URL(page.url()).searchParams.get("q")).toContain("SHAPE(image)[1] ");
     await expect.poll(() => count(page)).toMatch(/^\d+ of 19 rows$/);
-    await page.context().close();
   }
 });
 
 test("a view is given a name and opened by the keyboard alone at every width", async () => {
+  const page = await open("", { viewport: PHONE });
   for (const viewport of [PHONE, EDGE, WALL]) {
     const name = `at-${viewport.width}`;
-    const page = await open("named", { viewport });
+    await resized(page, "named", viewport);
     await expect.poll(() => count(page)).toBe("7 rows");
     await query(page, "WHERE x > 4");
     await expect.poll(() => count(page)).toBe("2 of 7 rows");
@@ -157,7 +166,6 @@ test("a view is given a name and opened by the keyboard alone at every width", a
 
     await expect.poll(() => new URL(page.url()).searchParams.get("view")).toBe(name);
     await expect.poll(() => count(page)).toBe("2 of 7 rows");
-    await page.context().close();
   }
 });
 
