@@ -106,7 +106,11 @@ def _from_file(file: Path) -> dict[str, Any]:
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"cannot read the configuration {str(file)!r}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInputError(
+            f"cannot read the configuration {str(file)!r}: {reason}"
+            "\ngive a TOML file, as: max_streams = 100; --print-config writes all that holds"
+        ) from error
     found: dict[str, Any] = {}
     for name, value in given.items():
         parse = OPTIONS.get(name)

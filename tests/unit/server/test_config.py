@@ -48,6 +48,15 @@ def test_a_file_that_is_wrong_is_refused_by_name(tmp_path: Path, text: str) -> N
         resolve_options(SETTABLE, {}, tmp_path / "serve.toml")
 
 
+def test_a_file_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        resolve_options(SETTABLE, {}, tmp_path / "serve.toml")
+
+    said, what_to_do = str(refused.value).split("\n")
+    assert said.endswith("serve.toml': No such file or directory")
+    assert "TOML" in what_to_do
+
+
 @pytest.mark.parametrize(("name", "text"), [("PORT", "x"), ("WRITE", "maybe"), ("MAX_STREAMS", "")])
 def test_a_variable_that_is_wrong_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(InvalidInputError, match=f"TENSORLAKE_SERVE_{name}"):
