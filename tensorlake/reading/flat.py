@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -37,6 +38,10 @@ Int32Array = npt.NDArray[np.int32]
 SORTED_EXTENTS_MIN = 1 << 16
 """From so many extents on a search leaves the processor's cache: sorting the rows first is faster
 (a million rows in 12.5 million extents: 65 ms against 704)."""
+
+PIECE_ROWS = 1 << 12
+"""Sorted rows are searched for in pieces of so many: the extents between the two ends of one are
+few, and stay in the processor's cache (a million rows in ten million extents: 44 ms against 57)."""
 
 STEPPED_ROWS_MIN = 1 << 10
 """For fewer rows a table of steps is not worth making."""
@@ -162,11 +167,13 @@ class FlatExtents:
         entry = _searched(self.stops, physical) if steps is None else steps.search(physical)
         touched, chunk = distinct(canonical(self.first_of_chunk, entry), len(self.stops))
         rows = self.extents.rows[touched].astype(np.int64)
+        starts = self.stops[touched]
+        starts -= rows
         return Located(
             chunk=chunk.astype(np.int32),
             row_in_chunk=physical + self.shift[entry],
             chunks=ChunkKeys(self.extents, touched, self.made),
-            starts=self.stops[touched] - rows,
+            starts=starts,
             rows=rows,
         )
 
@@ -241,9 +248,24 @@ class _Steps:
 
 def _searched(stops: Int64Array, physical: Int64Array) -> Int64Array:
     """Find the first stop above each row; both are int64."""
-    if len(stops) < SORTED_EXTENTS_MIN or bool((physical[1:] >= physical[:-1]).all()):
-        return np.searchsorted(stops, physical, side="right")
+    if len(stops) < SORTED_EXTENTS_MIN:
+        return stops.searchsorted(physical, side="right")
+    if bool((physical[1:] >= physical[:-1]).all()):
+        return _searched_sorted(stops, physical)
     order = np.argsort(physical)
     entry = np.empty(len(physical), np.int64)
-    entry[order] = np.searchsorted(stops, physical[order], side="right")
+    entry[order] = _searched_sorted(stops, physical[order])
+    return entry
+
+
+def _searched_sorted(stops: Int64Array, physical: Int64Array) -> Int64Array:
+    if len(physical) <= PIECE_ROWS:
+        return stops.searchsorted(physical, side="right")
+    entry = np.empty(len(physical), np.int64)
+    ends = [*range(0, len(physical), PIECE_ROWS), len(physical) - 1]
+    firsts: list[int] = stops.searchsorted(physical[ends], side="right").tolist()
+    for start, (first, last) in zip(ends, pairwise(firsts), strict=False):
+        piece = slice(start, start + PIECE_ROWS)
+        entry[piece] = stops[first:last].searchsorted(physical[piece], side="right")
+        entry[piece] += first
     return entry

@@ -210,6 +210,25 @@ def test_rows_are_found_whatever_the_sizes_of_extents(sizes, first_row):
     assert located.row_in_chunk.tolist() == (wanted - starts[entry]).tolist()
 
 
+@pytest.mark.parametrize("count", [1, 4096, 4097, 3 * 4096, 20_000])
+@pytest.mark.parametrize("order", ["sorted", "any"])
+def test_rows_are_found_in_more_extents_than_a_cache_holds(count, order):
+    random = np.random.default_rng(count)
+    rows = random.integers(1, 40, 70_000).astype(np.uint32)
+    extents = replace(extents_of(len(rows)), rows=rows)
+    starts = extents.stops - rows
+    wanted = random.integers(0, extents.num_rows, count)
+    wanted[: count // 4] = starts[random.integers(0, len(rows), count // 4)]  # where some begin
+    if order == "sorted":
+        wanted.sort()
+
+    located = FlatExtents.of(extents, first_row=0).locate(wanted)
+
+    entry = np.repeat(np.arange(len(rows)), rows)[wanted]
+    assert np.array_equal(located.starts[located.chunk], starts[entry])
+    assert np.array_equal(located.row_in_chunk, wanted - starts[entry])
+
+
 def test_scattered_rows_make_the_index_flat_once(large):
     root, pages = large
     index = ChunkIndex(root, Pages(pages, max_cached_nbytes=0))
