@@ -44,6 +44,7 @@ REQUIREMENTS = (
     "grain",
     "pylance",
     *("brotli", "zstd", "python-snappy", "tqdm", "requests", "pyyaml", "transformers<5"),
+    "xxhash<4",  # as mosaicml-streaming wants it
 )
 BARE = ("mosaicml-streaming", "catalogue")  # without what they require: a second torch
 UNWANTED = ("torchvision",)  # of another torch

@@ -177,7 +177,12 @@ class Mds(Torch):
         if self.is_remote:
             os.environ["S3_ENDPOINT_URL"] = str(self.endpoint)
             where = {"remote": self.place, "local": tempfile.mkdtemp(prefix="mds")}
-        return workers(Rows(**where, shuffle=True, batch_size=batch_size), batch_size)
+        rows = Rows(**where, shuffle=True, batch_size=batch_size)
+        for stream in rows.streams:
+            # Its client has asked for the index. Workers that are forked with it share one
+            # connection, and take each other's answers: wrong bytes, or none for a minute.
+            stream._downloader.clean_up()  # noqa: SLF001 - each worker makes a client of its own
+        return workers(rows, batch_size)
 
     def jpegs(self) -> Iterable[torch.Tensor]:
         return self._rows(lambda row: decode(row["image"]), IMAGE_BATCH)
