@@ -8,8 +8,9 @@
 
 Every loader yields torch batches of the same shapes: uint8 (64, 224, 224, 3), resized with
 antialiasing, and uint16 (256, 512), shuffled, each row once, by $WORKERS workers. From a folder
-the second epoch counts, when workers are there and caches warm; over a network the first: it reads
-every byte once. Prints one line of JSON: seconds, processor seconds, rows, peak memory (PSS).
+the second epoch counts, when workers are there and caches warm, or of a slow loader what it gives
+in some seconds after some seconds; over a network the first epoch, all of it: it reads every byte
+once. Prints one line of JSON: seconds, processor seconds, rows, peak memory (PSS).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from itertools import chain, repeat
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,9 @@ from torchvision_stand_in import stand_in_for_torchvision
 SIDE, IMAGE_BATCH, TOKEN_BATCH, TOKENS = 224, 64, 256, 512
 WORKERS = int(os.environ.get("WORKERS", "2"))
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": "us-east-1"}
+WARMING_S = 6.0  # of a slow loader's epoch, after which workers are there and caches warm
+COUNTED_S = 8.0  # of what comes then
+EPOCH_SHARE = 0.99  # of its rows are an epoch: some drop a last batch
 TAR_JPEGS, TAR_TOKENS = 75, 10_000  # some 8 MB, as the others
 
 
@@ -374,16 +380,26 @@ def rows_of(batch: Any) -> int:
     return len(batch)
 
 
-def measure(loader: Iterable[Any], *, epochs: int) -> dict[str, float]:
-    for _ in range(epochs - 1):
-        sum(rows_of(batch) for batch in loader)
+def warmed(loader: Iterable[Any]) -> Iterable[Any]:
+    """Pass an epoch, or of a slow loader some seconds of it; return what comes then, endlessly."""
+    started, first = time.perf_counter(), iter(loader)
+    for batch in first:
+        rows_of(batch)
+        if time.perf_counter() > started + WARMING_S:
+            break
+    return chain(first, chain.from_iterable(repeat(loader)))
+
+
+def measure(batches: Iterable[Any], *, most_rows: float, most_s: float) -> dict[str, float]:
     memory = PeakMemory()
     memory.start()
     cpu, began, first = processor_s(), time.perf_counter(), 0.0
     rows = 0
-    for batch in loader:
+    for batch in batches:
         first = first or time.perf_counter() - began
         rows += rows_of(batch)
+        if rows >= most_rows or time.perf_counter() > began + most_s:
+            break
     seconds = time.perf_counter() - began
     memory.ended.set()
     return {
@@ -396,6 +412,8 @@ def measure(loader: Iterable[Any], *, epochs: int) -> dict[str, float]:
 
 
 def main() -> None:
+    import psutil
+
     peer, task, place, source, *rest = sys.argv[1:]
     made = PEERS[peer](place, rest[0] if rest else None)
     if task == "write-jpegs":
@@ -403,9 +421,17 @@ def main() -> None:
     elif task == "write-tokens":
         made.write_tokens(np.load(source))
     else:
-        epochs = 1 if made.is_remote else 2
         torch.manual_seed(1)
-        print(json.dumps(measure(getattr(made, task)(), epochs=epochs)))
+        loader = getattr(made, task)()
+        if made.is_remote:
+            figures = measure(loader, most_rows=inf, most_s=inf)
+        else:
+            epoch = EPOCH_SHARE * int(os.environ["ROWS"])
+            figures = measure(warmed(loader), most_rows=epoch, most_s=COUNTED_S)
+        print(json.dumps(figures), flush=True)
+        for child in psutil.Process().children(recursive=True):
+            child.kill()  # workers in the middle of an epoch, which would be waited for
+        os._exit(0)
 
 
 if __name__ == "__main__":
