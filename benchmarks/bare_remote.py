@@ -12,6 +12,7 @@ objects is found by looking for the files' bytes.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,9 +23,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from benchmarks.data import LAKE, Workspace, jpeg_paths
+from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace, jpeg_paths
 from benchmarks.harness import Measurement, stopwatch, warm_up
-from benchmarks.loading import IMAGE_BATCH, IMAGES, SIDE, count_images, image_loader
+from benchmarks.loading import (
+    IMAGE_BATCH,
+    IMAGES,
+    SEED,
+    SIDE,
+    TOKEN_BATCH,
+    TOKENS,
+    count_images,
+    count_tokens,
+    image_loader,
+    token_file,
+)
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -38,7 +50,9 @@ __all__ = [
     "bare_epoch",
     "bare_first_batch",
     "bare_ranges",
+    "bare_tokens",
     "find_pictures",
+    "find_rows",
     "pictures_of",
 ]
 
@@ -306,6 +320,88 @@ def pictures_of(
             else:
                 found.append(b"".join([other, own] if border == part.start else [own, other]))
     return found
+
+
+# ---- rows of tokens
+
+
+def bare_tokens(workspace: Workspace, *, latency_ms: float) -> Measurement:
+    """The ranges that chunks are read by, several in flight, into one array; batches of it."""
+    from dataclasses import replace
+
+    warm_up()
+
+    def epoch(ds: Dataset) -> None:
+        for batch in ds.torch(batch_size=TOKEN_BATCH, shuffle=True, seed=SEED):
+            count_tokens(batch)
+
+    stored = find_rows(workspace)
+    noted = sorted(note_requests(workspace, TOKENS, epoch))
+    parts = [one for one in noted if _shared(one, stored)]
+    spent_s = 0.0  # of this process: the server is its child, and not part of what it does
+
+    async def read(store: S3Store) -> None:
+        nonlocal spent_s
+        spent_s = time.process_time()
+        room = asyncio.Semaphore(CHUNK_RANGES_IN_FLIGHT)
+        rows = np.empty((workspace.num_token_rows, TOKENS_PER_ROW), np.uint16)
+        flat = rows.reshape(-1).view(np.uint8)
+
+        async def one(part: Range) -> int:
+            async with room:
+                (block,) = await _read_call(store, [part])
+            shared = _shared(part, stored)
+            for start, stop, first in shared:
+                flat[first : first + stop - start] = block[start - part.start : stop - part.start]
+            return sum(stop - start for start, stop, _ in shared)
+
+        received = sum(await asyncio.gather(*map(one, parts)))
+        if received != rows.nbytes:
+            raise SystemExit(f"rows of {rows.nbytes} bytes are stored; {received} were asked for")
+        _gather_all(rows)
+        spent_s = time.process_time() - spent_s
+
+    measured = time_reads(workspace, TOKENS, read, latency_ms=latency_ms)
+    return replace(measured, amount=float(workspace.num_token_rows), cpu_seconds=spent_s)
+
+
+def _gather_all(rows: np.ndarray) -> None:
+    import torch
+
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    for start in range(0, len(rows), TOKEN_BATCH):
+        count_tokens(torch.from_numpy(rows[order[start : start + TOKEN_BATCH]]))
+
+
+def find_rows(workspace: Workspace) -> dict[str, list[tuple[int, int, int]]]:
+    """Find where the rows lie in the dataset's objects: [start, stop), and which byte is first."""
+    folder, at_row = workspace.lake / TOKENS, 0
+    rows = np.load(token_file(workspace))
+    row_nbytes = rows[0].nbytes
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for path in sorted(folder.rglob("*.tlp"), key=_number_of):
+        data, at = path.read_bytes(), 0
+        while at_row < len(rows) and (at := data.find(rows[at_row].tobytes(), at)) >= 0:
+            count = min(len(rows) - at_row, (len(data) - at) // row_nbytes)
+            here = np.frombuffer(data, np.uint16, count * TOKENS_PER_ROW, at)
+            same = (here.reshape(count, -1) == rows[at_row : at_row + count]).all(axis=1)
+            count = count if same.all() else int(same.argmin())
+            stop = at + count * row_nbytes
+            places = found.setdefault(path.relative_to(folder).as_posix(), [])
+            places.append((at, stop, at_row * row_nbytes))
+            at, at_row = stop, at_row + count
+    return found
+
+
+def _shared(
+    part: Range, stored: dict[str, list[tuple[int, int, int]]]
+) -> list[tuple[int, int, int]]:
+    """What a part has of the rows: [start, stop) of the object, and which byte of all is first."""
+    cut = [
+        (max(start, part.start), min(stop, part.stop), first + max(0, part.start - start))
+        for start, stop, first in stored.get(part.path, ())
+    ]
+    return [one for one in cut if one[0] < one[1]]
 
 
 class Decoder:

@@ -2,13 +2,15 @@
 
     limits       the bare loop: decode and resize in two threads, by the function that the loader
                  uses (torch antialiased, OpenCV without); a gather from a memory map; and what
-                 one writes by hand: the memory map under torch's sampler of batches
+                 one writes by hand: the memory map under torch's sampler of batches; over a
+                 network the ranges that we ask for, by the client alone
     tensorlake   as users call it
     peers        stock torch, WebDataset, MosaicML Streaming, LitData, Lance, Grain, all in one
                  environment beside ours (``loader_peers``)
 
-From a folder the second epoch counts; over a network, where every request takes longer, the first,
-cold: each byte comes over the wire once. Requests and bytes are counted by the server, memory is
+From a folder the second epoch counts, and of a slow peer, at the same rate, what it gives in some
+seconds ("epochs counted"); over a network, where every request takes longer, the first, cold: each
+byte comes over the wire once. Requests and bytes are counted by the server, memory is
 that of the whole process tree (PSS). A peer that does not install, fails, or takes longer than a
 minute, says so in its line and is not asked again.
 """
@@ -21,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from benchmarks.bare_remote import bare_tokens
 from benchmarks.data import LAKE, Workspace, jpeg_paths
 from benchmarks.harness import (
     Benchmark,
@@ -62,6 +65,7 @@ __all__ = ["BENCHMARKS"]
 THREADS = 2
 OURS, PLAIN = "tensorlake", "tensorlake, antialias=False"
 GATHER, BY_HAND = "gather alone", "memory map, batched sampler"
+BARE_TOKENS = "the same chunks by obstore, gathered"
 BARE_LOOP, BARE_PLAIN = "decode and resize, 2 threads", "the same, antialias=False"
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
@@ -300,6 +304,7 @@ BENCHMARKS = (
         question="a first, shuffled epoch of token rows; a request takes 20 ms longer",
         unit="rows/s",
         contenders=(
+            Contender(BARE_TOKENS, partial(bare_tokens, latency_ms=20.0)),
             Contender(OURS, partial(over_network, network=Network(20.0), what="tokens")),
             *_FAR_TOKENS,
         ),
