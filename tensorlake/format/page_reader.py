@@ -3,7 +3,8 @@
 A ``PageReader`` stands between the trees and a ``PageSource``: it verifies length, checksum and
 counts against the reference, decodes only the columns that were asked for, and keeps what it
 decoded in a least-recently-used cache of bounded size. Pages are immutable, so nothing is ever
-invalidated. One reader may be used from several threads; two that miss together read once.
+invalidated. One reader may be used from several threads; two that miss together read once,
+but for those that read a folder in their own thread.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tensorlake.format.tails import LeafTable
 from tensorlake.storage import ForkLock, SingleFlight, runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from tensorlake.errors import CorruptionError
     from tensorlake.storage import Buffer
@@ -69,8 +70,10 @@ class PageReader:
         *,
         max_cached_nbytes: int = MAX_CACHED_NBYTES,
         max_reads: int = MAX_READS,
+        is_folder: bool = False,
     ) -> None:
         self._source = source
+        self._is_folder = is_folder
         self._max_reads = max_reads
         self._max_cached_nbytes = max_cached_nbytes
         self._cached_nbytes = 0
@@ -85,7 +88,7 @@ class PageReader:
             cached = self._cached(ref, Parts.ALL)
             if cached is None:
                 read = partial(self._read_inner, ref, table)
-                cached = await self._under_way.read((ref, Parts.ALL), read)
+                cached = await self._shared((ref, Parts.ALL), read)
             return cast("Inner", cached)
 
         return await self._all(inner, refs)
@@ -108,7 +111,7 @@ class PageReader:
             cached = self._cached(ref, parts)
             if cached is None:
                 read = partial(self._read_leaf, ref, table, parts)
-                cached = await self._under_way.read((ref, parts), read)
+                cached = await self._shared((ref, parts), read)
             return cast("T", cached)
 
         return await self._all(leaf, refs)
@@ -118,6 +121,21 @@ class PageReader:
         leaf = _decoded_leaf(data, ref, table, parts)
         self._keep(ref, parts, leaf, data)
         return leaf
+
+    async def _shared(
+        self, key: tuple[PageRef, Parts], read: Callable[[], Coroutine[Any, Any, object]]
+    ) -> object:
+        """Read a page on the loop, unless somebody does already; in the caller's own thread, do.
+
+        Reading a page of a folder twice costs less than a hop to the loop and back.
+        """
+        if self._reads_here():
+            return await read()
+        return await self._under_way.read(key, read)
+
+    def _reads_here(self) -> bool:
+        """Whether this is the caller's own thread, and it need not leave it."""
+        return self._is_folder and runtime.runs_here()
 
     async def _start_of(self, ref: PageRef, parts: Parts) -> Buffer | None:
         """Read a large leaf without its units, which come last and are most of it.
@@ -150,8 +168,8 @@ class PageReader:
         found: list[B] = []
         for start in range(0, len(items), self._max_reads):
             batch = items[start : start + self._max_reads]
-            if len(batch) == 1:
-                found.append(await read(batch[0]))
+            if len(batch) == 1 or self._reads_here():
+                found.extend([await read(item) for item in batch])
             else:
                 await runtime.to_loop()
                 found.extend(await asyncio.gather(*(read(item) for item in batch)))

@@ -59,7 +59,7 @@ class PackReader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.pages = PageReader(self)
+        self.pages = PageReader(self, is_folder=isinstance(store, LocalStore))
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
         self._versions: tuple[str, ...] = ()
 

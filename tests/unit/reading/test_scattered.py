@@ -1,6 +1,7 @@
 """Rows far apart in a folder: read by their parts, and the same as by any other way."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptionError
-from tensorlake.storage import counted
+from tensorlake.storage import counted, runtime
 
 ROWS = 80_000  # of 1 KiB: more chunks of 1 MiB than the tail of a log entry holds
 UNIT_NBYTES = 8192
@@ -47,6 +48,15 @@ def test_scattered_rows_are_those_asked_for_and_only_their_parts_are_read(writte
     assert np.array_equal(found, token(rows))
     index_nbytes = ROWS // 8 * 8 + 64 * 1024
     assert tally.nbytes < len(rows) * UNIT_NBYTES + index_nbytes
+
+
+def test_scattered_rows_of_a_folder_need_no_other_thread(written, rows):
+    with tl.open(str(written), read_only=True) as ds:
+        runtime.stop()
+        found = ds["x"][rows]
+
+        assert np.array_equal(found, token(rows))
+    assert "tensorlake-loop" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_who_changes_what_came_changes_nothing_else(written, rows):
