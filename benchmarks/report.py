@@ -18,6 +18,7 @@ from benchmarks.harness import Benchmark, Goal, Limit, Measurement
 __all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
 
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
+SECTION = "\n\n## "
 COMPARED = ("tensorlake-dl", "torch", "numpy", "zarr", "simplejpeg", "pillow", "obstore")
 Runs = Mapping[str, Sequence[Measurement]]
 
@@ -175,12 +176,16 @@ def kept_results(workspace: Workspace) -> dict[str, Kept]:
 
 
 def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
-    """Write the figures that are kept as docs/benchmarks.md."""
+    """Write docs/benchmarks.md: the figures kept here, and sections of benchmarks not run here.
+
+    A section stays where the page comes from a machine described alike: a fresh checkout that runs
+    one benchmark does not lose the others.
+    """
     if workspace.images is None:
         pictures = "generated JPEGs"
     else:
         pictures = f"the JPEGs of `{workspace.images.name}`, each under several names"
-    lines = [
+    head = [
         "# Benchmarks",
         "Made by `make bench ARGS=--write`; the code is in `benchmarks/`. A run is a process of",
         "its own; a round runs every contender once, and ratios are taken within a round. Figures",
@@ -190,12 +195,25 @@ def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
         *(f"- {key}: {value}" for key, value in describe_machine().items()),
         f"- pictures: {workspace.num_images}, {pictures}",
     ]
-    kept = kept_results(workspace)
+    written, kept = _sections_written("\n".join(head)), kept_results(workspace)
+    blocks = ["\n".join(head)]
     for benchmark in benchmarks:
         if benchmark.name in kept:
-            lines += ["", *_section(benchmark, kept[benchmark.name])]
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            blocks.append("\n".join(_section(benchmark, kept[benchmark.name])))
+        elif benchmark.name in written:
+            blocks.append(written[benchmark.name])
+    PAGE.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return PAGE
+
+
+def _sections_written(head: str) -> dict[str, str]:
+    """Take the sections of the page by name, if they were measured on a machine like this."""
+    if not PAGE.exists():
+        return {}
+    before, *sections = PAGE.read_text(encoding="utf-8").split(SECTION)
+    if before.strip() != head:
+        return {}
+    return {one.split("\n", 1)[0]: f"## {one.rstrip()}" for one in sections}
 
 
 def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
