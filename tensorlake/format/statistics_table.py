@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ MAX_LABELS = 64  # design: "small label sets"; a set of codes costs at most 512 
 PREFIX_NBYTES = 16
 _TABLE_NDIM = 2
 _MINIMUM, _MAXIMUM, _LABELS, _SHAPES, _EMPTY = 1, 2, 4, 8, 16
+_BOUNDS = _MINIMUM | _MAXIMUM
+_Form = TypeVar("_Form")
 _DTYPES = {
     "int64": np.dtype("<i8"),
     "uint64": np.dtype("<u8"),
@@ -377,12 +379,23 @@ def _in_one_form(tables: Sequence[StatisticsTable]) -> Sequence[StatisticsTable]
     forms = {_form(table) for table in tables}
     if len(forms) == 1:
         return tables  # as nearly always: they are of one tensor
-    domains: list[Domain] = [table.domain for table in tables if table.domain is not None]
-    domain = domains[-1] if domains else None
-    ndims = [table.shape_min.shape[1] for table in tables if table.shape_min is not None]
-    ndim = ndims[-1] if ndims else None
+    # part of a table may have the columns of bounds and no bound: it makes no other's go
+    domain = _last([(one.domain, bool((one.flags & _BOUNDS).any())) for one in tables])
+    ndim = _last(
+        [
+            (None if one.shape_min is None else one.shape_min.shape[1], bool(one.has_shapes.any()))
+            for one in tables
+        ]
+    )
     has_labels = any(table.labels is not None for table in tables)
     return [_conform(table, domain, ndim, has_labels=has_labels) for table in tables]
+
+
+def _last(forms: Sequence[tuple[_Form | None, bool]]) -> _Form | None:
+    """Return the last form that is used, else the last there is."""
+    known = [(form, is_used) for form, is_used in forms if form is not None]
+    used = [form for form, is_used in known if is_used]
+    return used[-1] if used else known[-1][0] if known else None
 
 
 def _form(table: StatisticsTable) -> tuple[Domain | None, int | None, bool]:

@@ -115,6 +115,20 @@ def test_a_tail_grown_as_json_is_the_one_that_its_table_writes(table, additions,
     assert tail.table.stops.tolist() == joined.stops.tolist()
 
 
+def test_a_part_without_bounds_takes_none_from_what_it_joins():
+    """The part was cut from a table of another domain; its columns of bounds hold nothing."""
+    known, nothing = Statistics(domain="int64", minimum=5), Statistics()
+    other = StatisticsTable.of([nothing, Statistics(domain="uint64", minimum=0)])
+    shaped = StatisticsTable.of([nothing, Statistics(shape_min=(1, 2), shape_max=(3, 4))])
+    flat = Statistics(shape_min=(7,), shape_max=(7,))
+
+    bounds = StatisticsTable.concat([StatisticsTable.of([known]), other.take(np.arange(1))])
+    shapes = StatisticsTable.concat([StatisticsTable.of([flat]), shaped.take(np.arange(1))])
+
+    assert [bounds.row(0), bounds.row(1)] == [known, nothing]
+    assert [shapes.row(0), shapes.row(1)] == [flat, nothing]
+
+
 @given(chunks())
 def test_chunks_just_placed_are_written_as_their_table_is(made):
     table = made.to_table()
