@@ -30,7 +30,7 @@ from benchmarks.harness import (
     touch_memory,
     warm_up,
 )
-from benchmarks.peers import install_peer, peer_called, run_task
+from benchmarks.peers import peer_called, run_task
 
 __all__ = ["BENCHMARKS"]
 
@@ -177,7 +177,7 @@ def by_peer(workspace: Workspace, *, key: str, task: str) -> Measurement:
 def _prepare(workspace: Workspace) -> None:
     pixels_file(workspace)
     for key in RAW_PEERS:
-        install_peer(peer_called(key))
+        peer_called(key).environment.make()
 
 
 BENCHMARKS = (

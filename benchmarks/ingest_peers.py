@@ -10,8 +10,8 @@ from functools import partial
 
 from benchmarks.data import SCRIPTS, Workspace, jpeg_paths
 from benchmarks.harness import Contender, Measurement
-from benchmarks.loader_peers import install_loaders, loaders_python
-from benchmarks.peers import install_peer, peer_called
+from benchmarks.loader_peers import LOADERS
+from benchmarks.peers import peer_called
 from benchmarks.processes import ask
 
 __all__ = ["jpeg_writers", "prepare_writers"]
@@ -35,20 +35,20 @@ def jpeg_writers() -> tuple[Contender, ...]:
 def prepare_writers(workspace: Workspace) -> None:
     """Lay out the pictures, and install the peers that are not installed."""
     jpeg_paths(workspace)
-    install_peer(peer_called(OWN_ENVIRONMENT))
-    install_loaders()
+    for environment in (peer_called(OWN_ENVIRONMENT).environment, LOADERS):
+        environment.make()
 
 
 def _write(workspace: Workspace, *, key: str) -> Measurement:
     paths = jpeg_paths(workspace)
     nbytes = sum(path.stat().st_size for path in paths)
     place = workspace.scratch(f"jpegs.{key}")
-    own = peer_called(OWN_ENVIRONMENT)
-    if key == OWN_ENVIRONMENT and own.failure.exists():
-        return Measurement(0, 0, note=own.failure.read_text(encoding="utf-8").strip())
-    python = own.python if key == OWN_ENVIRONMENT else loaders_python()
+    own = peer_called(OWN_ENVIRONMENT).environment
+    environment = own if key == OWN_ENVIRONMENT else LOADERS
+    if environment.refusal:
+        return Measurement(0, 0, note=environment.refusal)
     script = SCRIPTS / "ingest_tasks.py"
-    command = [str(python), str(script), key, str(paths[0].parent), str(place)]
+    command = [str(environment.python), str(script), key, str(paths[0].parent), str(place)]
     answer = ask(command, limit_s=RUN_LIMIT_S)
     if answer.note:
         return Measurement(0, 0, note=answer.note)

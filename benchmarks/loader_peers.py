@@ -7,48 +7,46 @@ network each reads cold: its scratch folder is new, and the server counts what c
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import venv
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.data import LAKE, REPOSITORY, SCRIPTS, Workspace, jpeg_paths
+from benchmarks.data import LAKE, SCRIPTS, Workspace, jpeg_paths
+from benchmarks.environments import Environment
 from benchmarks.harness import Contender, Measurement
 from benchmarks.loading import image_dataset, token_dataset, token_file
 from benchmarks.processes import ask
 
 __all__ = [
+    "LOADERS",
     "MANY_WORKERS",
     "PEERS",
     "RUN_LIMIT_S",
     "STOCK",
     "Network",
-    "install_loaders",
-    "loaders_python",
     "peers_of",
     "prepare_peers",
     "torch_with_many_workers",
 ]
 
-ENVIRONMENT = REPOSITORY / ".benchmarks" / "peers" / "loaders"
-REQUIREMENTS = (
-    "torch==2.13.0",
-    "numpy",
-    "simplejpeg",
-    "psutil",
-    "boto3",
-    "webdataset",
-    "litdata",
-    "grain",
-    "pylance",
-    *("brotli", "zstd", "python-snappy", "tqdm", "requests", "pyyaml", "transformers<5"),
-    "xxhash<4",  # as mosaicml-streaming wants it
+LOADERS = Environment(
+    "loaders",
+    (
+        "torch==2.13.0",
+        "numpy",
+        "simplejpeg",
+        "psutil",
+        "boto3",
+        "webdataset",
+        "litdata",
+        "grain",
+        "pylance",
+        *("brotli", "zstd", "python-snappy", "tqdm", "requests", "pyyaml", "transformers<5"),
+        "xxhash<4",  # as mosaicml-streaming wants it
+    ),
+    bare=("mosaicml-streaming", "catalogue"),  # what they require is a second torch
+    unwanted=("torchvision",),  # of another torch
 )
-BARE = ("mosaicml-streaming", "catalogue")  # without what they require: a second torch
-UNWANTED = ("torchvision",)  # of another torch
-INSTALL_LIMIT_S = 600
 WRITE_LIMIT_S = 300
 RUN_LIMIT_S = 60
 """One run of a peer: the slowest that ends takes some 30 s on two idle processors."""
@@ -106,7 +104,9 @@ def prepare_peers(workspace: Workspace, *, task: str) -> None:
     else:
         token_dataset(workspace)
         source = token_file(workspace)
-    install_loaders()
+    LOADERS.make()
+    if LOADERS.refusal:
+        return
     for key in PEERS:
         place = _place(workspace, key, task)
         if place.exists() or _failure(place).exists() or (key == "torch" and task == "tokens"):
@@ -118,34 +118,12 @@ def prepare_peers(workspace: Workspace, *, task: str) -> None:
             _failure(place).write_text(answer.note, encoding="utf-8")
 
 
-def loaders_python() -> Path:
-    """Return the Python that other loaders run in."""
-    return ENVIRONMENT / "bin" / "python"
-
-
-def install_loaders() -> None:
-    """Make the environment of other loaders, unless it is there."""
-    if loaders_python().exists():
-        return
-    print("installing other loaders", file=sys.stderr)
-    venv.create(ENVIRONMENT, with_pip=True)
-    pip = [str(loaders_python()), "-m", "pip"]
-    install = [*pip, "install", "--quiet", "--only-binary=:all:"]
-    for command in (
-        [*install, *REQUIREMENTS],
-        [*install, "--no-deps", *BARE],
-        [*pip, "uninstall", "--quiet", "--yes", *UNWANTED],
-    ):
-        subprocess.run(command, capture_output=True, timeout=INSTALL_LIMIT_S, check=False)
-
-
 def _measure(
     workspace: Workspace, *, key: str, task: str, network: Network | None, name: str = ""
 ) -> Measurement:
     place = _place(workspace, key, task)
     failed = _failure(place)
-    if not loaders_python().exists() or failed.exists():
-        note = failed.read_text(encoding="utf-8") if failed.exists() else "does not install"
+    if note := LOADERS.refusal or (failed.exists() and failed.read_text(encoding="utf-8")):
         return Measurement(0, 0, note=note.strip())
     if network is None:
         return _run(key, task, workspace, str(place))
@@ -187,7 +165,7 @@ def _run(
 
 def _command(key: str, task: str, place: str, source: str, *rest: str) -> list[str]:
     return [
-        str(loaders_python()),
+        str(LOADERS.python),
         str(SCRIPTS / "loader_tasks.py"),
         key,
         task,

@@ -8,24 +8,21 @@ network a peer reads what it wrote to a folder, through the server that adds to 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-import venv
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import REPOSITORY, SCRIPTS, TOKENS_PER_ROW, Workspace, tokens
+from benchmarks.data import SCRIPTS, TOKENS_PER_ROW, Workspace, tokens
+from benchmarks.environments import FOLDER, Environment
 from benchmarks.harness import Contender, Measurement
-from benchmarks.loader_peers import install_loaders, loaders_python
+from benchmarks.loader_peers import LOADERS
 from benchmarks.processes import ask
 
 __all__ = [
     "PEERS",
     "Peer",
-    "install_peer",
     "peer_called",
     "peer_contenders",
     "prepare_peers",
@@ -33,62 +30,59 @@ __all__ = [
     "tokens_file",
 ]
 
-ENVIRONMENTS = REPOSITORY / ".benchmarks" / "peers"
-INSTALL_TIMEOUT_S = 600
 WRITE_LIMIT_S = 300
 RUN_LIMIT_S = 60
 REPEATS = {"open": 20, "append": 20}
 REMOTE_REPEATS = 5  # some take seconds
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"}
-SHOWN_LETTERS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer: what people call it, and what pip installs."""
+    """A peer: what people call it, where it is installed, and what it is asked to do."""
 
     key: str
     name: str
-    requirements: tuple[str, ...]
+    environment: Environment
     tasks: tuple[str, ...]
 
     @property
-    def python(self) -> Path:
-        if not self.requirements:  # it is one of the loaders
-            return loaders_python()
-        return ENVIRONMENTS / self.key / "bin" / "python"
-
-    @property
     def failure(self) -> Path:
-        """Says why it did not install; removed by hand to try again."""
-        return ENVIRONMENTS / f"{self.key}.txt"
+        """Says why it could not write; removed by hand to try again."""
+        return FOLDER / f"{self.key}.failed.txt"
 
     @property
     def refused(self) -> Measurement | None:
-        """What stands for its figures where it did not install; None where it did."""
-        if not self.failure.exists():
-            return None
-        return Measurement(0, 0, note=self.failure.read_text(encoding="utf-8").strip())
+        """What stands for its figures where there can be none."""
+        why = self.environment.refusal
+        if not why and self.failure.exists():
+            why = self.failure.read_text(encoding="utf-8").strip()
+        return Measurement(0, 0, note=why) if why else None
 
 
 PEERS = (
     Peer(
         "deeplake",
         "Deep Lake",
-        ("deeplake", "numpy"),
+        Environment("deeplake", ("deeplake", "numpy")),
         ("ingest", "open", "append", "rows", "query-label", "query-range", "query-nearest"),
     ),
     Peer(
         "lance",
         "Lance",
-        ("pylance", "numpy"),
+        Environment("lance", ("pylance", "numpy")),
         ("ingest", "open", "append", "rows", "query-label", "query-range", "query-nearest"),
     ),
-    Peer("duckdb", "DuckDB", ("duckdb", "numpy"), ("query-label", "query-range", "query-nearest")),
-    Peer("zarr", "Zarr", ("zarr", "obstore"), ("ingest", "open", "rows")),
-    Peer("mds", "MDS", (), ("ingest", "open", "rows")),
-    Peer("litdata", "LitData", (), ("ingest", "open", "rows")),
-    Peer("webdataset", "WebDataset", (), ("ingest",)),
+    Peer(
+        "duckdb",
+        "DuckDB",
+        Environment("duckdb", ("duckdb", "numpy")),
+        ("query-label", "query-range", "query-nearest"),
+    ),
+    Peer("zarr", "Zarr", Environment("zarr", ("zarr", "obstore")), ("ingest", "open", "rows")),
+    Peer("mds", "MDS", LOADERS, ("ingest", "open", "rows")),
+    Peer("litdata", "LitData", LOADERS, ("ingest", "open", "rows")),
+    Peer("webdataset", "WebDataset", LOADERS, ("ingest",)),
 )
 
 
@@ -98,9 +92,9 @@ def prepare_peers(workspace: Workspace) -> None:
     for peer in PEERS:
         if "ingest" not in peer.tasks:
             continue
-        install_peer(peer)
+        peer.environment.make()
         folder = _lake(workspace, peer)
-        if not peer.failure.exists() and not folder.exists():
+        if peer.refused is None and not folder.exists():
             measured = run_task(
                 peer,
                 "storage_tasks.py",
@@ -177,7 +171,7 @@ def run_task(
     peer: Peer, script: str, task: str, *arguments: str, limit_s: float = RUN_LIMIT_S
 ) -> Measurement:
     """Run a script of `peer_scripts` by a peer's Python; its last line says how long it took."""
-    command = [str(peer.python), str(SCRIPTS / script), peer.key, task, *arguments]
+    command = [str(peer.environment.python), str(SCRIPTS / script), peer.key, task, *arguments]
     answer = ask(command, limit_s=limit_s, environment=KEYS)
     if answer.note:
         return Measurement(0, 0, note=answer.note)
@@ -190,52 +184,3 @@ def run_task(
 def peer_called(key: str) -> Peer:
     """Return the peer of a key."""
     return next(peer for peer in PEERS if peer.key == key)
-
-
-def install_peer(peer: Peer) -> None:
-    """Make a peer's environment, unless it is there or did not install."""
-    if not peer.requirements:
-        install_loaders()
-        return
-    if _is_installed(peer) or peer.failure.exists():
-        return
-    print(f"installing {peer.name}", file=sys.stderr)
-    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    if not peer.python.exists():
-        venv.create(ENVIRONMENTS / peer.key, with_pip=True)
-    pip = [str(peer.python), "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
-    try:
-        done = subprocess.run(
-            [*pip, *peer.requirements],
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        peer.failure.write_text(f"does not install in {late.timeout:.0f} s", encoding="utf-8")
-        return
-    if done.returncode:
-        note = f"does not install: {_last_line(done.stderr)}"
-        peer.failure.write_text(note, encoding="utf-8")
-        return
-    _installed(peer).write_text(_wanted(peer), encoding="utf-8")
-
-
-def _is_installed(peer: Peer) -> bool:
-    """Whether its environment has what is wanted now: an older one may have less."""
-    stamp = _installed(peer)
-    return stamp.exists() and stamp.read_text(encoding="utf-8") == _wanted(peer)
-
-
-def _installed(peer: Peer) -> Path:
-    return ENVIRONMENTS / peer.key / "installed.txt"
-
-
-def _wanted(peer: Peer) -> str:
-    return "\n".join(peer.requirements)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1][:SHOWN_LETTERS] if lines else "no message"

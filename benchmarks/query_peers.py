@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.data import Workspace
 from benchmarks.harness import Contender, Measurement
-from benchmarks.peers import PEERS, Peer, install_peer, run_task
+from benchmarks.peers import PEERS, Peer, run_task
 
 __all__ = ["query_contenders"]
 
@@ -23,7 +23,7 @@ def query_contenders(
     """Make a contender of each peer that answers this kind of query."""
 
     def measure(workspace: Workspace, peer: Peer) -> Measurement:
-        install_peer(peer)
+        peer.environment.make()
         if peer.refused is not None:
             return peer.refused
         folder = workspace.scratch(f"{task}.{peer.key}")
