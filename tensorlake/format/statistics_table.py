@@ -330,7 +330,8 @@ def _nothing(name: str, like: list[Any], entries: int) -> list[Any]:
     """Return the column of extents of which nothing is known there."""
     *form, _ = like
     width = form[1] if len(form) > 1 else 1
-    return [*form, [] if name == "labels" else [0] * (entries * width)]
+    zero = 0.0 if form[0] == _DTYPES["float64"].str else 0  # other bytes as JSON, the same number
+    return [*form, [] if name == "labels" else [zero] * (entries * width)]
 
 
 def _flags(row: Statistics, domain: Domain | None, ndim: int) -> int:

@@ -115,6 +115,26 @@ def test_a_tail_grown_as_json_is_the_one_that_its_table_writes(table, additions,
     assert tail.table.stops.tolist() == joined.stops.tolist()
 
 
+@pytest.mark.parametrize(
+    ("domain", "bound"), [("int64", 5), ("uint64", 5), ("float64", 0.5), ("bytes", b"x")]
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_bound_that_is_not_known_is_written_as_one_of_its_domain(domain, bound, is_first):
+    """Beside a chunk of bounds one without: a zero of integers is 0, and one of floats 0.0."""
+    bounded = Statistics(domain=domain, minimum=bound, maximum=bound)
+    known = [bounded, Statistics()] if is_first else [Statistics(), bounded]
+    first, second = (
+        PlacedChunks((PlacedChunk(1, 1, 0, pack, 64, 99, 64, 7, one, None),))
+        for pack, one in zip(PACKS, known, strict=False)
+    )
+    joined = Extents.concat([first.to_table(), second.to_table()])
+
+    grown = Extents.joined_json(first.to_json(), second.to_json())
+
+    assert grown is not None, "it declined"
+    assert trusted_bytes(grown) == trusted_bytes(joined.to_json())
+
+
 def test_a_part_without_bounds_takes_none_from_what_it_joins():
     """The part was cut from a table of another domain; its columns of bounds hold nothing."""
     known, nothing = Statistics(domain="int64", minimum=5), Statistics()
