@@ -35,6 +35,7 @@ MULTIPLIER_1 = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio, odd
 MULTIPLIER_2 = np.uint64(0xD1B54A32D192ED03)  # an odd multiplier of good avalanche (R2 sequence)
 FOLD_BITS = np.uint64(32)
 PERSON = b"tl-plan-1"  # blake2b's personalisation: the plan's version is part of every key
+TABLE_SIZE = 1 << (MIN_BITS - 1)  # up to it, walking takes two turns and more: 256 for one value
 BLOCK = 1 << 14  # elements worked on at once, so that the scratch stays in the second-level cache
 
 Purpose = Literal["order", "blocks", "window", "rotation", "source"]
@@ -49,6 +50,8 @@ class Permutation:
 
     def apply(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map each value in 0 … size - 1 to its image."""
+        if self.size <= TABLE_SIZE:
+            return self._table()[values]
         size = np.uint64(self.size)
         result = self._network(values.view(np.uint64))
         outside = np.flatnonzero(result >= size)
@@ -60,6 +63,20 @@ class Permutation:
             result[outside[arrived]] = walking[arrived]
             outside, walking = outside[stays], walking[stays]
         return result.view(np.int64)
+
+    def _table(self) -> NDArray[np.int64]:
+        """Walk for every value at once, by one turn of the network.
+
+        No two values pass the same one on their way, so that all ways together have at most 256
+        steps, where arrays take a turn of the network for each step of the longest.
+        """
+        following = self._network(np.arange(1 << MIN_BITS, dtype=np.uint64)).tolist()
+        images = following[: self.size]
+        for value, image in enumerate(images):
+            while image >= self.size:
+                image = following[image]  # noqa: PLW2901 -- the walk
+            images[value] = image
+        return np.array(images, dtype=np.int64)
 
     def _network(self, values: UInt64Array) -> UInt64Array:
         bits = max(MIN_BITS, (self.size - 1).bit_length())

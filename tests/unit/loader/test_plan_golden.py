@@ -99,7 +99,7 @@ def test_reference_page_prints_the_golden_orders(case, expected):
     assert line in REFERENCE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("rows", [1, 2, 255, 256, 257, 1000, 5003])
+@pytest.mark.parametrize("rows", [1, 2, 9, 100, 128, 129, 255, 256, 257, 1000, 5003])
 def test_full_order_is_what_the_reference_page_says(rows):
     keys = words(b"order", 7, 3, 0, 6)
 
