@@ -81,6 +81,8 @@ def read_scattered(
     Raises:
         CorruptionError: A part is damaged; the message says where.
     """
+    if not packs.store.is_local:
+        return None
     layout = spec.layout
     if not layout.is_raw or layout.kind not in (ChunkKind.UNIFORM, ChunkKind.ENCODED):
         return None
