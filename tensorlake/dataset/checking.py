@@ -178,6 +178,7 @@ def check_store(
 
 
 def _check_may_repair(session: Session) -> None:
+    session.check_open()
     if session.why_read_only is not None:
         raise ReadOnlyError(
             f"check(repair=True) writes, and this handle of {session.store.url!r} may not:"

@@ -68,6 +68,7 @@ def _moment(older_than: OlderThan) -> dt.datetime:
 
 
 def _check_may_write(session: Session, what: str) -> None:
+    session.check_open()
     if session.why_read_only is not None:
         raise ReadOnlyError(
             f"{what}() writes to {session.store.url!r}, and this handle cannot:"

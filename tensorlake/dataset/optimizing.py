@@ -209,6 +209,7 @@ def check_may_optimize(session: Session, *, dry_run: bool) -> None:
         ReadOnlyError: The handle cannot write.
         UncommittedChangesError: It has staged changes, which stand on the version before.
     """
+    session.check_open()
     if session.transaction is not None:
         raise UncommittedChangesError(
             f"{session.store.url!r} has staged changes, which optimize() would not see\n"

@@ -44,6 +44,7 @@ def noting_reads(session: Session, names: Sequence[str]) -> Generator[None]:
     Raises:
         UncommittedChangesError: Something is staged already.
     """
+    session.check_open()
     if session.transaction is not None:
         raise UncommittedChangesError(
             f"a transaction of {session.store.url!r} was begun over staged changes\n"

@@ -69,6 +69,7 @@ def restore(session: Session, version: str | dt.datetime) -> Commit:
 
 def delete_branch(session: Session, name: str) -> None:
     """End a branch."""
+    session.check_open()
     if session.why_read_only is not None:
         raise ReadOnlyError(
             f"delete_branch({name!r}): this handle of {session.store.url!r} cannot write:"

@@ -63,6 +63,7 @@ QUERY_SHOWN = 60
 def save(view: View, name: str, message: str) -> View:
     """Give a view's rows a name; the view as it is opened by that name."""
     check_text(message, what="the message")
+    view.session.check_open()
     selection = view.selection()
     snapshot = selection.snapshot
     snapshot.check_alive()

@@ -175,7 +175,7 @@ class Session:
         Raises:
             ReadOnlyError: The handle cannot write.
         """
-        self._check_open()
+        self.check_open()
         if not self.is_writable:
             advice = f"a branch is writable: ds.branch('fix', at={self.name!r})"
             if self.mirror_of is not None:
@@ -213,7 +213,7 @@ class Session:
             ConflictError: Another commit changed the same; everything stays staged.
         """
         with self.lock:
-            self._check_open()
+            self.check_open()
             if self._is_committing:
                 raise InvalidStateError("a commit of this handle is under way in another thread")
             transaction = self.transaction
@@ -257,6 +257,7 @@ class Session:
     def refresh(self) -> None:
         """Move to the branch's newest entry."""
         with self.lock:
+            self.check_open()
             newest = runtime.run(self.log.newest_from(self._head))
             if newest.seq != self._head.seq:
                 self._stand_on(self._loaded(newest))
@@ -268,7 +269,7 @@ class Session:
             ConflictError: A commit in between changed the same; nothing moved.
         """
         with self.lock:
-            self._check_open()
+            self.check_open()
             if self._is_committing:
                 raise InvalidStateError("a commit of this handle is under way in another thread")
             transaction = self.transaction
@@ -336,7 +337,12 @@ class Session:
     def _loaded(self, entry: Entry) -> Entry:
         return runtime.run(loaded(entry, self.packs)) if entry.spilled else entry
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse what changes the dataset, or moves the handle, once it was closed.
+
+        Raises:
+            InvalidStateError: It was.
+        """
         if self.is_closed:
             raise InvalidStateError(
                 f"this handle of {self.store.url!r} is closed; open the dataset again with tl.open"

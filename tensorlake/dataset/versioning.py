@@ -57,6 +57,7 @@ def at(session: Session, version: str | dt.datetime) -> Session:
 
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
     """Start a branch and open it."""
+    session.check_open()
     _refuse_mirror(session, f"branch({name!r})")
     source = _cited(session, version)
     made = create_branch(
@@ -79,6 +80,7 @@ def tag(
     expires: dt.datetime | None = None,
 ) -> Tag:
     """Name a version."""
+    session.check_open()
     _refuse_mirror(session, f"tag({name!r})")
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
@@ -103,6 +105,7 @@ def tags(session: Session) -> Mapping[str, Tag]:
 
 def delete_tag(session: Session, name: str) -> None:
     """Give up a tag."""
+    session.check_open()
     _refuse_mirror(session, f"delete_tag({name!r})")
     runtime.run(delete_tag_object(session.store, name))
 

@@ -1,21 +1,106 @@
 """A closed handle: no changes, and what was read of it stays readable."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import tensorlake as tl
 from tensorlake.errors import InvalidStateError
 
+CLOSED = r"is closed; open the dataset again with tl\.open"
 
-def test_a_closed_handle_stays_readable_and_takes_no_changes(tmp_path):
-    url = f"memory://closed-{tmp_path.name}"
-    with tl.create(url, {"x": "int64"}) as ds:
-        ds.extend({"x": [1, 2, 3]})
+
+def _transaction(ds: tl.Dataset) -> None:
+    with ds.transaction("nothing"):
+        pass
+
+
+def _assign_item(ds: tl.Dataset) -> None:
+    ds["x"][0] = 9
+
+
+CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
+    "add_tensor": lambda ds: ds.add_tensor("y", "int64", fill=0),
+    "alter_tensor": lambda ds: ds.alter_tensor("x", nullable=True),
+    "append": lambda ds: ds.append({"x": 4, "label": "a"}),
+    "assign": lambda ds: ds.assign("x", [0], [9]),
+    "branch": lambda ds: ds.branch("fix"),
+    "change_names": lambda ds: ds["label"].add_names(["c"]),
+    "check": lambda ds: ds.check(repair=True, progress=False),
+    "commit": lambda ds: ds.commit("none"),
+    "delete": lambda ds: ds.delete([0]),
+    "delete_branch": lambda ds: ds.delete_branch("side"),
+    "delete_tag": lambda ds: ds.delete_tag("v1"),
+    "drop_tensor": lambda ds: ds.drop_tensor("x"),
+    "execute": lambda ds: ds.execute("UPDATE this SET x = 9"),
+    "expire": lambda ds: ds.expire(keep_last=1),
+    "extend": lambda ds: ds.extend({"x": [4], "label": ["a"]}),
+    "gc": lambda ds: ds.gc(),
+    "map": lambda ds: ds.map(lambda row: {"x": row["x"]}, schema={"x": "int64"}),
+    "merge": lambda ds: ds.merge("side"),
+    "optimize": lambda ds: ds.optimize(progress=False),
+    "refresh": lambda ds: ds.refresh(),
+    "rename_tensor": lambda ds: ds.rename_tensor("x", "z"),
+    "restore": lambda ds: ds.restore("main@0"),
+    "revert": lambda ds: ds.revert("main@1"),
+    "tag": lambda ds: ds.tag("v2"),
+    "transaction": _transaction,
+    "upsert": lambda ds: ds.upsert({"x": [1], "label": ["b"]}, on="x"),
+    # Not of a dataset by name, and changes all the same.
+    "ds[name][rows] =": _assign_item,
+    "refresh(keep_staged=True)": lambda ds: ds.refresh(keep_staged=True),
+    "view.save": lambda ds: ds.query("WHERE x > 1").save("large"),
+}
+READS = {
+    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "frozen", "graph", "jax"),
+    *("iter_column_batches", "loader", "log", "order_by", "positions_named", "query", "reader"),
+    *("repin", "sample", "select", "selection", "show", "split", "stream", "summary", "take"),
+    *("torch", "where", "branches", "computed", "has_changes", "has_rows", "ingest_report"),
+    *("nbytes", "row_ids", "rows", "schema", "tags", "tensors", "url", "version", "views"),
+}
+ENDS = {"close", "discard"}
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """A closed handle of a dataset with a branch and a tag."""
+    with tl.create(
+        f"memory://closed-{tmp_path.name}", {"x": "int64", "label": tl.ClassLabel(["a", "b"])}
+    ) as ds:
+        ds.extend({"x": [1, 2, 3], "label": ["a", "b", "a"]})
         ds.commit("three")
-        view = ds.query("WHERE x > 1")
+        ds.tag("v1")
+        with ds.branch("side"):
+            pass
+    return ds
 
-    assert ds["x"][:].tolist() == [1, 2, 3]
+
+@pytest.mark.parametrize("call", CHANGES)
+def test_a_closed_handle_takes_no_change(closed, call):
+    with pytest.raises(InvalidStateError, match=CLOSED):
+        CHANGES[call](closed)
+    with tl.open(closed.url) as now:
+        assert (now.version, sorted(now.branches), sorted(now.tags), list(now.views)) == (
+            "main@1",
+            ["main", "side"],
+            ["v1"],
+            [],
+        )
+
+
+def test_every_public_name_of_a_dataset_was_thought_of():
+    public = {name for name in dir(tl.Dataset) if not name.startswith("_")}
+    exports = {name for name in public if name.startswith("to_")}
+    assert public - exports - READS - ENDS == {name for name in CHANGES if name.isidentifier()}
+
+
+def test_a_closed_handle_stays_readable(closed):
+    view = closed.query("WHERE x > 1")
+    assert closed["x"][:].tolist() == [1, 2, 3]
     assert view["x"][:].tolist() == [2, 3]
-    assert [row["x"] for row in ds] == [1, 2, 3]
-    with pytest.raises(InvalidStateError, match=r"is closed; open the dataset again with tl\.open"):
-        ds.append({"x": 4})
-    assert len(tl.open(url)) == 3
+    assert [row["x"] for row in closed] == [1, 2, 3]
+    assert [one.message for one in closed.log()] == ["three", "create"]
+    assert closed.at("v1").count() == 3
+    assert not closed.check(progress=False).findings
+    assert [batch["x"].tolist() for batch in closed.loader(batch_size=2)] == [[1, 2], [3]]
