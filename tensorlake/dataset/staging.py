@@ -43,9 +43,7 @@ def append(session: Session, row: Mapping[str, Any]) -> None:
     with session.lock:
         transaction = session.staging()
         batch = {name: [value] for name, value in row.items()}
-        columns, _ = convert_batch(
-            transaction.schema, batch, row_start=transaction.num_rows, call="append()"
-        )
+        columns, _ = convert_batch(transaction.schema, batch, row_start=0, call="append()")
         transaction.append(columns, 1)
 
 

@@ -65,6 +65,26 @@ def test_a_wrong_shape_names_row_tensor_and_both_shapes(ds):
     assert not ds.has_changes
 
 
+def test_append_counts_the_rows_of_its_own_call(ds):
+    ds.extend(columns(11))
+    row = {name: values[0] for name, values in columns(1, boxes=[np.zeros((2, 5))]).items()}
+
+    with pytest.raises(tl.ShapeMismatchError) as raised:
+        ds.append(row)
+
+    assert str(raised.value).startswith("row 0 of append(): 'boxes' expects float32")
+    assert raised.value.facts["row"] == 0
+    assert len(ds) == 13
+
+
+def test_extend_counts_the_rows_of_its_own_call_over_all_its_batches(ds):
+    ds.extend(columns(11))
+    batches = iter([columns(3), columns(3, label=["cat", "cat", "dgo"])])
+
+    with pytest.raises(tl.UnknownClassError, match=r"row 5 of extend\(\)"):
+        ds.extend(batches)
+
+
 def test_an_unknown_class_names_the_nearest_and_how_to_add_it(ds):
     assert told(tl.UnknownClassError, lambda: ds.extend(columns(2, label=["cat", "dgo"]))) == (
         "'label' has no class 'dgo' (2 classes: 'cat', 'dog'); did you mean 'dog'?\n"
