@@ -18,7 +18,7 @@ from tensorlake.storage.fsspec_store import PREFIX, FsspecStore
 from tensorlake.storage.local import Durability, LocalStore
 from tensorlake.storage.memory import MemoryStore
 from tensorlake.storage.object_store import ObjectStore
-from tensorlake.storage.options import OBJECT_SCHEMES
+from tensorlake.storage.options import OBJECT_SCHEMES, refuse_unknown
 from tensorlake.storage.store import Store
 from tensorlake.storage.urls import public_url, split_url
 
@@ -43,7 +43,7 @@ def open_store(
         url: A local path, or file, memory, s3, gs, az, http(s) and its rest.
         storage_options: How to reach it, in fsspec's key names: key, secret, token, endpoint_url,
             region, anon, profile; obstore's own names are accepted as well. With fsspec+… they are
-            the file system's own.
+            the file system's own. A folder and memory need none, and refuse what no store knows.
         durability: "none" lets local writes return before they are on disk.
 
     >>> open_store("memory://pets").url
@@ -53,6 +53,7 @@ def open_store(
     if scheme == "file":
         if not rest:
             raise InvalidInputError("the dataset's path is empty;\ngive a folder", url=rest)
+        refuse_unknown(rest, storage_options)
         return LocalStore(rest, durability=durability)
     if scheme == "memory":
         name, _, prefix = rest.strip("/").partition("/")
@@ -61,6 +62,7 @@ def open_store(
                 "'memory://' names no store;\ngive it a name, as in 'memory://scratch'",
                 url="memory://",
             )
+        refuse_unknown(f"memory://{rest}", storage_options)
         return MemoryStore(name, prefix=prefix)
     if scheme in OBJECT_SCHEMES:
         _refuse_password(scheme, rest)

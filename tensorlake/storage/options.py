@@ -72,6 +72,43 @@ class Connection:
     is_read_only: bool
 
 
+def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
+    """Refuse names that no store knows, for a folder or memory: themselves they take none.
+
+    What a bucket knows is let pass, so that one set of options serves a copy or an ingestion
+    between a bucket and a folder, and a program that is tried on a folder.
+
+    Raises:
+        InvalidInputError: There are such names.
+    """
+    unknown = sorted(name for name in storage_options or () if not _is_known(name))
+    if unknown:
+        shown = public_url(url)
+        raise InvalidInputError(
+            f"storage_options for {shown!r} have names that no store knows:"
+            f" {', '.join(map(repr, unknown))};\n"
+            "a folder or memory:// needs none; buckets take key, secret, token, endpoint_url,"
+            " region, anon, profile, or obstore's names",
+            url=shown,
+            names=unknown,
+        )
+
+
+def _is_known(name: str) -> bool:
+    """Whether a store of objects takes an option of this name; obstore is asked for its own."""
+    if name == "profile" or any(name in own for own in (_S3_NAMES, _GCS_NAMES, _AZURE_NAMES)):
+        return True
+    for kind in (S3Store, GCSStore, AzureStore):
+        try:
+            kind("bucket", config={name: ""})  # pyright: ignore[reportArgumentType] - a TypedDict, of a name that is asked for
+        except exceptions.UnknownConfigurationKeyError:
+            continue
+        except (exceptions.BaseError, ValueError):
+            return True  # it knows the name, and would have another value
+        return True
+    return False
+
+
 def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Connection:
     """Make the client for an s3, gs, az or http(s) URL; no request is sent yet."""
     scheme, _, rest = url.partition("://")

@@ -55,6 +55,33 @@ def test_unknown_name_is_refused_by_name(url):
         open_store(url, storage_options={"nonsense": "1", **options})
 
 
+@pytest.mark.parametrize("url", ["memory://options/pets", "folder"])
+def test_a_folder_and_memory_refuse_a_name_that_no_store_knows(url, tmp_path):
+    place = str(tmp_path / "pets") if url == "folder" else url
+
+    with pytest.raises(InvalidInputError) as raised:
+        open_store(place, storage_options={"key": "a", "endpont_url": "http://localhost:9"})
+
+    assert str(raised.value) == (
+        f"storage_options for {place!r} have names that no store knows: 'endpont_url';\n"
+        "a folder or memory:// needs none; buckets take key, secret, token, endpoint_url,"
+        " region, anon, profile, or obstore's names"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("key", "secret", "token", "endpoint_url", "region", "region_name", "anon", "profile"),
+        *("account_name", "sas_token", "aws_access_key_id", "AWS_REGION", "service_account"),
+        *("conditional_put", "use_emulator"),
+    ],
+)
+def test_a_folder_lets_pass_what_a_bucket_knows(name, tmp_path):
+    """A copy or an ingestion between a bucket and a folder has one set of options."""
+    assert open_store(str(tmp_path), storage_options={name: "value"}).url == str(tmp_path)
+
+
 def test_http_takes_only_a_token():
     assert connect("http://host/lake", {"token": "t"}).is_read_only
     with pytest.raises(InvalidInputError, match="'key'"):
