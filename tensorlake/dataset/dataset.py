@@ -24,7 +24,7 @@ from tensorlake.dataset.maintained import Maintained
 from tensorlake.dataset.readable import Readable, Rows
 from tensorlake.dataset.refreshing import noting_reads, refresh
 from tensorlake.dataset.row import Row
-from tensorlake.dataset.steps import ColumnsStep
+from tensorlake.dataset.steps import ColumnsStep, QueryStep
 from tensorlake.dataset.struct_values import expand_names
 from tensorlake.dataset.upserting import Upserted, upsert
 from tensorlake.dataset.versioned import Versioned
@@ -438,6 +438,10 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
 
     def _with_rows(self, positions: Int64Array) -> View:
         return View(self.session, self.selection().with_rows(positions))
+
+    def _with_step(self, positions: Int64Array, tql: str) -> View:
+        steps = (QueryStep(tql, {}),)
+        return View(self.session, self.selection().with_rows(positions), steps=steps)
 
     def _with_columns(self, names: Sequence[str]) -> View:
         chosen = expand_names(names, self.selection().columns)

@@ -7,6 +7,7 @@ is used, over the columns it names and nothing else. The query engine is loaded 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -33,6 +34,11 @@ class Predicate:
         from tensorlake_query import print_expr
 
         return print_expr(self.expr)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether its text says the same: TQL has no word for infinity and for NaN."""
+        return _has_words(self.expr)
 
     def __and__(self, other: Predicate) -> Predicate:
         from tensorlake_query import ast
@@ -99,6 +105,16 @@ def _literal(value: object) -> tql.ast.Expr:
         "compare with a number, a bool, a text, None or an array",
         actual=type(value).__name__,
     )
+
+
+def _has_words(part: object) -> bool:
+    if isinstance(part, tuple):
+        items: tuple[object, ...] = part
+        return all(map(_has_words, items))
+    if isinstance(part, float):
+        return math.isfinite(part)
+    names: tuple[str, ...] = getattr(type(part), "__match_args__", ())  # a node's fields
+    return all(_has_words(getattr(part, name)) for name in names)
 
 
 def _expr_of(other: object, operator: str) -> tql.ast.Expr:

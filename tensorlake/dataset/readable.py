@@ -166,6 +166,8 @@ class Readable(Exported, Streamed):
             return self._row(row_position(int(key), len(self), what=repr(self.url)))
         if isinstance(key, Sequence) and key and all(isinstance(name, str) for name in key):
             return self._with_columns([str(name) for name in key])
+        if isinstance(key, Predicate) and key.is_writable:
+            return self._with_step(self.positions_named(key), f"WHERE {key.tql}")
         return self._with_rows(self.positions_named(key))
 
     def __contains__(self, name: object) -> bool:
@@ -221,6 +223,10 @@ class Readable(Exported, Streamed):
     @abstractmethod
     def _with_rows(self, positions: Int64Array) -> View:
         """A View of some of these rows."""
+
+    @abstractmethod
+    def _with_step(self, positions: Int64Array, tql: str) -> View:
+        """A View of some of these rows, which a query over these finds as well."""
 
     @abstractmethod
     def _with_columns(self, names: Sequence[str]) -> View:
@@ -367,7 +373,8 @@ class Readable(Exported, Streamed):
                 "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]",
                 actual=count,
             )
-        return self._with_rows(np.arange(min(count, len(self)), dtype=np.int64))
+        first = np.arange(min(count, len(self)), dtype=np.int64)
+        return self._with_step(first, f"LIMIT {count}")
 
     def sample(self, count: int, *, seed: int = 0) -> View:
         """Select rows at random, without repeats, the same for the same seed.

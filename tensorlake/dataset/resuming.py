@@ -58,8 +58,10 @@ def loader_from_state(
     if source is None or not isinstance(recorded.order, Order):
         raise InvalidInputError(
             f"the state says where a loader of {recorded.version} stands, not how its rows are"
-            " found again: they were chosen by hand, or mixed\n"
-            "make the loader from the same view, then loader.load_state_dict(state)"
+            " found again: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
+            " by a query too long for a state\n"
+            "make the same view and its loader again, then loader.load_state_dict(state); or save"
+            " the rows before the loader is made: view.save(name).loader(…)"
         )
     ds = open_dataset(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options

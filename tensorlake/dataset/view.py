@@ -17,7 +17,7 @@ from tensorlake.dataset.computed import Computed, take_all
 from tensorlake.dataset.describe import view_repr
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
-from tensorlake.dataset.steps import ColumnsStep, Steps
+from tensorlake.dataset.steps import ColumnsStep, QueryStep, Steps
 from tensorlake.dataset.struct_values import expand_names
 from tensorlake.reading import Selection
 
@@ -256,6 +256,12 @@ class View(Readable):
             computed=take_all(self._computed, positions),
             tql=self.tql,
         )
+
+    def _with_step(self, positions: Int64Array, tql: str) -> View:
+        view = self._with_rows(positions)
+        if self.has_rows and self.steps is not None:
+            view.steps = (*self.steps, QueryStep(tql, {}))
+        return view
 
     def _with_columns(self, names: Sequence[str]) -> View:
         known = (*self._selection.columns, *self._computed)

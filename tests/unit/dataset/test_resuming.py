@@ -33,10 +33,18 @@ def stopped(loader, batches: int) -> tuple[list[int], dict]:
         lambda ds: ds,
         lambda ds: ds.query("WHERE x >= $low", low=5),
         lambda ds: ds.query("WHERE x >= 5")[["x"]],
+        lambda ds: ds[ds["x"] >= 5],
+        lambda ds: ds.take(8),
+        lambda ds: ds.query("WHERE x >= 5 ORDER BY x DESC").take(8),
+        lambda ds: ds.where("x >= 2").take(12)[ds["x"].isin([3, 5, 7, 9, 11])][["x"]],
+        lambda ds: ds.select("x", half="x / 2").take(9),
         lambda ds: ds[[7, 3, 1, 9, 2, 8]].save("hand"),
         lambda ds: ds.query("WHERE x >= 5 ORDER BY x DESC").save("large"),
     ],
-    ids=["dataset", "query", "columns", "saved", "saved query"],
+    ids=[
+        *("dataset", "query", "columns", "predicate", "take", "ordered take", "take predicate"),
+        *("computed take", "saved", "saved query"),
+    ],
 )
 def test_a_loader_is_made_again_from_its_state(rows):
     ds = new(20)
@@ -56,8 +64,16 @@ def test_a_loader_of_rows_chosen_by_hand_is_not_made_again():
     ds = new()
     _, state = stopped(ds[[3, 1, 2]].loader(batch_size=1), 1)
 
-    with pytest.raises(tl.InvalidInputError, match="chosen by hand"):
+    with pytest.raises(tl.InvalidInputError, match=r"chosen by hand") as raised:
         tl.loader_from_state(state)
+    assert "view.save(name).loader(…)" in str(raised.value)
+
+
+def test_a_predicate_that_tql_cannot_write_is_as_a_choice_by_hand():
+    ds = new()
+    _, state = stopped(ds[ds["x"] < float("inf")].loader(batch_size=1), 1)
+
+    assert "source" not in state
 
 
 def test_a_state_stays_small_whatever_the_query():
