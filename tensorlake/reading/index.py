@@ -57,14 +57,14 @@ Int64Array = npt.NDArray[np.int64]
 FLAT_EXTENTS_MAX = 1 << 24
 """An index of more extents stays in its tree: 16 M are some 600 MB as arrays."""
 
-UNITS_NBYTES_MAX = 8 << 20
-"""Elsewhere than in a folder leaves read together bring at most so many bytes of units, those of
-10 full ones; above, as in the first batch of 10⁹ rows, what the headers of the rows' own chunks say
-of units is one trip more and a hundredth of the bytes."""
+LEAVES_WITH_UNITS_MAX = 64
+"""Elsewhere than in a folder so many leaves are read with their units: one request each serves
+both; above, the units outweigh what a flat index is made of."""
 
-HEADER_WORTH_NBYTES = 256 << 10
-"""A chunk's header is a request, which costs about as much as so many bytes: once those asked for
-are worth the units of a whole index, the units are read."""
+UNITS_NBYTES_MAX = 8 << 20
+"""Elsewhere than in a folder rows looked up together bring at most so many bytes of units with
+their leaves, 10 full ones; above, as in the first batch of 10⁹ rows, what the headers of the rows'
+own chunks say of units is one trip more and a hundredth of the bytes."""
 
 UNIT_NBYTES = 6
 """Of a unit in a leaf: its length and its checksum (docs/explanation/scale.md)."""
@@ -98,7 +98,6 @@ class ChunkIndex:
         self._leaves_read = 0
         self._can_be_flat = True
         self._has_units = not is_local  # in a folder they are mapped: nothing is read ahead
-        self._headers_left = self._headers_worth_units()
         if before is not None and before._root.children == root.children:  # noqa: SLF001 its own class
             self._body = before._body  # noqa: SLF001 its own class
             self._leaves_read = before._leaves_read  # noqa: SLF001 its own class
@@ -223,15 +222,13 @@ class ChunkIndex:
     async def units(self, starts: Int64Array) -> list[Units | None]:
         """Read the units of the extents that hold some physical rows, ascending.
 
-        None where the index does not record them, or was read without: the chunk's header does. A
-        flat index rents these before it buys the units.
+        None where the index does not record them, or was read without: the chunk's header does.
         """
         if not len(self._root.tail.units.lengths) and int(starts[0]) >= self._root.body_rows:
             return [None] * len(starts)  # most of a young dataset: its tail records none
-        parts = Parts.UNITS if self._is_units_due() else Parts.LOCATIONS
+        parts = Parts.UNITS if self._is_local or self._body is not None else Parts.LOCATIONS
         found = await tree.locate(self._root, starts, self._pages, parts=parts)
         recorded = found.table.units.each(found.entry)
-        self._headers_left -= recorded.count(None)
         return [None if one is None else Units(*one) for one in recorded]
 
     def with_units(self, rows: Int64Array) -> tree.Located[Extents] | None:
@@ -326,22 +323,6 @@ class ChunkIndex:
             self._has_units = self._units_nbytes(physical) <= UNITS_NBYTES_MAX
         return Parts.UNITS if self._has_units else Parts.LOCATIONS
 
-    def _is_units_due(self) -> bool:
-        """Say whether leaves that were read without their units are to be read with them.
-
-        In the tree never: what ``_parts_of_rows`` chose to read is what there is.
-        """
-        return self._is_local or (self._body is not None and self._headers_left <= 0)
-
-    def _headers_worth_units(self) -> int:
-        """Count the headers that cost what all units do; none where the units come at once."""
-        if not self._leaves or self._parts_of_all() is Parts.UNITS:
-            return 0
-        return self._all_units_nbytes() // HEADER_WORTH_NBYTES
-
-    def _all_units_nbytes(self) -> int:
-        return min(self._root.body_rows, self._leaves * LIMITS.leaf_units) * UNIT_NBYTES
-
     def _units_nbytes(self, physical: Int64Array) -> int:
         """Estimate what the units in the leaves of some rows take, at most one a row."""
         rows_of_leaf = min(self._root.body_rows // self._leaves, LIMITS.leaf_units)
@@ -349,7 +330,7 @@ class ChunkIndex:
         return leaves * rows_of_leaf * UNIT_NBYTES
 
     def _parts_of_all(self) -> Parts:
-        is_large = self._is_local or self._all_units_nbytes() > UNITS_NBYTES_MAX
+        is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
         return Parts.LOCATIONS if is_large else Parts.UNITS
 
     async def _sampled_row_nbytes(self) -> int:

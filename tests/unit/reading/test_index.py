@@ -12,12 +12,15 @@ from xxhash import xxh3_64_intdigest
 import tensorlake as tl
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import (
+    LIMITS,
     Extents,
     PackId,
     PageRef,
     Root,
     RowSegments,
+    UnitTable,
     delete_rows,
+    encode_page,
     tree,
 )
 from tensorlake.format import PageReader as Pages
@@ -421,6 +424,50 @@ def test_the_sizes_of_several_tensors_take_the_round_trips_of_one():
 
     assert together.row_nbytes(names) == [one] * 5
     assert store.round_trips == trips > 0
+
+
+class StartPages(CountedPages):
+    """Pages of an object store: a start of one can be read alone; counts the bytes."""
+
+    nbytes = 0
+
+    async def read(self, ref: PageRef, /) -> bytes:
+        return await self.read_start(ref, ref.nbytes)
+
+    async def read_start(self, ref: PageRef, nbytes: int, /) -> bytes:
+        self.reads += 1
+        self.nbytes += min(nbytes, ref.nbytes)
+        return self.pages[ref.offset][:nbytes]
+
+
+def test_rows_of_many_leaves_afar_are_looked_up_without_units_and_no_leaf_twice():
+    pages = StartPages()
+    units = 100
+    chunks = LIMITS.leaf_units // units
+    random = np.random.default_rng(0)
+    counts = np.full(chunks, units, np.uint32)
+    lengths, checksums = random.integers(0, 2**32, (2, chunks * units)).astype(np.uint32)
+    leaf = replace(extents_of(chunks), units=UnitTable(counts, lengths, checksums))
+    leaf = replace(leaf, rows=counts)
+    page = encode_page(leaf.PAGE_KIND, leaf.to_columns(), entries=chunks, rows=leaf.num_rows)
+    refs = [pages.add(page, rows=leaf.num_rows, entries=chunks, height=0) for _ in range(60)]
+    root = Root.of(Extents.empty(), children=tuple(refs))
+    few, many = np.arange(5) * leaf.num_rows, np.arange(25) * leaf.num_rows
+
+    index = ChunkIndex(root, Pages(pages), is_local=False)
+    index.locate(few)
+    recorded = runtime.run(index.units(few))
+    assert pages.nbytes == 5 * len(page)
+    assert [one is not None and len(one.lengths) for one in recorded] == [units] * 5
+
+    index.locate(many)
+    assert pages.reads == 25
+    assert pages.nbytes < 5 * len(page) + 20 * len(page) // 5
+    again = runtime.run(index.units(many))
+    index.locate(many[7:9])
+
+    assert pages.reads == 25
+    assert [one is None for one in again] == [False] * 5 + [True] * 20
 
 
 class SlowPages(CountedPages):
