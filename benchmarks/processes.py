@@ -65,7 +65,11 @@ def ask(
                 _end_group(process.pid)
     if process.returncode:
         return Answer(note=f"fails: {_last_line(complaints)}")
-    return Answer(json.loads(_last_line(told, whole=True)))
+    line = _last_line(told, whole=True)
+    try:
+        return Answer(json.loads(line))
+    except json.JSONDecodeError:
+        return Answer(note=f"tells no figures: {line:.{SHOWN_LETTERS}}")
 
 
 def _end_group(leader: int) -> None:

@@ -418,8 +418,10 @@ def main() -> None:
     made = PEERS[peer](place, rest[0] if rest else None)
     if task == "write-jpegs":
         made.write_jpegs(sorted(Path(source).iterdir()))
+        print("{}")
     elif task == "write-tokens":
         made.write_tokens(np.load(source))
+        print("{}")
     else:
         torch.manual_seed(1)
         loader = getattr(made, task)()
