@@ -69,11 +69,14 @@ def test_a_loader_of_rows_chosen_by_hand_is_not_made_again():
     assert "view.save(name).loader(…)" in str(raised.value)
 
 
-def test_a_predicate_that_tql_cannot_write_is_as_a_choice_by_hand():
+@pytest.mark.parametrize("choose", [lambda ds, some: ds[some], lambda ds, some: ds.where(some)])
+def test_a_predicate_that_tql_cannot_write_is_as_a_choice_by_hand(choose):
     ds = new()
-    _, state = stopped(ds[ds["x"] < float("inf")].loader(batch_size=1), 1)
+    view = choose(ds, ds["x"] < float("inf"))
+    _, state = stopped(view.loader(batch_size=1), 1)
 
     assert "source" not in state
+    assert len(view) == len(ds)
 
 
 def test_a_state_stays_small_whatever_the_query():
