@@ -1,8 +1,9 @@
-"""A seeded permutation of 0 … n - 1 that is arithmetic: no table, any part of it at once.
+"""A seeded permutation of 0 … n - 1 that is arithmetic: any part of it at once, none of it kept.
 
 An alternating Feistel network permutes all numbers of ``bits`` bits, ``bits`` chosen so that they
 just hold n; a result of n or more is fed back until it is below n (cycle walking), which makes it
-a permutation of 0 … n - 1 and takes less than two turns on average.
+a permutation of 0 … n - 1 and takes less than two turns on average. Of few values, which walk long,
+all are found by one turn.
 
     value   │ left: bits // 2 │ right: bits - bits // 2 │
     round i   even: left  ^= F(right, key i)     odd: right ^= F(left, key i)
