@@ -82,9 +82,7 @@ def run_query(
 def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
     """Evaluate a condition over what ``rows`` shows now."""
     if isinstance(condition, Predicate):
-        if (
-            not condition.is_writable
-        ):  # a step whose text says something else could not be run again
+        if not condition.is_writable:  # nor could the step be run again
             return rows[condition]
         return run_tree(rows, tql.ast.Query(where=condition.expr), params)
     with engine_errors(rows):
