@@ -37,14 +37,20 @@ __all__ = ["doctor"]
 CORE = ("numpy", "obstore", "numcodecs", "simplejpeg", "xxhash", "msgspec", "typer", "rich")
 EXTRAS = {
     "server": ("fastapi", "uvicorn", "pyarrow"),
+    "http": ("aiohttp",),
     "torch": ("torch",),
     "jax": ("jax",),
     "arrow": ("pyarrow",),
     "pandas": ("pandas",),
+    "duckdb": ("duckdb",),
     "media": ("PIL", "imagecodecs"),
     "zarr": ("zarr",),
+    "hf": ("datasets",),
     "s3fs": ("s3fs",),
+    "re2": ("re2",),
 }
+DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2"}
+"""Where a module has another name than what is installed to get it."""
 PROBES = 5
 PROBE_NBYTES = 8 << 20
 MAX_SKEW_S = 60
@@ -112,7 +118,7 @@ def _look_here() -> Iterator[Finding]:
 
 
 def _version_of(module: str) -> str:
-    name = "pillow" if module == "PIL" else module
+    name = DISTRIBUTIONS.get(module, module)
     return f"{name} {metadata.version(name)}"
 
 

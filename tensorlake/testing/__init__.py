@@ -1,10 +1,19 @@
-"""What tests and benchmarks put around or in place of a real store; shipped, for tests only."""
+"""What tests and benchmarks put around or in place of a real store; shipped, for tests only.
 
-from tensorlake.testing.conformance import StoreConformance
+`StoreConformance` is a suite of pytest, and is loaded when it is asked for: where pytest is not
+installed, the rest is there, and ``help(tensorlake)`` works.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tensorlake.testing.counting import CountingStore, Request, round_trips
 from tensorlake.testing.faults import Fault, FaultyStore, SimulatedCrash
 from tensorlake.testing.latency_server import Conditions, Counters, LatencyServer, latency_server
 from tensorlake.testing.s3_server import S3Server, s3_server
+
+if TYPE_CHECKING:
+    from tensorlake.testing.conformance import StoreConformance
 
 __all__ = [
     "Conditions",
@@ -21,3 +30,10 @@ __all__ = [
     "round_trips",
     "s3_server",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the suite, which needs pytest."""
+    if name != "StoreConformance":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("tensorlake.testing.conformance").StoreConformance

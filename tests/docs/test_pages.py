@@ -6,11 +6,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+DECISIONS = DOCS / "decisions"
 PAGES = {
     page.relative_to(DOCS).as_posix()
     for page in DOCS.rglob("*.md")
     if page.relative_to(DOCS).parts[0] not in {"decisions", "site"} and page.name != "index.md"
-}
+} | {"decisions/index.md"}
 CHANGE = re.compile(r"\d+\.(feature|fix|perf|doc|removal)\.md")
 
 
@@ -26,6 +27,19 @@ def test_the_site_has_every_page():
     listed = set(re.findall(r"'([\w/-]+\.md)'", str(site["project"]["nav"])))
 
     assert listed == PAGES | {"index.md"}
+
+
+def test_the_index_of_decisions_has_each_with_its_title():
+    listed = re.findall(
+        r"^- \[(\d+)\]\((\d+-[\w-]+\.md)\): (.+)$",
+        (DECISIONS / "index.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    pages = {page.name: page.read_text("utf-8").splitlines()[0] for page in DECISIONS.glob("0*.md")}
+    del pages["0000-template.md"]
+
+    assert {name: f"# {number}: {title}" for number, name, title in listed} == pages
+    assert len(listed) == len(pages)
 
 
 def test_the_map_of_the_rooms_names_what_there_is():

@@ -111,6 +111,20 @@ def test_opening_a_dataset_loads_no_heavy_module():
     assert set(HEAVY) & set(loaded.stdout.split()) == set()
 
 
+def test_all_names_load_where_pytest_is_not_installed():
+    # help(tl) asks the module for each of them: one that cannot be had ends it.
+    code = (
+        "import sys; sys.modules['pytest'] = None;"
+        " import inspect, tensorlake as tl; print(len(inspect.getmembers(tl)))"
+    )
+
+    counted = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert int(counted.stdout) > len(tensorlake.__all__)
+
+
 def test_importing_tensorlake_starts_no_thread():
     code = "import threading, tensorlake; print(threading.active_count())"
 

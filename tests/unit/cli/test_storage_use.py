@@ -1,8 +1,12 @@
 """ls -R, du, rm, doctor: what lies where, and whether it could."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import tensorlake as tl
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_ls_shows_folders_and_with_r_what_is_in_them(run, pets):
@@ -116,3 +120,12 @@ def test_doctor_fails_where_a_store_cannot_be_named(run):
 
     assert failed.code == 1
     assert any(line.startswith("failed") and "nfs" in line for line in failed.lines)
+
+
+def test_doctor_looks_for_each_extra_that_a_user_can_install(run):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = set(project["optional-dependencies"]) - {"all", "dev", "docs"}
+
+    said = {one["what"] for one in json.loads(run("doctor", "--json").out)}
+
+    assert {f"extra {extra!r}" for extra in extras} <= said
