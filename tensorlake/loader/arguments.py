@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from tensorlake.loader.columns import VALID
 from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import Shuffle
 from tensorlake.quantities import is_whole_number
@@ -90,6 +91,11 @@ class LoaderArguments:
         if self.workers is not None:
             return self.workers
         return min(MAX_WORKERS, usable_cores())
+
+    @property
+    def asks_valid(self) -> bool:
+        """Whether every batch is to say which of its rows count."""
+        return VALID in (self.columns or ())
 
     @property
     def prefetch_nbytes(self) -> int:

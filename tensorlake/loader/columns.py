@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.virtual import VirtualColumn
     from tensorlake.types import SampleType
 
-__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "as_stored", "plan_columns"]
+__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "as_stored", "plan_columns", "valid_column"]
 
 ROW = "_row"
 VALID = "_valid"
@@ -125,7 +125,7 @@ def plan_columns(
         InvalidInputError: An argument names what is not read, or does not fit.
         UnsupportedFeatureError: A picture would move without what lies on it.
     """
-    names = list(dict.fromkeys(columns))
+    names = [name for name in dict.fromkeys(columns) if name != VALID]  # it comes by itself
     if not names:
         raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
     specs = _parse_decode(decode, names)
@@ -142,6 +142,11 @@ def plan_columns(
     }
     moved = _moved(planned)
     return tuple(_with_companions(column, planned, moved) for column in planned.values())
+
+
+def valid_column() -> ColumnPlan:
+    """Describe the entry that says which rows count; no stage makes it as it makes columns."""
+    return ColumnPlan(VALID, None, "row", (), np.dtype(np.bool_))
 
 
 def as_stored(column: ColumnPlan) -> ColumnPlan:
@@ -195,7 +200,7 @@ def _plan_column(
     if name.startswith("_"):
         raise TensorNotFoundError(
             f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_row_id' (not of a"
-            f" mix), '_source' (of a mix) and {VALID!r} (given where rows are repeated)",
+            f" mix), '_source' (of a mix) and {VALID!r}",
             tensor=name,
         )
     sample_type = snapshot.spec(name).type

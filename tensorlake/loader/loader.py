@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.channels import channels_first
 from tensorlake.loader.chunks import ChunkCache
-from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns
+from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns, valid_column
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.converter import Converter
 from tensorlake.loader.counters import Counters
@@ -226,7 +226,7 @@ class Loader:
             ordered=self._rows.describe(self.order),
             num_places=None if self._rows.is_endless else self._rows.num_places,
             sharding=self._sharding,
-            columns=self._columns,
+            columns=self._shown_columns(),
             sparse=self._opening().sparse,
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
@@ -238,7 +238,7 @@ class Loader:
             epoch=self._epoch,
             batches=None if self._rows.is_endless else (len(self), self.remaining),
             sharding=self._sharding,
-            columns=self._columns,
+            columns=self._shown_columns(),
         )
 
     @property
@@ -325,6 +325,9 @@ class Loader:
         )
         if not self._converter.presents:
             self._columns = tuple(map(as_stored, self._columns))
+
+    def _shown_columns(self) -> tuple[ColumnPlan, ...]:
+        return (*self._columns, *((valid_column(),) if self._arguments.asks_valid else ()))
 
     def _row_nbytes(self) -> int:
         return row_nbytes_of(self._rows.reader, tuple(self._cache.tensors))

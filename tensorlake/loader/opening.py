@@ -83,6 +83,11 @@ class Opening:
         return not rows.is_endless and self.sharding.needs_padding(rows.num_places, position)
 
     @property
+    def keeps_places(self) -> bool:
+        """Whether what is skipped is False in ``_valid``: always in JAX, else where it is named."""
+        return self.converter.keeps_places or self.arguments.asks_valid
+
+    @property
     def is_late(self) -> bool:
         """Whether batches are small, and of arrays alone, so that the consumer gathers them."""
         rows = self.sharding.global_batch_size // self.sharding.world_size
@@ -121,7 +126,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
             ShortBatchWarning,
             stacklevel=3,
         )
-    with_valid = is_padded or opening.converter.keeps_places
+    with_valid = is_padded or opening.keeps_places
     if opening.arguments.decode_on == "server":
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
@@ -199,7 +204,7 @@ def _remote_setup(opening: Opening, *, with_valid: bool) -> RemoteSetup:
         sharding=opening.sharding,
         state=opening.state(),
         turns=opening.converter.turn_and_turns()[1],
-        keeps_places=opening.converter.keeps_places,
+        keeps_places=opening.keeps_places,
         with_valid=with_valid,
         counters=opening.counters,
     )

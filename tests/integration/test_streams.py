@@ -248,6 +248,14 @@ def test_a_damaged_sample_is_the_same_error_in_the_middle_of_a_stream(served: Se
 
     assert len(good) <= 4
     assert [len(batch["image"]) for batch in skipping] == [2, 2, 2, 2, 1]
+    marked = there.loader(
+        batch_size=2,
+        columns=["image", "_valid"],
+        decode=IMAGE,
+        decode_on="server",
+        on_error="skip",
+    )
+    assert [batch["_valid"].tolist() for batch in marked] == [[True, True]] * 4 + [[True, False]]
 
 
 WIDE_ROWS, WIDE_NBYTES = 64, 1 << 19
