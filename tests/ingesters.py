@@ -65,9 +65,16 @@ KINDS: dict[str, Callable[[Path, Path], tl.Dataset]] = {
 
 def run(kind: str, src: Path, dst: Path, told: Connection, killed_at: int | None = None) -> None:
     """Ingest; tell how often files were turned to, or die at the n-th time."""
+    turns = count_turns((src, dst), killed_at)
+    KINDS[kind](src, dst).close()
+    told.send(turns())
+
+
+def count_turns(folders: tuple[Path, ...], killed_at: int | None) -> Callable[[], int]:
+    """Count from now on how often files of some folders are turned to; die at the n-th time."""
     seen = 0
     lock = threading.Lock()
-    places = (str(src), str(dst))
+    places = tuple(map(str, folders))
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
@@ -81,8 +88,7 @@ def run(kind: str, src: Path, dst: Path, told: Connection, killed_at: int | None
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
-    KINDS[kind](src, dst).close()
-    told.send(seen)
+    return lambda: seen
 
 
 def make_source(folder: Path) -> None:

@@ -27,6 +27,9 @@ def copy(
         bool, typer.Option("--mirror", help="A read-only copy that later runs bring up to date.")
     ] = False,
     at: At = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Packs copied at once; default 8.")
+    ] = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     src_storage_option: Annotated[
@@ -47,6 +50,7 @@ def copy(
         history=history,
         mirror=mirror,
         dry_run=dry_run,
+        workers=workers,
         storage_options=terms.options_for(dst),
         src_storage_options=parse_storage_options(src_storage_option, None) or None,
         progress=terms.progress,

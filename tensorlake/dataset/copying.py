@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from tensorlake.dataset.ingest.progress import Progress
 from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import human_nbytes, plural
+from tensorlake.quantities import human_nbytes, is_whole_number, plural
 from tensorlake.storage import open_store, runtime
-from tensorlake.versions import copy_dataset
+from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
 
 __all__ = ["CopyReport", "copy"]
 
@@ -63,6 +63,7 @@ def copy(
     history: bool = True,
     mirror: bool = False,
     dry_run: bool = False,
+    workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     src_storage_options: Mapping[str, Any] | None = None,
     durability: Literal["fsync", "none"] = "fsync",
@@ -81,6 +82,8 @@ def copy(
         mirror: Make a copy that is read only and follows its source: the same call again brings it
             up to date.
         dry_run: Only say what would be copied.
+        workers: How many packs are copied at once; None: 8. All by one process, which mostly waits
+            for the stores, and holds at most 192 MiB of packs in memory, however many.
         storage_options: Credentials and endpoint, by fsspec's key names.
         src_storage_options: Those of ``src``, where they are others.
         durability: ``"none"`` leaves out the fsyncs of a local folder.
@@ -88,7 +91,8 @@ def copy(
 
     Raises:
         DatasetNotFoundError: There is none at ``src``.
-        InvalidInputError: At ``dst`` is another dataset, or one that went its own way.
+        InvalidInputError: At ``dst`` is another dataset, or one that went its own way; or a
+            number of workers is none.
         CorruptionError: A pack of the source is damaged; run ``check`` on it.
 
     Example:
@@ -102,6 +106,13 @@ def copy(
     """
     if src.rstrip("/") == dst.rstrip("/"):
         raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
+    if workers is not None and (not is_whole_number(workers) or workers < 1):
+        raise InvalidInputError(
+            f"workers counts packs that are copied at once, got {workers!r}\n"
+            f"give a whole number from 1 on, or leave it out: {PACKS_AT_ONCE}",
+            argument="workers",
+            actual=workers,
+        )
     options = src_storage_options or storage_options
     source = open_store(src, storage_options=options or None)
     target = open_store(dst, storage_options=storage_options or None, durability=durability)
@@ -123,6 +134,7 @@ def copy(
                 history=history,
                 mirror=mirror,
                 dry_run=dry_run,
+                workers=PACKS_AT_ONCE if workers is None else int(workers),
                 progress=advanced,
             )
         )

@@ -38,7 +38,7 @@ from tensorlake.versions.merge_conflicts import describe_conflicts, merge_confli
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
 from tensorlake.versions.merge_planner import plan_merge
 from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
-from tensorlake.versions.pack_copy import sizes_of
+from tensorlake.versions.pack_copy import PACKS_AT_ONCE, sizes_of
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import Pin, pinned
 from tensorlake.versions.ranges import Ranges, distinct, ranges_of, rows_in
@@ -72,6 +72,7 @@ from tensorlake.versions.texts import check_text
 from tensorlake.versions.transaction import Edit, Savepoint, Transaction
 
 __all__ = [
+    "PACKS_AT_ONCE",
     "Begun",
     "BranchLog",
     "CellsDiffer",

@@ -35,6 +35,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, probe, runtime
 from tensorlake.versions.copy_plan import (
+    ENTRIES_AT_ONCE,
     CopyPlan,
     plan_history,
     plan_version,
@@ -43,15 +44,19 @@ from tensorlake.versions.copy_plan import (
 from tensorlake.versions.creation import read_descriptor
 from tensorlake.versions.entries import author, now_microseconds
 from tensorlake.versions.log import BranchLog
-from tensorlake.versions.pack_copy import PacksCopied, PacksMissingError, copy_packs, sizes_of
+from tensorlake.versions.pack_copy import (
+    PACKS_AT_ONCE,
+    PacksCopied,
+    PacksMissingError,
+    copy_packs,
+    sizes_of,
+)
 from tensorlake.versions.pins import pinned
 
 __all__ = ["Copied", "copy_dataset"]
 
 PLANS_MAX = 16
 """How often a plan is made anew because of packs that were collected meanwhile."""
-
-ENTRIES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ async def copy_dataset(
     history: bool = True,
     mirror: bool = False,
     dry_run: bool = False,
+    workers: int = PACKS_AT_ONCE,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Copied:
     """Copy a dataset; what the target has already is not copied again.
@@ -93,6 +99,7 @@ async def copy_dataset(
         history: False: that version alone (main's newest when none is given).
         mirror: Make, or bring up to date, a copy that is written to by copying alone.
         dry_run: Only count.
+        workers: How many packs are under way at once.
         progress: Told of bytes done and to be done.
 
     Raises:
@@ -107,7 +114,13 @@ async def copy_dataset(
             plan = await (plan_history if history else plan_version)(source, version)
             await _check_target(plan, source, target, mirror=mirror)
             return await _copied(
-                plan, source, target, mirror=mirror, dry_run=dry_run, progress=progress
+                plan,
+                source,
+                target,
+                mirror=mirror,
+                dry_run=dry_run,
+                workers=workers,
+                progress=progress,
             )
         except PacksMissingError:
             continue
@@ -127,6 +140,7 @@ async def _copied(
     *,
     mirror: bool,
     dry_run: bool,
+    workers: int,
     progress: Callable[[int, int], None],
 ) -> Copied:
     there, here = await sizes_of(source), await sizes_of(target)
@@ -145,7 +159,13 @@ async def _copied(
             progress(done, total)
 
         packs = await copy_packs(
-            source, target, plan.packs, there=there, here=here, progress=advanced
+            source,
+            target,
+            plan.packs,
+            there=there,
+            here=here,
+            workers=workers,
+            progress=advanced,
         )
         await _put_descriptor(plan, source, target, mirror=mirror)
         if not plan.heads:

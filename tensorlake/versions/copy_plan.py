@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
-from tensorlake.storage import Store
+from tensorlake.storage import Store, runtime
 from tensorlake.versions.citations import Citation, read_citation
 from tensorlake.versions.creation import read_descriptor
 from tensorlake.versions.entries import fence_of
@@ -20,7 +21,10 @@ from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.references import PageKey, packs_of, packs_of_root
 from tensorlake.versions.refs import commit_under, resolve
 
-__all__ = ["CopyPlan", "plan_history", "plan_version"]
+__all__ = ["ENTRIES_AT_ONCE", "CopyPlan", "plan_history", "plan_version"]
+
+ENTRIES_AT_ONCE = 32
+"""Entries of a log read together: enough to hide a store's latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,13 @@ async def _packs_of_log(
     if head.kind == "end":
         return set()
     found: set[PackId] = set()
-    for seq in range(fence_of(head).expired_before, head.seq + 1):
-        entry = head if seq == head.seq else await log.existing(seq)
-        if entry.has_body:
-            found |= await packs_of(entry, packs, seen=seen)
+    for first in range(fence_of(head).expired_before, head.seq + 1, ENTRIES_AT_ONCE):
+        numbers = range(first, min(head.seq, first + ENTRIES_AT_ONCE - 1) + 1)
+        reads = [partial(log.existing, seq) for seq in numbers if seq != head.seq]
+        entries = await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE)
+        for entry in [*entries, *([head] if head.seq in numbers else [])]:
+            if entry.has_body:
+                found |= await packs_of(entry, packs, seen=seen)
     return found
 
 

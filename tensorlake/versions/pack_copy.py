@@ -1,5 +1,9 @@
 """Copying packs between stores: several at once, within a bound of memory, each verified.
 
+Packs are read and written by one loop of events in one process: what the stores take is waited
+for, and all that is computed is a checksum a blob. More processes would add no speed but their own
+start; ``workers`` says how many packs are under way.
+
 Packs are immutable and named once, so one that the target has at its full length is done, and a
 copy that was stopped goes on where it was. While a pack passes, its blobs are compared with the
 checksums in its own directory.
@@ -24,9 +28,11 @@ from tensorlake.storage import (
     runtime,
 )
 
-__all__ = ["PacksCopied", "PacksMissingError", "copy_packs", "sizes_of"]
+__all__ = ["PACKS_AT_ONCE", "PacksCopied", "PacksMissingError", "copy_packs", "sizes_of"]
 
 PACKS_AT_ONCE = 8
+"""Unless ``workers=`` says another number."""
+
 IN_FLIGHT_NBYTES = 192 << 20
 """Bytes of packs in memory at once; a single pack that is larger goes alone."""
 
@@ -87,6 +93,7 @@ async def copy_packs(
     *,
     there: dict[PackId, int],
     here: dict[PackId, int],
+    workers: int = PACKS_AT_ONCE,
     progress: Callable[[int], None],
 ) -> PacksCopied:
     """Copy packs that the target lacks.
@@ -97,6 +104,7 @@ async def copy_packs(
         packs: Which.
         there: Bytes of each pack of the source.
         here: Bytes of each pack of the target; grows.
+        workers: How many are under way at once.
         progress: Told of bytes as they arrive.
 
     Raises:
@@ -117,9 +125,7 @@ async def copy_packs(
         progress(nbytes)
         return nbytes
 
-    copied = await runtime.gather_bounded(
-        [partial(one, pack) for pack in missing], limit=PACKS_AT_ONCE
-    )
+    copied = await runtime.gather_bounded([partial(one, pack) for pack in missing], limit=workers)
     return PacksCopied(len(copied), sum(copied), len(wanted) - len(copied))
 
 

@@ -90,6 +90,14 @@ def test_copy_copies_and_the_second_time_has_nothing_to_do(run, pets):
     assert tl.open(target).version == tl.open(pets).version
 
 
+def test_copy_takes_a_number_of_workers(run, pets):
+    assert run("copy", pets, f"{pets}-two", "--workers", "2").code == 0
+    assert tl.open(f"{pets}-two").version == tl.open(pets).version
+    refused = run("copy", pets, f"{pets}-none", "--workers", "0")
+    assert refused.code == 2
+    assert "--workers" in refused.err
+
+
 def test_copy_of_one_version_and_dry_run(run, pets):
     target = f"{pets}-one"
 

@@ -65,6 +65,42 @@ def test_a_copy_may_go_its_own_way():
         copied(ds, target)
 
 
+@pytest.mark.parametrize("workers", [1, 3, 100])
+def test_workers_are_packs_under_way_at_once(workers: int):
+    ds = source_with(8)
+    source = CountingStore(ds.session.store)
+    target = MemoryStore()
+
+    runtime.run(copy_dataset(source, target, workers=workers))
+
+    assert packs_under_way(source) == min(workers, 8)
+    assert content(open_on(target)) == content(ds)
+
+
+def packs_under_way(store: CountingStore) -> int:
+    """How many packs were being read at the same time, at most."""
+    reads = [one for one in store.requests if one.call == "get_range" and "packs/" in one.path]
+    return max(
+        sum(one.began <= other.began <= (one.ended or 0) for one in reads) for other in reads
+    )
+
+
+def test_a_long_log_is_planned_in_few_round_trips():
+    ds = source_with(100)
+    source = CountingStore(ds.session.store)
+
+    runtime.run(copy_dataset(source, MemoryStore(), dry_run=True))
+
+    assert source.count("get", path="branches/main/") >= 100
+    assert source.round_trips < 30  # 100 entries, 32 at a time
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "8", True])
+def test_workers_must_be_a_number_of_packs(workers: object):
+    with pytest.raises(tl.InvalidInputError, match="packs that are copied at once"):
+        tl.copy(url("nothing"), url("nowhere"), workers=workers)  # type: ignore[arg-type] as given
+
+
 def test_what_is_there_already_is_not_copied_again():
     ds = source_with()
     target = CountingStore(MemoryStore())
