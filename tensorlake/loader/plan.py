@@ -138,14 +138,16 @@ class AccessPlan:
     def _windowed(self, places: NDArray[np.int64], block: int, window: int) -> NDArray[np.int64]:
         span = block * window
         slotted = np.empty_like(places)
-        windows = np.arange(int(places[0]) // span, int(places[-1]) // span + 2)
-        borders = np.searchsorted(places, windows * span).tolist()
-        for number, start, stop in zip(windows.tolist(), borders[:-1], borders[1:], strict=False):
+        start = 0
+        while start < len(places):  # a turn for each window that holds a place, however far apart
+            number = int(places[start]) // span
             window_start = number * span
-            window_rows = min(span, self.num_rows - window_start)
-            shuffled = self._permute(window_rows, "window", number)
+            window_stop = min(window_start + span, self.num_rows)
+            stop = int(np.searchsorted(places, window_stop))
+            shuffled = self._permute(window_stop - window_start, "window", number)
             inside = shuffled.apply(places[start:stop] - window_start)
             slotted[start:stop] = inside + window_start
+            start = stop
         slots, offsets = np.divmod(slotted, block)
         full_blocks = self.num_rows // block  # a short last block keeps its slot; rotation moves it
         whole = slots < full_blocks

@@ -54,6 +54,16 @@ def test_any_part_of_an_epoch_equals_that_part_of_the_whole(n, order, data):
     assert np.array_equal(plan.positions(start, stop), plan.positions(0, n)[start:stop])
 
 
+def test_two_places_at_the_ends_of_an_epoch_cost_what_two_neighbours_cost():
+    n = 10**12
+    plan = plan_of(Order("window", 1, 1), n)  # as many windows as rows
+
+    first, last = plan.at(np.array([0, n - 1])).tolist()
+
+    assert first == plan.positions(0, 1)[0]
+    assert last == plan.positions(n - 1, n)[0]
+
+
 @given(st.integers(1, 500), st.integers(1, 12), st.integers(1, 8), st.integers(0, 500))
 def test_ranks_share_out_every_place_once_in_equally_many_batches(n, batch_size, world, start):
     start = min(start, n)
