@@ -6,6 +6,7 @@ this version does not act on yet raise and say so. Nothing is silently ignored.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from tensorlake.loader.columns import VALID
 from tensorlake.loader.memory import memory_nbytes
-from tensorlake.loader.plan import Shuffle
+from tensorlake.loader.plan import SEED_STOP, Shuffle
 from tensorlake.quantities import is_whole_number
 from tensorlake.storage import usable_cores
 
@@ -51,6 +52,14 @@ LEAST: dict[str, int] = {
     **dict.fromkeys(("rank", "seed"), 0),
 }
 """The arguments that count something, and what each is at least."""
+BELOW: dict[str, int] = {"seed": SEED_STOP}
+"""What some of them are below."""
+CHOICES: dict[str, tuple[bool | str, ...]] = {
+    "shuffle": (True, False, "full", "window"),
+    "layout": ("NHWC", "NCHW"),
+    "on_error": ("raise", "skip"),
+    "decode_on": ("client", "server"),
+}
 YES_OR_NO = ("drop_last", "deterministic")
 WORKERS_LIMIT = 1024  # a system refuses threads by the thousand, and by then some have begun
 TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
@@ -121,7 +130,7 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
         if name in NOT_YET:
             _refuse_not_yet(name, value)
         elif name in known:
-            taken[name] = _count(name, value) if name in LEAST else value
+            taken[name] = _count(name, value) if name in LEAST else _plain(value)
         elif name in OUR_WORDS:
             raise InvalidInputError(
                 f"a loader has no {name!r} (got {value!r})\nours is {OUR_WORDS[name]}",
@@ -151,15 +160,9 @@ def _refuse_not_yet(name: str, value: Any) -> None:
 
 
 def _check(framework: Framework, arguments: LoaderArguments) -> None:
-    choices: dict[str, tuple[Any, ...]] = {
-        "shuffle": (True, False, "full", "window"),
-        "layout": ("NHWC", "NCHW"),
-        "on_error": ("raise", "skip"),
-        "decode_on": ("client", "server"),
-    }
-    for name, allowed in choices.items():
+    for name, allowed in CHOICES.items():
         value = getattr(arguments, name)
-        if value not in allowed:
+        if not isinstance(value, bool | str) or value not in allowed:  # 1 is not True here
             raise InvalidInputError(
                 f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}",
                 argument=name,
@@ -205,7 +208,7 @@ def _check_kinds(arguments: LoaderArguments) -> None:
         )
     for name in YES_OR_NO:
         value = getattr(arguments, name)
-        if not isinstance(value, bool | np.bool_):
+        if not isinstance(value, bool):
             raise InvalidInputError(
                 f"{name} is True or False, got {value!r}", argument=name, actual=value
             )
@@ -230,12 +233,18 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             )
 
 
+def _plain(value: Any) -> Any:
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
 def _count(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    if not is_whole_number(value) or value < LEAST[name]:
+    below = BELOW.get(name, math.inf)
+    if not is_whole_number(value) or not LEAST[name] <= value < below:
+        limit = f" and below 2**{BELOW[name].bit_length() - 1}" if name in BELOW else ""
         raise InvalidInputError(
-            f"{name} is a whole number from {LEAST[name]} on, got {value!r}",
+            f"{name} is a whole number from {LEAST[name]} on{limit}, got {value!r}",
             argument=name,
             actual=value,
         )

@@ -34,6 +34,7 @@ __all__ = [
     "Collate",
     "Pad",
     "check_collate",
+    "check_fill",
     "collate_ragged",
     "null_in_batch",
     "parse_collate",
@@ -134,6 +135,33 @@ def check_collate(
             tensor=name,
         )
     return known
+
+
+def check_fill(name: str, collate: Collate | None, dtype: np.dtype) -> None:
+    """Refuse to fill up with a number that the samples' dtype does not hold.
+
+    Raises:
+        InvalidInputError: It would become another one.
+    """
+    if isinstance(collate, Pad) and not _holds(dtype, collate.value):
+        raise InvalidInputError(
+            f"collate={{{name!r}: {collate!r}}}: {dtype.name} does not hold {collate.value!r}"
+            "\nfill with another number, or cast what is stored: decode= or transform=",
+            tensor=name,
+            expected=dtype.name,
+            actual=collate.value,
+        )
+
+
+def _holds(dtype: np.dtype, value: Any) -> bool:
+    if np.asarray(value).dtype.kind == "c":
+        return dtype.kind == "c"
+    if dtype.kind == "b":
+        return value in (0, 1)
+    if dtype.kind not in "iu":
+        return True  # others round
+    info = np.iinfo(dtype)
+    return info.min <= value <= info.max and value == int(value)
 
 
 def collate_ragged(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
-from tensorlake.loader.collate import Collate, check_collate, parse_collate
+from tensorlake.loader.collate import Collate, check_collate, check_fill, parse_collate
 from tensorlake.loader.decode import (
     ClipDecoder,
     DecodeSpec,
@@ -209,6 +209,7 @@ def _plan_column(
         spec = spec or DecodeSpec(name, (), ())
         decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         shape = decoder.output_shape or sample_type.shape
+        spec.check(sample_type.shape, sample_type.dtype)
         form = check_collate(
             name,
             shape,
@@ -217,11 +218,13 @@ def _plan_column(
             framework=framework,
             bounds=partial(bounds, name),
         )
+        check_fill(name, form, decoder.output_dtype)
         return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
     if isinstance(sample_type, Sequence) and isinstance(sample_type.item, Image) and spec:
         clips = _clip_decoder(name, sample_type, spec, seed)
         shape, dtype = clips.output_shape, clips.pictures.output_dtype
         form = check_collate(name, shape, collate, is_picture=False, framework=framework)
+        check_fill(name, form, dtype)
         return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
     if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
@@ -237,9 +240,8 @@ def _plan_column(
             f" and {name!r} is {sample_type.describe()}",
             tensor=name,
         )
-    linear = None if spec is None else spec.linear_map(dtype)
     if sample_type.layout == "ragged":
-        if linear is not None:
+        if spec is not None and spec.values:
             raise UnsupportedFeatureError(
                 f"decode of {name!r}: its samples differ in shape, {sample_type.shape}"
                 "\ndo it in transform=, which sees each sample",
@@ -248,13 +250,19 @@ def _plan_column(
         form = check_collate(
             name, sample_type.shape, collate, is_picture=False, framework=framework
         )
+        check_fill(name, form, dtype)
         return ColumnPlan(name, sample_type, "ragged", sample_type.shape, dtype, form or "list")
+    linear = None
+    if spec is not None:
+        spec.check(sample_type.shape, dtype)
+        linear = spec.linear_map(dtype)
     form = check_collate(name, sample_type.shape, collate, is_picture=False, framework=framework)
     result = dtype if linear is None else linear.dtype
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
 
 
 def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:
+    spec.check(clip.item.shape, clip.item.dtype or np.dtype("uint8"))
     pictures = PictureDecoder(name, clip.item, spec, _resampler_for(spec), seed)
     shape = pictures.output_shape
     if shape is None:

@@ -9,8 +9,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.decode.given import SQUARE, plain_number, settle_resampling, settle_size
 from tensorlake.loader.decode.placement import Area
-from tensorlake.loader.decode.resize import SQUARE, settle_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +84,7 @@ class RandomResizedCrop:
 
     def __post_init__(self) -> None:
         settle_size(self, is_square=True)
+        settle_resampling(self)
         for name, pair in (("scale", self.scale), ("ratio", self.ratio)):
             if not is_range(pair, most=1 if name == "scale" else math.inf):
                 limit = " of at most 1" if name == "scale" else ""
@@ -92,6 +93,7 @@ class RandomResizedCrop:
                     f" got {pair!r}\nwrite scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)",
                     actual=pair,
                 )
+            object.__setattr__(self, name, tuple(map(plain_number, pair)))
 
     def place(self, placement: Placement, draws: Draws) -> Placement:
         """Draw an area, crop to it and resize."""

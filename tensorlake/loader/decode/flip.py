@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.decode.given import plain_number
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.placement import Placement
@@ -30,12 +32,14 @@ class Flip:
     axis: Literal["horizontal", "vertical"] = "horizontal"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.probability <= 1:
+        is_number = isinstance(self.probability, Real)
+        if not is_number or not 0 <= self.probability <= 1:
             raise InvalidInputError(
                 f"Flip: probability is from 0 to 1, got {self.probability!r}",
                 actual=self.probability,
             )
-        if self.axis not in {"horizontal", "vertical"}:
+        object.__setattr__(self, "probability", plain_number(self.probability))
+        if self.axis not in ("horizontal", "vertical"):
             raise InvalidInputError(
                 f"Flip: axis is 'horizontal' or 'vertical', got {self.axis!r}", actual=self.axis
             )

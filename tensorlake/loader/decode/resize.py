@@ -8,9 +8,10 @@ Pictures at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.decode.given import SQUARE, settle_resampling, settle_size
 from tensorlake.loader.decode.placement import Area
 from tensorlake.quantities import is_whole_number
 
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
-__all__ = ["SQUARE", "Letterbox", "Resize", "settle_size"]
-
-MAX_SIDE = 1 << 16
-
-SQUARE: Any = None
-"""The width that is not given: as large as the height. A step that was made has a number."""
+__all__ = ["Letterbox", "Resize"]
 
 FILL_MAX = 65535  # of pictures of 16 bits
 
@@ -46,6 +42,7 @@ class Resize:
 
     def __post_init__(self) -> None:
         settle_size(self, is_square=False)
+        settle_resampling(self)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize what has been placed so far."""
@@ -86,11 +83,13 @@ class Letterbox:
 
     def __post_init__(self) -> None:
         settle_size(self, is_square=True)
+        settle_resampling(self)
         if not is_whole_number(self.fill) or not 0 <= self.fill <= FILL_MAX:
             raise InvalidInputError(
                 f"Letterbox: fill is a whole number from 0 to {FILL_MAX}, got {self.fill!r}",
                 actual=self.fill,
             )
+        object.__setattr__(self, "fill", int(self.fill))
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize by the smaller of both ratios, then pad evenly."""
@@ -105,43 +104,3 @@ class Letterbox:
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
         """Return the size, whatever the picture's."""
         return self.height, self.width
-
-
-class Sized(Protocol):
-    """A step that has a size."""
-
-    @property
-    def height(self) -> int:
-        """Its height, as given."""
-        ...
-
-    @property
-    def width(self) -> int | None:
-        """Its width; None where it was not given."""
-        ...
-
-
-def settle_size(step: Sized, *, is_square: bool) -> None:
-    """Make a new step's sides plain numbers, or refuse them.
-
-    Args:
-        step: It has ``height`` and ``width``.
-        is_square: A width that is not given is the height; else it stays open.
-
-    Raises:
-        InvalidInputError: One is no whole number from 1 to 65536.
-    """
-    given = {"height": step.height, "width": step.width}
-    if given["width"] is SQUARE:
-        del given["width"]
-    for name, side in given.items():
-        if not is_whole_number(side) or not 1 <= side <= MAX_SIDE:
-            kind = type(step).__name__
-            raise InvalidInputError(
-                f"{kind}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
-                f"\nwrite tl.decode.{kind}(224, 224)",
-                actual=side,
-            )
-        object.__setattr__(step, name, int(side))  # NumPy's too become what JSON can hold
-    if is_square and step.width is SQUARE:
-        object.__setattr__(step, "width", step.height)

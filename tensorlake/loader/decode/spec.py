@@ -70,6 +70,34 @@ class DecodeSpec:
             folded = step.then(folded)
         return folded
 
+    def check(self, shape: tuple[int | None, ...], dtype: np.dtype) -> None:
+        """Refuse numbers that samples of this shape, channels last, and dtype have no place for.
+
+        Raises:
+            InvalidInputError: A step has a number a channel, for others than there are; or fills
+                with more than the dtype holds.
+        """
+        channels = shape[-1] if shape else 1
+        for step in self.values:
+            if isinstance(step, Normalize) and len(step.mean) not in (1, channels):
+                raise InvalidInputError(
+                    f"decode of {self.tensor!r}: Normalize has {len(step.mean)} numbers, one a"
+                    f" channel, and {self.tensor!r} has {channels}"
+                    f"\ngive mean and std of one number, or of {channels}",
+                    tensor=self.tensor,
+                    expected=channels,
+                    actual=len(step.mean),
+                )
+        for step in self.geometric:
+            if isinstance(step, Letterbox) and step.fill > np.iinfo(dtype).max:
+                raise InvalidInputError(
+                    f"decode of {self.tensor!r}: Letterbox fills with {step.fill}, and {dtype.name}"
+                    f" holds at most {np.iinfo(dtype).max}\ngive fill= within it",
+                    tensor=self.tensor,
+                    expected=int(np.iinfo(dtype).max),
+                    actual=step.fill,
+                )
+
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as JSON, in order."""
         return [step_to_json(step) for step in (*self.geometric, *self.values)]
@@ -89,10 +117,10 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
     geometric: list[GeometricStep] = []
     values: list[ValueStep] = []
     for step in steps:
-        if isinstance(step, ValueStep):
+        if isinstance(step, ValueStep) and not isinstance(step, type):
             values.append(step)
             continue
-        if not isinstance(step, GeometricStep):
+        if isinstance(step, type) or not isinstance(step, GeometricStep):
             raise InvalidInputError(
                 f"decode of {tensor!r}: {step!r} is not a decode step"
                 f"\ngive one of tl.decode: {', '.join(sorted(STEPS))}, or a list of them",

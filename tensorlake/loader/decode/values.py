@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.errors import DTypeMismatchError, InvalidInputError
+from tensorlake.loader.decode.given import plain_number
 from tensorlake.loader.decode.step import LinearMap
 from tensorlake.types import holds_floats, parse_dtype, widened_dtype
 
@@ -51,9 +52,8 @@ class Normalize:
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             given: Any = getattr(self, name)
-            object.__setattr__(
-                self, name, tuple(given) if isinstance(given, Iterable) else (given,)
-            )
+            listed = given if isinstance(given, Iterable) else (given,)
+            object.__setattr__(self, name, tuple(map(plain_number, listed)))
         numbers = (*self.mean, *self.std)
         is_finite = all(isinstance(one, Real) and math.isfinite(one) for one in numbers)
         is_paired = len(self.mean) == len(self.std) > 0
@@ -75,6 +75,8 @@ class Normalize:
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Give the numbers another dtype; floats may narrow, a float never becomes an integer.
+
+    An integer that the dtype does not hold wraps around, as NumPy's do.
 
     Example:
         >>> Cast("float16")

@@ -8,9 +8,11 @@ start or from the one that a state recorded.
 
 from __future__ import annotations
 
+import math
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Real
 from operator import attrgetter
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
@@ -77,10 +79,10 @@ def weights_at(weights: Sequence[Weight], place: int) -> tuple[float, ...]:
 
 
 def _asked(weight: Callable[[int], float], place: int) -> float:
-    value = float(weight(place))
-    if not 0 <= value < float("inf"):
+    value = weight(place)
+    if not isinstance(value, Real) or not 0 <= value < math.inf:
         raise InvalidInputError(
             f"a weight is a number from 0 on; its function gave {value!r} at place {place}",
             actual=value,
         )
-    return value
+    return float(value)

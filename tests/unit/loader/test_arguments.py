@@ -88,6 +88,10 @@ def test_impossible_values_are_refused(arguments):
         ("timeout", float("nan")),
         ("timeout", float("inf")),
         ("workers", 10**6),
+        ("seed", 2**64),
+        ("shuffle", 1),
+        ("shuffle", np.array([True, False])),
+        ("layout", np.array(["NHWC", "NCHW"])),
     ],
 )
 def test_a_value_of_another_kind_is_refused_by_the_name_it_was_given(name, value):
@@ -98,9 +102,9 @@ def test_a_value_of_another_kind_is_refused_by_the_name_it_was_given(name, value
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["drop_last", "deterministic"])
-def test_a_truth_value_may_be_numpys(name):
-    parse_arguments("numpy", {"batch_size": 4, name: np.True_})
+@pytest.mark.parametrize("name", ["drop_last", "deterministic", "shuffle"])
+def test_a_truth_value_may_be_numpys_and_is_pythons_then(name):
+    assert getattr(parse_arguments("numpy", {"batch_size": 4, name: np.True_}), name) is True
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tensorlake.errors import (
 from tensorlake.loader.collate import (
     Pad,
     check_collate,
+    check_fill,
     collate_ragged,
     parse_collate,
     split_ragged,
@@ -58,6 +59,23 @@ def test_padding_of_pictures_masks_both_axes():
     assert batch["x"].shape == (2, 4, 3, 3)
     assert batch["x_mask"].shape == (2, 4, 3)
     assert (batch["x"].any(axis=-1) == batch["x_mask"]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("uint8", -1), ("int64", float("nan")), ("int32", 0.5), ("bool", 2), ("float32", 1j)],
+)
+def test_padding_with_what_the_dtype_does_not_hold_is_refused(dtype, value):
+    with pytest.raises(InvalidInputError, match=f"{dtype} does not hold"):
+        check_fill("x", Pad(value), np.dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int8", -1), ("uint8", 255.0), ("float16", float("nan")), ("bool", True), ("complex64", 1j)],
+)
+def test_padding_with_what_the_dtype_holds_is_taken(dtype, value):
+    check_fill("x", Pad(value), np.dtype(dtype))
 
 
 def test_padding_never_truncates():

@@ -343,6 +343,14 @@ def test_a_function_that_gives_no_weight_is_named_with_its_place(web):
     assert threads_left() == []
 
 
+@pytest.mark.parametrize("given", ["0.5", None, 1j])
+def test_a_function_that_gives_no_number_is_named_with_its_place(web, given):
+    mixed = tl.mix({"web": (web, lambda place: given)}, stop="never")
+
+    with pytest.raises(InvalidInputError, match=r"its function gave .* at place 0"):
+        mixed.loader(batch_size=4, columns=["_source"]).state_dict()
+
+
 def test_an_endless_mix_has_one_epoch(web, code):
     loader = mixed(web, code, stop="never").loader(batch_size=8)
 

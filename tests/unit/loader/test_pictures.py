@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
@@ -25,6 +26,8 @@ from tensorlake.loader.decode import (
     ToFloat,
     choose_resampler,
     parse_steps,
+    step_from_json,
+    step_to_json,
 )
 from tensorlake.loader.decode.resample import (
     _opencv_plain,
@@ -288,6 +291,10 @@ def test_opencv_is_used_where_it_is_installed():
         lambda: tl.decode.Normalize((0.5,), (float("nan"),)),
         lambda: tl.decode.Letterbox(8, fill=-1),
         lambda: tl.decode.Letterbox(8, fill=0.5),
+        lambda: tl.decode.Flip("0.5"),
+        lambda: tl.decode.Flip(axis=[]),
+        lambda: tl.decode.Resize(8, antialias="no"),
+        lambda: tl.decode.Letterbox(8, exact=None),
         lambda: tl.collate.Pad("a"),
         lambda: tl.collate.Pad(to=2.5),
         lambda: tl.collate.Pad(multiple_of=True),
@@ -296,6 +303,41 @@ def test_opencv_is_used_where_it_is_installed():
 def test_a_step_of_another_kind_is_refused_when_it_is_made(make):
     with pytest.raises(tl.InvalidInputError):
         make()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Normalize(np.array([0.5, 0.25], np.float32), np.array([0.1, 0.2])),
+        RandomResizedCrop(8, scale=(np.float32(0.25), np.float64(1))),
+        Letterbox(np.int64(8), fill=np.uint8(3), exact=np.False_),
+        Flip(np.float32(0.25)),
+    ],
+)
+def test_numbers_of_numpy_are_pythons_in_a_step_which_json_holds(step):
+    written = json.dumps(step_to_json(step))
+
+    assert step_from_json(json.loads(written)) == step
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([Normalize((0.5, 0.5), (0.1, 0.1))], r"2 numbers, one a channel, and 'image' has 3"),
+        ([Letterbox(8, fill=300)], r"fills with 300, and uint8 holds at most 255"),
+    ],
+)
+def test_numbers_that_pictures_have_no_place_for_are_refused(given, says):
+    spec = parse_steps("image", given)
+
+    with pytest.raises(tl.InvalidInputError, match=says):
+        spec.check((None, None, 3), np.dtype(np.uint8))
+
+
+def test_a_step_that_was_not_made_is_no_step():
+    for kind in (Flip, ToFloat):
+        with pytest.raises(tl.InvalidInputError, match="is not a decode step"):
+            parse_steps("image", kind)
 
 
 def test_one_number_normalizes_one_channel():

@@ -1,0 +1,86 @@
+"""What a step was given: checked when it is made, and kept as plain values that JSON can hold.
+
+settle_size        height, width      whole numbers; a width left out is the height, or open
+settle_resampling  antialias, exact   True or False
+plain_number       any other number   NumPy's become Python's
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import is_whole_number
+
+__all__ = ["SQUARE", "plain_number", "settle_resampling", "settle_size"]
+
+MAX_SIDE = 1 << 16
+
+SQUARE: Any = None
+"""The width that is not given: as large as the height. A step that was made has a number."""
+
+
+class Sized(Protocol):
+    """A step that has a size."""
+
+    @property
+    def height(self) -> int:
+        """Its height, as given."""
+        ...
+
+    @property
+    def width(self) -> int | None:
+        """Its width; None where it was not given."""
+        ...
+
+
+def settle_size(step: Sized, *, is_square: bool) -> None:
+    """Make a new step's sides plain numbers, or refuse them.
+
+    Args:
+        step: It has ``height`` and ``width``.
+        is_square: A width that is not given is the height; else it stays open.
+
+    Raises:
+        InvalidInputError: One is no whole number from 1 to 65536.
+    """
+    given = {"height": step.height, "width": step.width}
+    if given["width"] is SQUARE:
+        del given["width"]
+    for name, side in given.items():
+        if not is_whole_number(side) or not 1 <= side <= MAX_SIDE:
+            kind = type(step).__name__
+            raise InvalidInputError(
+                f"{kind}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
+                f"\nwrite tl.decode.{kind}(224, 224)",
+                actual=side,
+            )
+        object.__setattr__(step, name, int(side))
+    if is_square and step.width is SQUARE:
+        object.__setattr__(step, "width", step.height)
+
+
+def settle_resampling(step: object) -> None:
+    """Make a new step's ``antialias`` and ``exact`` truth values, or refuse them.
+
+    Raises:
+        InvalidInputError: One is neither True nor False: "no" would be a yes.
+    """
+    for name in ("antialias", "exact"):
+        value = getattr(step, name)
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidInputError(
+                f"{type(step).__name__}: {name} is True or False, got {value!r}", actual=value
+            )
+        object.__setattr__(step, name, bool(value))
+
+
+def plain_number(value: object) -> Any:
+    """Return a number of NumPy as Python's, and anything else as it is.
+
+    >>> plain_number(np.float32(0.5)), plain_number("a")
+    (0.5, 'a')
+    """
+    return value.item() if isinstance(value, np.number) else value
