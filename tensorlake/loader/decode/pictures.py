@@ -102,7 +102,8 @@ class PictureDecoder:
 
     def _resampled(self, pixels: Pixels, placement: Placement) -> Pixels:
         """Crop and resize; pixels may come at a reduced scale."""
-        crop = _scaled(placement.crop, placement.source, pixels.shape[:2])
+        is_reduced = pixels.shape[:2] != placement.source
+        crop = _scaled(placement.crop, _reduction(placement)) if is_reduced else placement.crop
         part = pixels[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
         if part.shape[:2] == placement.size:
             return part
@@ -131,8 +132,10 @@ class PictureDecoder:
             )
         except ValueError as error:
             raise self._corrupt(sample, str(error)) from error
-        if reduction == 1 and pixels.shape[:2] != (height, width):
-            found = f"it is {pixels.shape[0]} x {pixels.shape[1]}, recorded as {height} x {width}"
+        if pixels.shape[:2] != (-(-height // reduction), -(-width // reduction)):
+            scale = f" at 1/{reduction} of its size" if reduction > 1 else ""
+            found = f"it is {pixels.shape[0]} x {pixels.shape[1]}{scale}, recorded as"
+            found += f" {height} x {width}"
             raise self._corrupt(sample, found)
         return pixels if len(sample.shape) > 2 else pixels[:, :, 0]  # noqa: PLR2004 - as above
 
@@ -212,12 +215,12 @@ def _reduction(placement: Placement) -> int:
     return reduction
 
 
-def _scaled(area: Area, source: tuple[int, int], decoded: tuple[int, ...]) -> Area:
-    """Express an area of the stored picture in pixels of a reduced one."""
-    if source == decoded:
-        return area
-    scale_y, scale_x = decoded[0] / source[0], decoded[1] / source[1]
-    top, left = round(area.top * scale_y), round(area.left * scale_x)
-    bottom = min(decoded[0], max(top + 1, round((area.top + area.height) * scale_y)))
-    right = min(decoded[1], max(left + 1, round((area.left + area.width) * scale_x)))
+def _scaled(area: Area, reduction: int) -> Area:
+    """Return the whole pixels of a reduced picture that are nearest to an area of the stored one.
+
+    No edge is more than half a pixel away. The last row of a reduced picture may stand for less
+    than ``reduction`` stored ones, so sizes alone do not tell how they lie.
+    """
+    ends = (area.top, area.left, area.top + area.height, area.left + area.width)
+    top, left, bottom, right = ((end + reduction // 2) // reduction for end in ends)
     return Area(top, left, bottom - top, right - left)

@@ -142,6 +142,19 @@ def test_scaled_decoding_stays_near_the_exact_one():
     assert np.abs(exact - scaled).mean() <= 1.5
 
 
+@pytest.mark.parametrize("height", [481, 484, 487])
+def test_scaled_decoding_moves_no_pixel_by_more_than_half_of_one(height):
+    """The last row of a reduced picture stands for fewer stored ones than the others do."""
+    slope = 5  # a stored pixel; the wave turns before it leaves 0 … 255
+    wave = 127 + slope * (np.abs(np.arange(height) % 80 - 40) - 20)
+    pixels = np.repeat(wave[:, None, None], 480, axis=1).repeat(3, axis=2).astype(np.uint8)
+    exact = decoded(pixels, Resize(60, 60, exact=True)).astype(int)
+
+    scaled = decoded(pixels, Resize(60, 60)).astype(int)
+
+    assert np.abs(exact - scaled).max() <= 8 / 2 * slope
+
+
 def test_random_crops_are_the_same_whatever_was_decoded_before():
     step = RandomResizedCrop(32, 32)
     alone = decoded(photograph(), step, place=9)
