@@ -200,7 +200,19 @@ __all__ = [
 ]
 __all__ += [name for name in _error_names if name.endswith("Error")]
 
+_LATER = {
+    "Audio": "waveforms are tl.Array('int16', (None,))",
+    "Dicom": "volumes are tl.Array('int16', (None, None, None))",
+    "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
+    "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",
+    "Nifti": "volumes are tl.Array('float32', (None, None, None))",
+    "PointCloud": "points are tl.Array('float32', (None, 4))",
+    "Video": "frames are tl.Sequence(tl.Image('jpeg')), files kept whole tl.Bytes()",
+}
+"""Types that a later version has, and what holds such data in this one."""
+
 _NEIGHBOURS = {
+    **{name: f"it comes in a later version\n{instead}" for name, instead in _LATER.items()},
     **dict.fromkeys(
         ("load", "load_dataset", "connect", "dataset"), "datasets open by tl.open(url)"
     ),
@@ -208,10 +220,6 @@ _NEIGHBOURS = {
         ("empty", "new", "create_dataset"), "datasets are made by tl.create(url, schema)"
     ),
     **dict.fromkeys(("remove", "rm", "drop"), "datasets go by tl.delete(url, confirm=url)"),
-    **dict.fromkeys(
-        ("Audio", "Dicom", "Link", "Mesh", "Nifti", "PointCloud", "Video"),
-        "it comes in a later version",
-    ),
     **dict.fromkeys(
         ("concatenate", "concatenate_datasets", "ConcatDataset", "cat"),
         "views of one version are joined by tl.concat([first, second]), others streamed by tl.mix",

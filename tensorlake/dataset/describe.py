@@ -120,7 +120,7 @@ class TensorSummary:
     Attributes:
         shape: Shapes of its samples: ``32–500 × 64–640 × 3``.
         stored_nbytes: Bytes of the chunks that this version shows.
-        nulls: How many rows are NULL.
+        nulls: How many rows are NULL; where a chunk that has some is shown in part, at most.
         values: Range or classes, where statistics know them.
     """
 
@@ -265,7 +265,9 @@ def _summary_of(
     is_label = isinstance(spec.type, ClassLabel)
     known = extents.statistics
     whole = known.table if known.table is not None and bool(known.known.all()) else None
-    nulls = 0 if known.table is None else int(known.table.null_count.sum())
+    nulls = 0
+    if known.table is not None:  # of a chunk shown in part, no more are NULL than are shown
+        nulls = int(np.minimum(known.table.null_count, extents.rows[known.known]).sum())
     stored = int(stored_chunks(extents).nbytes.sum())
     if full and is_label:
         values = _class_counts(dataset, spec)

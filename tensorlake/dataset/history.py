@@ -77,11 +77,13 @@ class Commit:
     def summary(self) -> str:
         """Say in a few words what it changed.
 
-        ``+1,200 rows``, ``label 214 rows``, ``+vector``. A restored version, or a branch taken
-        over whole, is recorded as such, without its rows.
+        ``+1,200 rows``, ``label 214 rows``, ``+vector``. A restored version is recorded as such,
+        without its rows, and so is a branch taken over whole: ``all of fix-labels@4``.
         """
         changes = self.changes
         parts: list[str] = ["rows replaced or reordered"] if changes.rewrite else []
+        if changes == Changes(rewrite=True) and len(self.parents) > 1:
+            parts = [f"all of {self.parents[1]}"]
         if changes.append:
             parts.append(f"+{plural(changes.append, 'row')}")
         for tensor_id, ranges in changes.update.items():

@@ -84,18 +84,19 @@ def map_rows(
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
         raise TypeError(f"map() takes no {unknown!r}; beside its own it takes {sorted(known)}")
-    view = dataset.frozen() if where is None else dataset.where(where)
+    before = dataset.frozen()
     call = Call.checked(
         function,
-        _columns(view, columns),
+        _columns(before, columns),
         batch_size=options.get("batch_size"),
         engine=options.get("engine", "threads"),
         workers=options.get("workers"),
         on_error=options.get("on_error", "raise"),
     )
     if to is None:
-        _fill(dataset, view, call, schema)
+        _fill(dataset, before, where, call, schema)
         return dataset
+    view = before if where is None else dataset.where(where)
     return _write(view, str(to), call, schema, storage_options=options.get("storage_options"))
 
 
@@ -111,14 +112,24 @@ def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
     return known if columns is None else tuple(columns)
 
 
-def _fill(dataset: Dataset, view: View, call: Call, schema: Mapping[str, Any]) -> None:
-    """Stage the outputs for the rows of a view as tensors of its dataset."""
+def _fill(
+    dataset: Dataset,
+    before: View,
+    where: str | Predicate | None,
+    call: Call,
+    schema: Mapping[str, Any],
+) -> None:
+    """Stage the outputs for the rows of a dataset, or those that meet a condition, as its tensors.
+
+    They are added first: a condition may ask which rows lack what is made, the first time too.
+    """
     types = _types(schema)
     was_staging = dataset.has_changes
     transaction = dataset.session.staging()
     savepoint = transaction.savepoint()
     try:
         _add_tensors(dataset, types)
+        view = before if where is None else before[dataset.where(where).rows]
         told = _Skipped()
         for positions, columns in _groups(told.noting(results(view, call)), [*types], call):
             rows = view[positions]

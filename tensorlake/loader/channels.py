@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["channels_first"]
+__all__ = ["PICTURE_NDIM", "channels_first"]
 
 PICTURE_NDIM = 3
 

@@ -210,7 +210,7 @@ def null_in_batch(name: str) -> InvalidInputError:
     return InvalidInputError(
         f"{name!r} is NULL in a row of this batch, and an array has no place for it"
         f'\nselect rows that have it: ds.query("WHERE {name} IS NOT NULL"), or give'
-        f" collate={{{name!r}: 'list'}}, where NULL is None",
+        f" collate={{{name!r}: 'list'}}, where NULL is None, or leave it out by columns=[…]",
         tensor=name,
     )
 

@@ -6,8 +6,10 @@ what its batches hold, in a few lines, and reads nothing.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from tensorlake.loader.channels import PICTURE_NDIM
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def describe_loader(
     batches: tuple[int, int] | None,
     sharding: Sharding,
     columns: tuple[ColumnPlan, ...],
+    channels_first: AbstractSet[str],
 ) -> str:
     """Describe a loader as its ``repr``.
 
@@ -37,6 +40,7 @@ def describe_loader(
         batches: Of an epoch, and left in this one; None where it never ends.
         sharding: Whose batches these are.
         columns: What each batch holds.
+        channels_first: Columns whose pictures are shown with their channels before their height.
     """
     rank, world_size = sharding.rank, sharding.world_size
     count = "endless" if batches is None else f"{batches[0]:,}"
@@ -48,7 +52,8 @@ def describe_loader(
         *([] if batches is None else [f"{batches[1]:,} left"]),
     ]
     more = len(columns) - SHOWN_COLUMNS
-    lines = [" · ".join(facts), *map(_described, columns[:SHOWN_COLUMNS])]
+    shown = (_described(one, channels_first) for one in columns[:SHOWN_COLUMNS])
+    lines = [" · ".join(facts), *shown]
     return "\n".join([*lines, f"  … {more} more columns"] if more > 0 else lines)
 
 
@@ -62,6 +67,7 @@ def describe_plan(
     sparse: tuple[str, ...],
     row_nbytes: int,
     arguments: LoaderArguments,
+    channels_first: AbstractSet[str],
 ) -> str:
     """Describe a loader's plan in a few lines."""
     num_rows = selection.num_rows
@@ -84,10 +90,13 @@ def describe_plan(
         ),
         f"decode    {arguments.worker_count} threads",
     ]
-    return "\n".join([*lines, *map(_described, columns)])
+    return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
 
 
-def _described(column: ColumnPlan) -> str:
+def _described(column: ColumnPlan, channels_first: AbstractSet[str]) -> str:
     form = "stacked" if column.is_stacked else str(column.collate or "list")
     dtype = "" if column.dtype is None else f"{column.dtype} "
-    return f"  {column.name:<14}{dtype}{column.shape} {form}"
+    shape = column.shape
+    if column.name in channels_first and len(shape) >= PICTURE_NDIM:
+        shape = (*shape[:-PICTURE_NDIM], shape[-1], *shape[-PICTURE_NDIM:-1])
+    return f"  {column.name:<14}{dtype}{shape} {form}"

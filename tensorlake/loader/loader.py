@@ -230,6 +230,7 @@ class Loader:
             sparse=self._opening().sparse,
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
+            channels_first=self._channels_first,
         )
 
     def __repr__(self) -> str:
@@ -239,6 +240,7 @@ class Loader:
             batches=None if self._rows.is_endless else (len(self), self.remaining),
             sharding=self._sharding,
             columns=self._shown_columns(),
+            channels_first=self._channels_first,
         )
 
     @property

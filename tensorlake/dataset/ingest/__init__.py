@@ -37,9 +37,22 @@ __all__ = [
     "yolo",
 ]
 
-_LATER = ("audio", "deeplake", "dicom", "hdf5", "lance", "litdata", "mds", "nifti", "video", "zarr")
+_AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
+_AS_ARRAYS = "its arrays are columns: ds.extend({name: array})"
+_AS_TORCH = "its rows come as those of any torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
+_AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
+_LATER = {
+    "audio": "waveforms are arrays of a tensor tl.Array('int16', (None,))",
+    **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
+    **dict.fromkeys(("dicom", "nifti"), _AS_VOLUMES),
+    **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
+    **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
+    "video": "frames are samples of a tensor tl.Sequence(tl.Image('jpeg'))",
+}
+"""What a later version takes in by itself, and how it comes in here."""
+
 _NEIGHBOURS = {
-    **dict.fromkeys(_LATER, "it comes in a later version"),
+    **{name: f"it comes in a later version\n{instead}" for name, instead in _LATER.items()},
     **dict.fromkeys(("folder", "image_folder", "imagefolder"), "pictures in folders are images()"),
     **dict.fromkeys(("pandas", "polars", "duckdb", "dataframe"), "tables in memory are arrow()"),
     **dict.fromkeys(("json", "ndjson", "text"), "objects and texts, one a line, are jsonl()"),

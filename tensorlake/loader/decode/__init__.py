@@ -62,7 +62,8 @@ _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
-        ("Boxes", "Clip", "ColorJitter", "RandomPatch", "Rotate90"), "it comes in a later version"
+        ("Boxes", "Clip", "ColorJitter", "RandomPatch", "Rotate90"),
+        "it comes in a later version\na function of yours is ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",
 }

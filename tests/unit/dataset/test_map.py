@@ -96,6 +96,24 @@ def test_where_fills_its_rows_and_leaves_others(ds):
     ds.discard()
 
 
+def test_where_may_ask_for_rows_that_lack_what_is_made_the_first_time_too(ds):
+    ds.map(double, schema={"y": "int64"}, where="y IS NULL AND x < 3")
+    assert ds["y"].read(slice(0, 5), null=-1).tolist() == [0, 2, 4, -1, -1]
+
+    ds.map(lambda row: {"y": 7}, schema={"y": "int64"}, where="y IS NULL")
+
+    assert ds["y"].read()[:5].tolist() == [0, 2, 4, 7, 7]
+    ds.discard()
+
+
+def test_a_condition_that_is_none_leaves_the_handle_as_it_was(ds):
+    with pytest.raises(tl.QueryNameError, match="nope"):
+        ds.map(double, schema={"y": "int64"}, where="nope IS NULL")
+
+    assert not ds.has_changes
+    assert "y" not in ds.schema
+
+
 def test_outputs_are_staged_in_groups_that_are_in_order(ds, monkeypatch):
     monkeypatch.setattr(mapping, "STAGED_ROWS", 30)
 

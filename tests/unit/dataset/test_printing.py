@@ -129,6 +129,30 @@ def test_a_summary_says_what_takes_the_room_and_which_names_there_are(ds):
     assert table[2].split()[-4:-2] == ["0", "mean"]
 
 
+def test_a_summary_counts_the_nulls_that_are_left_of_an_added_tensor():
+    ds = tl.create("memory://printing/nulls", {"x": "int64"})
+    ds.extend({"x": range(10)})
+    ds.add_tensor("score", tl.Scalar("float32", nullable=True))
+    ds.commit("ten, not scored")
+    assert ds.summary().tensors[1].nulls == 10
+
+    ds["score"][3:] = np.ones(7, np.float32)
+    ds.commit("seven scored")
+
+    assert ds.summary().tensors[1].nulls == ds.where("score IS NULL").count() == 3
+
+
+def test_a_branch_taken_over_whole_is_told_by_its_name():
+    ds = tl.create("memory://printing/whole", {"x": "int64"})
+    with ds.branch("fix") as fix:
+        fix.append({"x": 1})
+        fix.commit("one")
+
+    ds.merge("fix")
+
+    assert ds.log(1)[0].summary() == "all of fix@2"
+
+
 def test_a_full_summary_counts_classes_and_lengths():
     ds = tl.create("memory://printing/full", {"boxes": tl.BBox(), "y": tl.ClassLabel(["a", "b"])})
     ds.extend({"boxes": [[], [[0, 0, 1, 1]] * 3, []], "y": ["b", "b", "a"]})

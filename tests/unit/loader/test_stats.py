@@ -272,6 +272,14 @@ def test_a_loader_says_what_it_reads_where_it_stands_and_what_batches_hold(pets)
     ]
 
 
+def test_a_loader_shows_channels_where_its_batches_have_them(pets):
+    loader = pets.loader(batch_size=8, columns=["image"], decode=RESIZE, layout="NCHW")
+
+    assert next(iter(loader))["image"].shape == (8, 3, 16, 16)
+    for shown in (repr(loader), loader.explain()):
+        assert shown.splitlines()[-1] == "  image         uint8 (3, 16, 16) stacked"
+
+
 def test_a_loader_of_an_endless_mix_says_so(pets):
     loader = tl.mix({"pets": (pets, 1)}, stop="never").loader(batch_size=15, columns=["tokens"])
 
