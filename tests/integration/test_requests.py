@@ -59,19 +59,29 @@ def entry_bytes(store: CountingStore, seq: int) -> bytes:
         ("note", "one", 16_000),
         ("frames", [np.zeros((9, 9, 3), np.uint8)], 16_000),
         ("vector", np.ones(256, np.float32), (1 << 20) + 16_000),  # its chunk is rewritten
+        ("pose/word", "here", 16_000),  # a field of a struct, and nothing of the vector beside it
     ],
 )
-def test_an_update_of_a_null_or_a_sequence_writes_about_what_it_changes(name, value, limit):
-    """format.md 49, of what exists: NULL and Sequence(Image); bytes written."""
+def test_an_update_of_a_null_a_sequence_or_a_field_writes_about_what_it_changes(name, value, limit):
+    """format.md 49, of what exists: NULL, Sequence(Image) and Struct; bytes written."""
     store = CountingStore(MemoryStore())
     schema = {
         "note": tl.Text(nullable=True),
         "frames": tl.Sequence(tl.Image("png")),
         "vector": tl.Embedding(256, nullable=True),
+        "pose": tl.Struct({"word": tl.Text(), "vector": tl.Embedding(256)}),
     }
     dataset = create_on(store, schema)
     noise = np.random.default_rng(0).integers(0, 255, (2, 24, 24, 3), dtype=np.uint8)
-    dataset.extend({"note": [None] * 300, "frames": [list(noise)] * 300, "vector": [None] * 300})
+    pose = {"word": "there", "vector": np.zeros(256, np.float32)}
+    dataset.extend(
+        {
+            "note": [None] * 300,
+            "frames": [list(noise)] * 300,
+            "vector": [None] * 300,
+            "pose": [pose] * 300,
+        }
+    )
     dataset.commit()
     wait_for_storage()
     store.reset()
@@ -88,6 +98,7 @@ def test_an_update_of_a_null_or_a_sequence_writes_about_what_it_changes(name, va
         None,
     ]
     assert len(again["frames"][150]) == (1 if name == "frames" else 2)
+    assert again["pose"][150]["word"] == ("here" if name == "pose/word" else "there")
 
 
 def test_committing_a_row_is_two_exclusive_puts_and_the_hint(store, dataset):
