@@ -64,7 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="also write docs/benchmarks.md: these figures, and those kept of earlier runs",
+        help="also write docs/benchmarks.md and the README's table: these figures, and those kept",
     )
     parser.add_argument("--workspace", type=Path, default=REPOSITORY / ".benchmarks")
     parser.add_argument("--one", nargs=2, metavar=("BENCHMARK", "CONTENDER"), help="one run")

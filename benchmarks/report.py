@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from benchmarks.data import REPOSITORY, Workspace
+from benchmarks.comparison import PAGE, write_comparison
+from benchmarks.data import Workspace
 from benchmarks.harness import Benchmark, Goal, Limit, Measurement
 
 __all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
 
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
 SECTION = "\n\n## "
 COMPARED = ("tensorlake-dl", "torch", "numpy", "zarr", "simplejpeg", "pillow", "obstore")
 Runs = Mapping[str, Sequence[Measurement]]
@@ -178,6 +178,8 @@ def kept_results(workspace: Workspace) -> dict[str, Kept]:
 def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
     """Write docs/benchmarks.md: the figures kept here, and sections of benchmarks not run here.
 
+    The README's table follows it.
+
     A section stays where the page comes from a machine described alike: a fresh checkout that runs
     one benchmark does not lose the others.
     """
@@ -203,6 +205,7 @@ def write_page(benchmarks: Sequence[Benchmark], workspace: Workspace) -> Path:
         elif benchmark.name in written:
             blocks.append(written[benchmark.name])
     PAGE.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    write_comparison()
     return PAGE
 
 
