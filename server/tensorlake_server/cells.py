@@ -110,7 +110,7 @@ def _encoded_cells(sample_type: SampleType, column: EncodedColumn) -> list[Cell]
         return [
             {
                 "$summary": "media",
-                "media_type": sample_type.media_type,
+                "media_type": sample_type.media_type_of(sample),
                 "nbytes": len(sample),
                 **({} if shape is None else {"shape": shape}),
             }

@@ -68,7 +68,7 @@ def told(view: Dataset | View, name: str) -> Iterator[Any]:
 
 def _media(view: Dataset | View, name: str) -> Iterator[Media | None]:
     selection, reader = view.selection(), view.reader()
-    codec = (view.schema[name].media_type or "").rpartition("/")[2]
+    sample_type = view.schema[name]
     for start in range(0, len(view), ROWS_AT_ONCE):
         positions = np.arange(start, min(start + ROWS_AT_ONCE, len(view)))
         column = reader.read(name, selection.physical(positions), decode=False)
@@ -78,6 +78,7 @@ def _media(view: Dataset | View, name: str) -> Iterator[Media | None]:
                 yield None
                 continue
             shape = () if column.shapes is None else tuple(column.shapes[place].tolist())
+            codec = (sample_type.media_type_of(sample) or "").rpartition("/")[2]
             yield Media(codec, shape, len(sample))
 
 

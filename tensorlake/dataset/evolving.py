@@ -6,7 +6,7 @@ Older versions keep the schema they had, and no chunk is rewritten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.dataset import schema_changes
 from tensorlake.dataset.session import Session
@@ -79,6 +79,7 @@ class Evolving:
         nullable: bool | None = None,
         dtype: DTypeLike | None = None,
         shape: Sequence[int | None] | None = None,
+        codec: Literal["any"] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
@@ -89,6 +90,7 @@ class Evolving:
                 where statistics leave it open.
             dtype: A wider one: each value that is stored must be one of its values.
             shape: The same lengths, or None where samples may differ from now on.
+            codec: "any": pictures of other codecs are taken too, beside those that are there.
             metadata: JSON to note about the tensor, in the place of what was noted.
 
         Raises:
@@ -105,7 +107,13 @@ class Evolving:
             >>> ds.discard()
         """
         schema_changes.alter_tensor(
-            self.session, name, nullable=nullable, dtype=dtype, shape=shape, metadata=metadata
+            self.session,
+            name,
+            nullable=nullable,
+            dtype=dtype,
+            shape=shape,
+            codec=codec,
+            metadata=metadata,
         )
 
     def change_names(

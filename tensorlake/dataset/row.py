@@ -98,6 +98,6 @@ class Row(Mapping[str, Any]):
             return "NULL"
         assert isinstance(stored, EncodedColumn)  # media are stored encoded
         shape = "" if stored.shapes is None else "×".join(map(str, stored.shapes[0].tolist()))
-        codec = (sample_type.media_type or "").rpartition("/")[2]
+        codec = (sample_type.media_type_of(stored.samples[0]) or "").rpartition("/")[2]
         what = " ".join(filter(None, (codec, shape)))
         return ", ".join(filter(None, (what, human_nbytes(len(stored.samples[0])), "not decoded")))

@@ -140,13 +140,14 @@ def alter_tensor(
     nullable: bool | None = None,
     dtype: DTypeLike | None = None,
     shape: Iterable[int | None] | None = None,
+    codec: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Stage another type, or other metadata, for a tensor; all of it or nothing."""
-    if nullable is None and dtype is None and shape is None and metadata is None:
+    if all(one is None for one in (nullable, dtype, shape, codec, metadata)):
         raise InvalidInputError(
             f"alter_tensor({name!r}) says nothing to change\n"
-            "give nullable=, dtype=, shape= or metadata=",
+            "give nullable=, dtype=, shape=, codec= or metadata=",
             tensor=name,
         )
     if nullable is not None and not isinstance(nullable, bool | np.bool_):
@@ -157,7 +158,7 @@ def alter_tensor(
     with session.lock:
         transaction = session.staging()
         spec = transaction.schema[name]
-        declared = widened(spec.type, dtype=dtype, shape=shape, tensor=name)
+        declared = widened(spec.type, dtype=dtype, shape=shape, codec=codec, tensor=name)
         must_check = nullable is False and spec.type.nullable
         if nullable is not None and nullable is not spec.type.nullable:
             declared = replace(declared, nullable=nullable)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, cast
@@ -42,11 +42,13 @@ from tensorlake.types import (
 )
 from tensorlake.types import Sequence as SequenceType
 
-__all__ = ["PICTURE_ENDINGS", "infer_schema", "picture_type"]
+__all__ = ["PICTURE_ENDINGS", "codec_of_files", "common_codec", "infer_schema", "picture_type"]
 
 PICTURE_ENDINGS: Mapping[str, ImageCodec] = {
     ".jpg": "jpeg",
     ".jpeg": "jpeg",
+    ".jpe": "jpeg",
+    ".jfif": "jpeg",
     ".png": "png",
     ".webp": "webp",
     ".avif": "avif",
@@ -145,7 +147,7 @@ def _of_samples(name: str, samples: Sequence[Any]) -> SampleType:
     if all(isinstance(one, Mapping) for one in samples):
         return Json()
     if all(isinstance(one, bytes | bytearray | memoryview) for one in samples):
-        codec = codec_of(bytes(samples[0]))
+        codec = common_codec({codec_of(one) for one in samples})
         return Bytes() if codec is None else Image(codec)
     if all(isinstance(one, os.PathLike) for one in samples):
         return _of_paths(name, [os.fspath(one) for one in samples])
@@ -165,14 +167,32 @@ def _of_samples(name: str, samples: Sequence[Any]) -> SampleType:
 
 
 def _of_paths(name: str, paths: Sequence[str]) -> SampleType:
-    codec = PICTURE_ENDINGS.get(PurePath(paths[0]).suffix.lower())
-    if codec is None:
+    codecs = {path: PICTURE_ENDINGS.get(PurePath(path).suffix.lower()) for path in paths}
+    unknown = next((path for path, codec in codecs.items() if codec is None), None)
+    if unknown is not None:
         raise SchemaError(
-            f"{name!r} is paths to files, such as {paths[0]!r}, of no kind of picture that is known"
+            f"{name!r} is paths to files, such as {unknown!r}, of no kind of picture that is known"
             f"\nsay what they are: tl.create(url, {{{name!r}: …}})",
             tensor=name,
         )
-    return Image(codec)
+    return Image(codec_of_files(paths))
+
+
+def codec_of_files(names: Iterable[str]) -> ImageCodec:
+    """Choose the codec of a tensor that holds files of these names; "any" where they differ.
+
+    >>> codec_of_files(["a.jpg", "B.JPEG"]), codec_of_files(["a.jpg", "b.png"])
+    ('jpeg', 'any')
+    """
+    endings = {name[name.rfind(".") :] for name in names}
+    return common_codec({PICTURE_ENDINGS.get(one.lower(), "jpeg") for one in endings}) or "jpeg"
+
+
+def common_codec(codecs: Collection[ImageCodec | None]) -> ImageCodec | None:
+    """Return the codec that takes pictures of all of these; None where one is no picture's."""
+    if not codecs or None in codecs:
+        return None
+    return next(iter(codecs)) if len(codecs) == 1 else "any"
 
 
 def picture_type(name: str, picture: Any) -> Image:

@@ -114,6 +114,10 @@ class SampleType(ABC):
         """MIME type of a stored sample."""
         return None
 
+    def media_type_of(self, sample: Buffer) -> str | None:  # noqa: ARG002 - types differ
+        """MIME type of one stored sample, where samples of a tensor differ in it."""
+        return self.media_type
+
     @property
     def drawn_as(self) -> str:
         """The kind as which the viewer draws samples; a plug-in's type names a built-in kind.

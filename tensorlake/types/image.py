@@ -1,13 +1,14 @@
 """Image: pictures kept as they came, read as arrays (height, width, channels).
 
 A file or bytes whose format is the tensor's is stored unchanged; its header alone is read, for
-the shape. Pixels (arrays, PIL images) are encoded by the codec (`image_codecs.py`). Nothing is
-converted silently: another format, depth, an alpha channel or another number of channels is
-refused with what to do.
+the shape. The codec "any" takes each of the others, as folders have them, and each sample says by
+its first bytes what it is. Pixels (arrays, PIL images) are encoded by the codec
+(`image_codecs.py`). Nothing is converted silently: another format, depth, an alpha channel or
+another number of channels is refused with what to do.
 
     mode None or "RGB"            read as (H, W, 3); gray files expand to three equal channels
     mode "L"                      read as (H, W, 1); only gray files and arrays (H, W) or (H, W, 1)
-    mode "RGBA"                   read as (H, W, 4); not JPEG
+    mode "RGBA"                   read as (H, W, 4); not codec "jpeg"; of "any", JPEG is opaque
     mode "L16", "RGB16", "RGBA16" the same with 16 bits a channel, uint16: PNG, TIFF, JPEG 2000
 
 A camera's pictures may say by EXIF that they are shown turned. They are read as stored, unless
@@ -37,6 +38,7 @@ from tensorlake.types.column import (
 )
 from tensorlake.types.file import File, given_bytes
 from tensorlake.types.image_codecs import (
+    ANY_CODEC,
     CODECS,
     ImageCodec,
     PictureCodec,
@@ -75,7 +77,7 @@ class Image(SampleType):
     ('Image(jpeg)', (None, None, 1), dtype('uint16'))
 
     Attributes:
-        codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff".
+        codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff"; "any" for all of these.
         mode: Channels and depth of the pixels, see above.
         upright: Whether pictures are turned as their EXIF orientation says when they are read.
     """
@@ -87,8 +89,8 @@ class Image(SampleType):
     upright: bool = False
 
     def __post_init__(self) -> None:
-        if self.codec not in CODECS:
-            known = ", ".join(map(repr, CODECS))
+        if self.codec not in CODECS and self.codec != "any":
+            known = ", ".join(map(repr, (*CODECS, "any")))
             raise SchemaError(
                 f"{self.codec!r} is not a codec of images\nuse one of {known}", actual=self.codec
             )
@@ -111,7 +113,7 @@ class Image(SampleType):
 
     @property
     def _codec(self) -> PictureCodec:
-        return CODECS[self.codec]
+        return ANY_CODEC if self.codec == "any" else CODECS[self.codec]
 
     @property
     def _channels(self) -> int:
@@ -144,8 +146,20 @@ class Image(SampleType):
 
     @property
     def media_type(self) -> str:
-        """The codec's MIME type."""
+        """The codec's MIME type; of "any" a sample's own is `media_type_of`."""
         return self._codec.media_type
+
+    def media_type_of(self, sample: Buffer) -> str:
+        """Return the MIME type of one stored sample, whole or not."""
+        return self._codec_for(sample).media_type
+
+    def codec_of(self, sample: Buffer) -> ImageCodec | None:
+        """Name the codec of a stored sample; None where of "any" its first bytes say none."""
+        return codec_of(sample) if self.codec == "any" else self.codec
+
+    def _codec_for(self, sample: Buffer) -> PictureCodec:
+        codec = self.codec_of(sample)
+        return self._codec if codec is None else CODECS[codec]
 
     def describe(self) -> str:
         """Name the codec, and the mode if given: ``Image(jpeg)``."""
@@ -185,7 +199,7 @@ class Image(SampleType):
         codec = codec_of(sample)
         if codec is None:
             raise ValueError("its first bytes are no picture's")
-        return self if codec == self.codec else replace(self, codec=codec)
+        return self if self.codec in (codec, "any") else replace(self, codec="any")
 
     def parse_shape(self, sample: Buffer) -> tuple[int, int, int]:
         """Read the header of an encoded picture: the shape that it is read with.
@@ -234,7 +248,8 @@ class Image(SampleType):
         """Refuse recorded shapes that samples cannot have, before they are allocated."""
         pairs = zip(column.samples, shapes.tolist(), strict=True)
         for position, (sample, (height, width, channels)) in enumerate(pairs):
-            excess = too_many_pixels(self.codec, len(sample), height, width)
+            codec = self.codec_of(sample) or "jpeg"  # of no bytes, or of none known: no pixel
+            excess = too_many_pixels(codec, len(sample), height, width)
             if excess is None and channels != self._channels:
                 excess = f"it is recorded with {channels:,} channels"
             if excess is not None:
@@ -269,20 +284,19 @@ class Image(SampleType):
     def _check(
         self, content: Buffer, codec: PictureCodec, sample: Any, place: Place, position: int
     ) -> ImageHeader:
-        actual, wanted = image_format(content), codec.format
-        if actual is not None and actual != wanted:
-            known = next((name for name, codec in CODECS.items() if codec.format == actual), None)
-            advice = f'use Image(codec="{known}"), or ' if known else ""
-            hint = f"{advice}give its pixels as an array to have them encoded as {wanted}"
-            name = _named(sample) or "the sample "
-            raise unreadable(place, position, f"stores {wanted}, but {name}is {actual}", hint=hint)
+        actual = image_format(content)
+        if actual not in (None, codec.format) and (
+            codec is not ANY_CODEC or self.codec_of(content) is None
+        ):
+            raise self._foreign(str(actual), sample, place, position)
         try:
             header = codec.parse_header(content)
         except ValueError as error:
             size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
-            reason = f"cannot take {size}, not a whole {wanted}: {error}"
+            reason = f"cannot take {size}, not a whole {codec.format}: {error}"
             raise unreadable(place, position, reason) from error
-        excess = too_many_pixels(self.codec, len(content), header.height, header.width)
+        name = self.codec_of(content) or self.codec
+        excess = too_many_pixels(name, len(content), header.height, header.width)
         if excess is not None:
             reason = f"cannot take {_named(sample) or 'a sample'}: {excess}"
             hint = "cut it into tiles, each a row, or store it as tl.Bytes"
@@ -292,6 +306,22 @@ class Image(SampleType):
             shown = f"{_named(sample) or 'a file '}of {refusal[0]}"
             raise dtype_mismatch(place, position, shown, hint=refusal[1])
         return header
+
+    def _foreign(self, actual: str, sample: Any, place: Place, position: int) -> Exception:
+        """Say that a picture is of another format, and which codec would take it."""
+        name = _named(sample) or "the sample "
+        known = next((one for one, codec in CODECS.items() if codec.format == actual), None)
+        encoded = "PNG" if self.codec == "any" else self._codec.format
+        advice = f"give its pixels as an array to have them encoded as {encoded}"
+        if known is not None:
+            mode = "" if self.mode is None else f', mode="{self.mode}"'
+            advice = (
+                f'use Image(codec="{known}"), or Image(codec="any"{mode}) where pictures'
+                f" differ (of a tensor that is there: ds.alter_tensor({place.tensor!r},"
+                f' codec="any")), or {advice}'
+            )
+        stores = "jpeg, png, webp, avif, jpeg2000 and tiff" if self.codec == "any" else encoded
+        return unreadable(place, position, f"stores {stores}, but {name}is {actual}", hint=advice)
 
     def _refuse(self, header: ImageHeader) -> tuple[str, str] | None:
         """Say why a file of this kind would have to be converted, and what to do."""
@@ -339,7 +369,7 @@ class Image(SampleType):
     def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:
         return CorruptSampleError(
             f"row {row} of {tensor!r} ({len(sample):,} bytes) is not a whole "
-            f"{self._codec.format}: {reason}"
+            f"{self._codec_for(sample).format}: {reason}"
             "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
             "on_error='skip'; to find all: ds.check(full=False, decode=True)",
             tensor=tensor,

@@ -7,6 +7,9 @@
     avif       imagecodecs   8        quality 90, 4:4:4
     jpeg2000   imagecodecs   8, 16    lossless
     tiff       imagecodecs   8, 16    lossless, deflate
+    any        as each says  8, 16    PNG: lossless
+
+Of "any", each picture's first bytes say which of the others it is.
 
 All release the GIL. A decoder fills an array that is as large as the header said, from a file of
 fewer channels too: gray becomes three equal ones, a missing alpha is opaque. It never drops one:
@@ -33,9 +36,17 @@ if TYPE_CHECKING:
     from tensorlake.types.column import Buffer
     from tensorlake.types.picture_header import ImageFormat, ImageHeader
 
-__all__ = ["CODECS", "ImageCodec", "PictureCodec", "codec_of", "too_many_pixels", "turn"]
+__all__ = [
+    "ANY_CODEC",
+    "CODECS",
+    "ImageCodec",
+    "PictureCodec",
+    "codec_of",
+    "too_many_pixels",
+    "turn",
+]
 
-ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff"]
+ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff", "any"]
 
 _JPEG_QUALITY = 95  # of arrays given as pixels: near enough to lossless for training
 _AVIF_QUALITY = 90
@@ -43,6 +54,8 @@ _AVIF_SPEED = 6  # avifenc's own; imagecodecs' is 0, a hundred times slower for 
 _DEFLATE = 8  # TIFF's number of it
 _GRAY, _GRAY_ALPHA, _COLOUR, _COLOUR_ALPHA = 1, 2, 3, 4
 _PLANE_NDIM = 2
+# What libjpeg-turbo gives where so many channels are asked for; its alpha is opaque.
+_JPEG_COLOURS: dict[int, Literal["GRAY", "RGB", "RGBA"]] = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,7 @@ class PictureCodec:
     """One codec.
 
     Attributes:
-        format: The format's own name.
+        format: The format's own name; "picture" where each sample says it.
         max_side: Longest side that a picture can have; None: no limit that memory does not set.
         pixels_a_byte: More than this a byte of a file cannot hold; None where one colour takes no
             bytes however large the picture is.
@@ -58,7 +71,7 @@ class PictureCodec:
         has_gray: Whether it can hold one channel alone.
     """
 
-    format: ImageFormat
+    format: ImageFormat | Literal["picture"]
     media_type: str
     depths: tuple[int, ...]
     has_alpha: bool
@@ -97,7 +110,7 @@ def _encode_jpeg(pixels: np.ndarray) -> bytes:
 def _decode_jpeg(sample: Buffer, pixels: np.ndarray) -> None:
     import simplejpeg
 
-    colorspace = "GRAY" if pixels.shape[2] == _GRAY else "RGB"
+    colorspace = _JPEG_COLOURS[pixels.shape[2]]
     decoded = simplejpeg.decode_jpeg(sample, colorspace=colorspace, buffer=pixels)
     _check_shape(decoded, pixels)
 
@@ -147,6 +160,21 @@ def _fill(pixels: np.ndarray, decoded: np.ndarray) -> None:
         pixels[:, :, _COLOUR] = decoded[:, :, 1] if stored == _GRAY_ALPHA else opaque
 
 
+def _parse_any_header(sample: Buffer) -> ImageHeader:
+    return CODECS[_told_codec(sample)].parse_header(sample)
+
+
+def _decode_any(sample: Buffer, pixels: np.ndarray) -> None:
+    CODECS[_told_codec(sample)].decode(sample, pixels)
+
+
+def _told_codec(sample: Buffer) -> ImageCodec:
+    codec = codec_of(sample)
+    if codec is None:
+        raise ValueError("its first bytes are no picture's")
+    return codec
+
+
 def _check_shape(decoded: np.ndarray, pixels: np.ndarray) -> None:
     if decoded.shape != pixels.shape:
         raise ValueError(f"it is {decoded.shape}, recorded as {pixels.shape}")
@@ -160,6 +188,7 @@ def _imagecodecs(name: str) -> ModuleType:
     return imagecodecs
 
 
+# Of one format each; ANY_CODEC below takes them all.
 CODECS: Final[dict[ImageCodec, PictureCodec]] = {
     "jpeg": PictureCodec(
         format="JPEG",
@@ -235,13 +264,30 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
     ),
 }
 
+ANY_CODEC: Final = PictureCodec(
+    format="picture",
+    media_type="image/*",
+    depths=(8, 16),
+    has_alpha=True,
+    has_gray=True,
+    max_side=None,
+    pixels_a_byte=None,
+    parse_header=_parse_any_header,
+    encode=_encoder("png"),
+    decode=_decode_any,
+)
+
+_BY_FORMAT: Final[dict[str | None, ImageCodec]] = {
+    codec.format: name for name, codec in CODECS.items()
+}
+
 
 def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> str | None:
     """Say why a file of so few bytes cannot be a picture of that size; None where it can.
 
     Decoding allocates what the header promises, so a promise is checked before.
     """
-    known = CODECS[codec].pixels_a_byte
+    known = None if codec == "any" else CODECS[codec].pixels_a_byte
     limit = MAX_PIXELS if known is None else min(MAX_PIXELS, known * nbytes)
     if height * width <= limit:
         return None
@@ -250,5 +296,4 @@ def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> 
 
 def codec_of(sample: Buffer) -> ImageCodec | None:
     """Name the codec of an encoded picture by its first bytes; None when it is none of these."""
-    found = image_format(sample)
-    return next((name for name, codec in CODECS.items() if codec.format == found), None)
+    return _BY_FORMAT.get(image_format(sample))

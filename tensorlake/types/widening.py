@@ -1,8 +1,9 @@
-"""What a tensor's type may become while its chunks stay: wider dtypes, and lengths left open.
+"""What a tensor's type may become while its chunks stay: wider dtypes, open lengths, any codec.
 
 A dtype widens where every one of its values, unchanged, is one of the new dtype's. That is NumPy's
 ``can_cast(…, "safe")`` without its two exceptions: int64 and uint64 round as float64, and a truth
 value is no number. A length of the shape may become None; stored samples keep theirs.
+Pictures of one codec may become those of any, for each says itself which it is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tensorlake.types.dtypes import (
     is_narrow_float,
     parse_dtype,
 )
+from tensorlake.types.image import Image
 from tensorlake.types.ndarray import Array
 from tensorlake.types.scalar import Scalar
 
@@ -70,9 +72,10 @@ def widened(
     *,
     dtype: DTypeLike | None = None,
     shape: Iterable[int | None] | None = None,
+    codec: str | None = None,
     tensor: str,
 ) -> SampleType:
-    """Return a type with a wider dtype, or open lengths.
+    """Return a type with a wider dtype, open lengths, or the codec "any".
 
     Raises:
         SchemaError: Stored samples would not be samples of it; the message says what would do.
@@ -82,7 +85,24 @@ def widened(
         wider = _with_dtype(wider, parse_dtype(dtype), tensor)
     if shape is not None:
         wider = _with_shape(wider, tuple(shape), tensor)
-    return wider
+    return wider if codec is None else _with_codec(wider, codec, tensor)
+
+
+def _with_codec(sample_type: SampleType, codec: str, tensor: str) -> SampleType:
+    if isinstance(sample_type, Image) and codec in ("any", sample_type.codec):
+        return replace(sample_type, codec=codec)
+    is_picture = isinstance(sample_type, Image)
+    raise SchemaError(
+        f"{tensor!r} is {sample_type.describe()} and cannot become one of codec={codec!r}\n"
+        + (
+            "what is stored stays, so a codec only widens: to 'any'; for another one add a tensor"
+            if is_picture
+            else "only pictures have a codec that widens: add a tensor of another type"
+        ),
+        tensor=tensor,
+        expected="any" if is_picture else None,
+        actual=codec,
+    )
 
 
 def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> SampleType:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from tensorlake.errors import SchemaError
 from tensorlake.format import Extents, Schema, TensorSpec, check_tensor_name
-from tensorlake.types import NO_DEFAULT, ClassLabel, SampleType, is_widening, parse_dtype
+from tensorlake.types import NO_DEFAULT, ClassLabel, Image, SampleType, is_widening, parse_dtype
 from tensorlake.versions.class_names import ClassNames, class_names, codes_in, combine_class_names
 
 __all__ = [
@@ -168,9 +168,13 @@ def is_narrower(after: TensorSpec, before: TensorSpec) -> bool:
 
 
 def takes_values_away(after: TensorSpec, before: TensorSpec) -> bool:
-    """Whether NULL is gone, or a dtype or shape narrower, as when an older version is restored."""
+    """Whether NULL is gone, or a dtype, shape or codec narrower, as of a restored version."""
     if before.type.nullable and not after.type.nullable:
         return True
+    if isinstance(before.type, Image) and isinstance(after.type, Image):
+        was_any, is_any = before.type.codec == "any", after.type.codec == "any"
+        if was_any and not is_any:
+            return True
     old, new = before.layout, after.layout
     if old.dtype is None or new.dtype is None:
         return False

@@ -19,7 +19,7 @@ import numpy as np
 from tensorlake.dataset.export.arrow_stream import check_columns
 from tensorlake.dataset.export.destination import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
-from tensorlake.dataset.export.webdataset import PICTURE_ENDINGS
+from tensorlake.dataset.export.webdataset import picture_ending
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import BBox, ClassLabel, Image, InstanceMask, Keypoints, SampleType
 
@@ -58,7 +58,6 @@ def to_coco(
     parts = _parts({name: view.schema[name] for name in names})
     image = parts.types[parts.image]
     assert isinstance(image, Image), "it was chosen for that"
-    ending = PICTURE_ENDINGS.get(image.codec, image.codec)
     shapes = view[parts.image].shapes()
     content: dict[str, Any] = {"images": [], "annotations": []}
     if parts.boxes or "captions" not in parts.types:  # COCO's own files of captions have none
@@ -76,7 +75,7 @@ def to_coco(
                     actual=number,
                 )
             seen.add(number)
-            name = f"{number:012d}.{ending}"
+            name = f"{number:012d}.{picture_ending(image, values[parts.image])}"
             (folder / "images" / name).write_bytes(values[parts.image])
             height, width = (int(length) for length in shapes[at][:2])
             content["images"].append(

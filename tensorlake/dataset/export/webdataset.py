@@ -50,7 +50,7 @@ from tensorlake.types import (
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported
 
-__all__ = ["to_webdataset"]
+__all__ = ["picture_ending", "to_webdataset"]
 
 PICTURE_ENDINGS = {"jpeg": "jpg", "jpeg2000": "jp2"}
 SAME_ENDINGS = {
@@ -83,8 +83,8 @@ def to_webdataset(
             for row, values in enumerate(stored_rows(view, names)):
                 key = _checked_key(values["key"], row, seen) if has_keys else f"{row:09d}"
                 members = [
-                    (f"{key}.{field}", _content(values[name], field))
-                    for name, field in fields.items()
+                    _member(key, name, types[name], fields[name], values[name])
+                    for name in fields
                     if values[name] is not None
                 ]
                 shards.add(members)
@@ -125,8 +125,26 @@ class _Shards:
             self._open = None
 
 
+def _member(
+    key: str, name: str, sample_type: SampleType, field: str, value: Any
+) -> tuple[str, bytes]:
+    """Name a row's member and give its content; of pictures of any codec, each by its own."""
+    if isinstance(sample_type, Image) and sample_type.codec == "any":
+        field = _named(name, sample_type, picture_ending(sample_type, value))
+    return f"{key}.{field}", _content(value, field)
+
+
+def picture_ending(sample_type: Image, sample: bytes) -> str:
+    """How the name of a stored picture's file ends, without the dot."""
+    codec = sample_type.codec_of(sample) or sample_type.codec
+    return PICTURE_ENDINGS.get(codec, codec)
+
+
 def _field(name: str, sample_type: SampleType) -> str:
-    ending = _ending(name, sample_type)
+    return _named(name, sample_type, _ending(name, sample_type))
+
+
+def _named(name: str, sample_type: SampleType, ending: str) -> str:
     last = name.rpartition(".")[2]
     is_integer = isinstance(sample_type, Scalar) and sample_type.dtype.kind in "iu"
     if last == ending or (last in SAME_ENDINGS.get(ending, ()) and (ending != "npy" or is_integer)):

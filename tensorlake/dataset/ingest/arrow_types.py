@@ -4,7 +4,7 @@
     int, uint, float, bool                   Scalar, Bool
     string                                   Text
     dictionary of strings                    ClassLabel (the names of the dictionary)
-    binary                                   Image where the first value is a picture, else Bytes
+    binary                                   Image where all that is seen are pictures, else Bytes
     struct {bytes, path}                     Image (as Hugging Face stores pictures), or Bytes
     list, fixed-size list of numbers         Array, ragged or fixed, of any depth
     fixed-shape tensor (extension)           Array
@@ -23,11 +23,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
 
 from tensorlake.dataset.export import TYPE_KEY, arrow_type
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, common_codec
 from tensorlake.errors import SchemaError, TensorlakeError
 from tensorlake.types import (
     Array,
@@ -35,6 +37,7 @@ from tensorlake.types import (
     Bytes,
     ClassLabel,
     Image,
+    ImageCodec,
     InstanceMask,
     Json,
     SampleType,
@@ -49,6 +52,8 @@ from tensorlake.types import (
 __all__ = ["infer_types", "values_of"]
 
 Arrow = Any  # pyarrow ships no types
+
+_MAGIC_NBYTES = 16  # of a file tell every kind of picture that is stored
 
 
 def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]:
@@ -175,21 +180,18 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
     if types.is_dictionary(kind) and types.is_string(kind.value_type):
         return ClassLabel(_dictionary(column), nullable=nullable)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
-        return _picture_or_bytes(_first(column), nullable=nullable)
+        return _picture_or_bytes(column, nullable=nullable)
     if types.is_timestamp(kind):
         return Timestamp(kind.unit, tz=kind.tz, nullable=nullable)
     if types.is_date(kind):
         return Timestamp("s", nullable=nullable)
     if _is_encoded_struct(kind):
-        return _picture_or_bytes(_bytes_of(_first(column)), nullable=nullable)
+        return _picture_or_bytes(column, nullable=nullable)
     if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
         return Json(nullable=nullable)
     is_list = types.is_list(kind) or types.is_large_list(kind)
     if is_list and (_is_encoded_struct(kind.value_type) or types.is_binary(kind.value_type)):
-        items = next((one for one in column.to_pylist() if one), [])
-        first = items[0] if items else None
-        content = _bytes_of(first) if isinstance(first, Mapping) else first
-        return Sequence(_picture_or_bytes(content, nullable=False), nullable=nullable)
+        return Sequence(_picture_or_bytes(_flat(column), nullable=False), nullable=nullable)
     shape, element = _nested(kind)
     if shape and element is not None:
         return Array(element.to_pandas_dtype(), shape, nullable=nullable)
@@ -228,9 +230,39 @@ def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
     return flat.to_numpy(zero_copy_only=False).reshape(len(column), *fixed)
 
 
-def _picture_or_bytes(first: bytes | None, *, nullable: bool) -> SampleType:
-    codec = None if first is None else codec_of(first)
+def _picture_or_bytes(column: Arrow, *, nullable: bool) -> SampleType:
+    codec = common_codec(_codecs(column))
     return Bytes(nullable=nullable) if codec is None else Image(codec, nullable=nullable)
+
+
+def _codecs(column: Arrow) -> set[ImageCodec | None]:
+    """The codecs of a column's pictures, by their first bytes, or where they are files their names.
+
+    None among them: of something that is no picture.
+    """
+    import pyarrow as pa
+    import pyarrow.compute
+
+    pc: Arrow = pyarrow.compute
+    if not pa.types.is_struct(column.type):
+        starts = pc.binary_slice(column.drop_null(), 0, _MAGIC_NBYTES).unique()
+        return {codec_of(start) for start in starts.to_pylist()}
+    contents, paths = (pc.struct_field(column, name) for name in ("bytes", "path"))
+    named = paths.filter(contents.is_null()).drop_null().to_pylist()
+    found: set[ImageCodec | None] = {PICTURE_ENDINGS.get(_ending(path)) for path in named}
+    return found | (_codecs(contents) if contents.null_count < len(contents) else set())
+
+
+def _ending(path: str) -> str:
+    return PurePath(path).suffix.lower()
+
+
+def _flat(column: Arrow) -> Arrow:
+    """The items of a column of lists, without those of NULL."""
+    import pyarrow.compute
+
+    pc: Arrow = pyarrow.compute
+    return pc.list_flatten(column.drop_null())
 
 
 def _is_encoded_struct(kind: Arrow) -> bool:
@@ -244,11 +276,6 @@ def _bytes_of(value: Mapping[str, Any] | None) -> Any:
     if value is None:
         return None
     return value["path"] if value["bytes"] is None else value["bytes"]
-
-
-def _first(column: Arrow) -> Any:
-    valid = column.drop_null() if column.null_count else column
-    return valid[0].as_py() if len(valid) else None
 
 
 def _dictionary(column: Arrow) -> list[str]:
@@ -275,7 +302,7 @@ def _of_feature(
         case {"_type": "ClassLabel", "names": [*names]}:
             return ClassLabel([str(name) for name in names], nullable=nullable)
         case {"_type": "Image"}:
-            return _picture_or_bytes(_encoded(_first(column)), nullable=nullable)
+            return _picture_or_bytes(column, nullable=nullable)
         case {
             "_type": "Array2D" | "Array3D" | "Array4D" | "Array5D",
             "shape": [*shape],
@@ -284,7 +311,3 @@ def _of_feature(
             return Array(str(d), tuple(shape), nullable=nullable)
         case _:
             return None
-
-
-def _encoded(value: Any) -> bytes | None:
-    return value if isinstance(value, bytes) or value is None else value.get("bytes")

@@ -20,7 +20,7 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.schema_inference import codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
@@ -102,7 +102,7 @@ def coco(
             name: values(rows) for name, values in columns.items()
         }
 
-    codec = PICTURE_ENDINGS.get(Path(paths[0]).suffix.lower(), "jpeg")
+    codec = codec_of_files(picture.file_name for picture in file.pictures)
     source = Source(
         kind="coco",
         schema={"image": Image(codec), **schema},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -23,11 +22,11 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
-from tensorlake.types import ClassLabel, Image, ImageCodec
+from tensorlake.types import ClassLabel, Image
 
 __all__ = ["images"]
 
@@ -53,8 +52,9 @@ def images(
     """Ingest a folder, or a zip file, of pictures, stored as they are.
 
     Makes ``image``; ``label`` when the files lie in folders, whose names are the classes; ``split``
-    when those lie in ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths. All
-    pictures are of one codec: the most frequent, unless ``schema`` names another.
+    when those lie in ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths. Files
+    of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
+    ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``.
 
     Args:
         src: The folder or the zip file, or the URL of one in a store.
@@ -106,9 +106,7 @@ def _source(
     pictures, outside = _told_apart(pictures, depth + has_label)
     if outside and is_strict:
         raise _is_outside(pictures, outside, depth, shown)
-    codecs: Counter[ImageCodec] = Counter(PICTURE_ENDINGS[_ending(p.path)] for p in pictures)
-    codec = codecs.most_common(1)[0][0]
-    types: dict[str, Any] = {"image": Image(codec)}
+    types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in pictures))}
     if has_label:
         types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
     if has_split:
@@ -138,6 +136,7 @@ def _source(
         load=load,
         place=Path(shown).name,
         left_out=[SkippedItem(_name(p), _OUTSIDE) for p in outside],
+        takes_schema=True,
     )
 
 

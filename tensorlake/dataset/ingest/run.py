@@ -28,7 +28,7 @@ from tensorlake.dataset.ingest.source import Item, Source
 from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
 from tensorlake.quantities import parse_nbytes, plural
-from tensorlake.types import Ragged
+from tensorlake.types import Ragged, as_type
 
 __all__ = ["run_ingest"]
 
@@ -214,7 +214,7 @@ def _stage(
                 raise
             name = source.row_called(items, int(left[row]))
             if on_error == "raise":
-                told = f"{name}: {_told(error, name)}"
+                told = f"{name}: {_told(error, name)}{_advice(dataset, source, error)}"
                 raise type(error)(told, **{**error.facts, "item": name}) from error
             values = {tensor: values[row] for tensor, values in columns.items()}
             refused.append(_refused(name, error, values))
@@ -223,6 +223,23 @@ def _stage(
         else:
             break
     return refused, len(left)
+
+
+def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> str:
+    """Say where types come from: of a dataset that a call before this one began, from that."""
+    tensor = error.facts.get("tensor")
+    if not isinstance(tensor, str) or tensor not in source.schema or tensor not in dataset.schema:
+        return ""
+    here, there = as_type(source.schema[tensor]), dataset.schema[tensor]
+    if here != there:
+        url = dataset.url
+        return (
+            f"\nthe dataset there has {tensor!r} as {there.describe()}, where this call would make"
+            f" {here.describe()}; to begin anew: tl.delete({url!r}, confirm={url!r})"
+        )
+    if source.takes_schema and "use Image(" in error.message:
+        return f"\nthe type is given by schema={{{tensor!r}: tl.Image(…)}}"
+    return ""
 
 
 def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:

@@ -33,6 +33,7 @@ class Source(Generic[Item]):
         place: Where it comes from, as progress says it; the kind where it is in memory.
         maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
         left_out: What of the source has no place in the rows, for the report; loading may add.
+        takes_schema: Whether the call has ``schema=``, for errors.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Source(Generic[Item]):
     place: str = ""
     maker: str = ""
     left_out: Collection[SkippedItem] = ()
+    takes_schema: bool = False
 
     @property
     def key_start(self) -> str:

@@ -21,7 +21,7 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
 from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask
@@ -87,7 +87,7 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
     has_masks = all(picture.mask is not None for picture in pictures)
     sets = sorted({name for picture in pictures for name in picture.sets})
     schema: dict[str, Any] = {
-        "image": Image(PICTURE_ENDINGS[_path(pictures[0]).suffix.lower()]),
+        "image": Image(codec_of_files(picture.path for picture in pictures)),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(names, per="boxes"),
         "difficult": Array("uint8", (None,)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -24,6 +24,7 @@ from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,
@@ -63,8 +64,9 @@ def webdataset(
 ) -> Dataset:
     """Ingest WebDataset shards: each field a tensor, and the key as ``__key__``'s twin ``key``.
 
-    Pictures are stored as they are; ``cls`` and its like become integers, ``txt`` Text, ``json``
-    Json, ``npy`` arrays, all others Bytes.
+    Pictures are stored as they are; where their endings differ from sample to sample they are one
+    tensor: ``jpg`` and ``png`` make ``image``, ``left.jpg`` and ``left.png`` make ``left``. ``cls``
+    and its like become integers, ``txt`` Text, ``json`` Json, ``npy`` arrays, all others Bytes.
 
     Args:
         src: A tar file, a folder, a pattern such as ``"shards/*.tar"``, or a list of files.
@@ -88,9 +90,13 @@ def webdataset(
     samples = [sample for path in find_files(src, ".tar", files) for sample in _index(path, files)]
     if not samples:
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
+    samples, mixed = _with_pictures_as_one(samples)
     first = _read(samples[0], files)
     types = {
-        field: as_type((schema or {}).get(field) or _type_of(field, content))
+        field: as_type(
+            (schema or {}).get(field)
+            or (Image("any") if field in mixed else _type_of(field, content))
+        )
         for field, content in first.items()
     }
     unknown = [field for field in schema or {} if field not in types]
@@ -150,6 +156,28 @@ def _index(path: str, files: SourceFiles) -> list[_Sample]:
     except tarfile.TarError as error:
         raise InvalidInputError(f"{path!r} is no tar file: {error}", src=path) from error
     return [_Sample(path, key, tuple(sorted(members))) for key, members in samples.items()]
+
+
+def _with_pictures_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
+    """Give pictures whose endings differ from sample to sample one field; and name such fields."""
+    sets = {frozenset(field for field, *_ in sample.members) for sample in samples}
+    common = frozenset[str].intersection(*sets)
+    names = {
+        field: (field.rpartition(".")[0] or "image")
+        for field in frozenset[str].union(*sets) - common
+        if f".{field.rpartition('.')[2]}" in PICTURE_ENDINGS
+    }
+    if len(sets) == 1 or {frozenset(names.get(one, one) for one in each) for each in sets} != {
+        common | set(names.values())
+    }:
+        return samples, frozenset()  # of one kind, or of fields that differ in other ways too
+    if any(len({names.get(one, one) for one in each}) < len(each) for each in sets):
+        return samples, frozenset()  # a sample has two of them
+    renamed = [
+        replace(one, members=tuple((names.get(f, f), at, size) for f, at, size in one.members))
+        for one in samples
+    ]
+    return renamed, frozenset(names.values())
 
 
 def _read(sample: _Sample, files: SourceFiles) -> dict[str, bytes]:

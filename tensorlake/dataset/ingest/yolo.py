@@ -25,7 +25,7 @@ from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
@@ -39,6 +39,7 @@ _DETECT_VALUES = 5
 _BEYOND_ANY_SHARE = 1.5
 _SPLITS = ("train", "val", "test")
 _ABOVE = "../"
+_ANY_PICTURE = Image("any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,6 @@ class _Picture:
     nbytes: int
     labels: str
     split: str
-
-    @property
-    def ending(self) -> str:
-        return PurePath(self.path).suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def yolo(
         message = f"{shown!r} names no kpt_shape, which task='pose' needs"
         raise InvalidInputError(message, src=shown)
     schema: dict[str, Any] = {
-        "image": Image(PICTURE_ENDINGS[pictures[0].ending]),
+        "image": Image(codec_of_files(picture.path for picture in pictures)),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(list(layout.names.values()), per="boxes"),
         "split": ClassLabel([*layout.splits]),
@@ -168,9 +165,8 @@ class _Objects:
 def _read_objects(
     picture: _Picture, content: Any, lines: list[tuple[int, str]], task: Task, layout: _Layout
 ) -> _Objects:
-    codec = PICTURE_ENDINGS[picture.ending]
     try:
-        height, width, _ = Image(codec).parse_shape(content)
+        height, width, _ = _ANY_PICTURE.parse_shape(content)
     except ValueError:
         height = width = 1  # the picture itself is refused, with its reason, when it is staged
     scale = np.array([width, height], dtype=np.float64)

@@ -213,7 +213,7 @@ def _picture(
         return escaped("NULL")
     sample = column.samples[at]
     shape = kind.parse_shape(sample) if column.shapes is None else tuple(column.shapes[at].tolist())
-    told = f"{kind.codec} {'×'.join(map(str, shape))}, {human_nbytes(len(sample))}"
+    told = f"{kind.codec_of(sample)} {'×'.join(map(str, shape))}, {human_nbytes(len(sample))}"
     try:
         data = thumbnail(kind, sample, shape, side=side, boxes=boxes)
     except (TensorlakeError, ValueError) as error:

@@ -6,16 +6,21 @@ import { shortDtype, shortShape } from "./dtype";
 
 export const imageLens: Lens = {
   brief(tensor) {
-    const codec = tensor.media_type?.replace("image/", "") ?? shortDtype(tensor.dtype);
+    const codec = codecOf(tensor.media_type) ?? shortDtype(tensor.dtype);
     return `${codec} ${shortShape(tensor.shape, ["h", "w", "c"])}`;
   },
   describe(value, tensor) {
     if (!isSummary(value)) return "";
     const [height, width, channels] = value.shape ?? [];
     const size = width === undefined ? [] : [`${width} × ${height}${channels === undefined ? "" : ` × ${channels}`}`];
-    const codec = (value.media_type ?? tensor.media_type)?.replace("image/", "");
+    const codec = codecOf(value.media_type ?? tensor.media_type);
     const parts = [...size, ...(codec === undefined ? [] : [codec])];
     if (typeof value.nbytes === "number") parts.push(formatBytes(value.nbytes));
     return parts.join(", ");
   },
 };
+
+/** `image/jpeg` is jpeg; of pictures that differ from row to row, `image/*`, any. */
+function codecOf(mediaType: string | null | undefined): string | undefined {
+  return mediaType?.replace("image/", "").replace("*", "any");
+}

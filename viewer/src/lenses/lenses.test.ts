@@ -18,6 +18,7 @@ const tensor = (kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
 test("the tensor list says in two words what a tensor is", () => {
   const cases: [TensorInfo, string][] = [
     [tensor("image", { media_type: "image/jpeg", dtype: "uint8", shape: [null, null, 3] }), "jpeg h×w×3"],
+    [tensor("image", { media_type: "image/*", dtype: "uint8", shape: [null, null, 3] }), "any h×w×3"],
     [tensor("bbox", { dtype: "float32", shape: [null, 4] }), "f32 n×4"],
     [tensor("class_label", { dtype: "int64", shape: [null] }), "class n"],
     [tensor("embedding", { dtype: "float32", shape: [512] }), "f32 512"],
