@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from tensorlake.dataset.ingest.found_files import Piece
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["cut_lines", "first_line", "read_lines"]
+__all__ = ["PIECE_NBYTES", "cut_lines", "decompressed", "read_lines"]
 
 PIECE_NBYTES = 8 << 20
 """As much as is staged together."""
@@ -35,21 +34,14 @@ def cut_lines(path: str, start: int, files: SourceFiles) -> Iterator[Piece]:
 def read_lines(piece: Piece, files: SourceFiles) -> bytes:
     """Read the lines of a piece."""
     if piece.stop < 0:
-        return _decompressed(piece.path, files)[piece.start :]
+        return decompressed(piece.path, files)[piece.start :]
     with files.open(piece.path) as file:
         file.seek(piece.start)
         return file.read(piece.stop - piece.start)
 
 
-def first_line(path: str, files: SourceFiles) -> bytes:
-    """Read the first line of a file, its line break included."""
-    if Path(path).suffix in COMPRESSED:
-        return io.BytesIO(_decompressed(path, files)).readline()
-    with files.open(path) as file:
-        return file.readline()
-
-
-def _decompressed(path: str, files: SourceFiles) -> bytes:
+def decompressed(path: str, files: SourceFiles) -> bytes:
+    """Read a compressed file."""
     import pyarrow as pa
 
     codec = COMPRESSED[Path(path).suffix]

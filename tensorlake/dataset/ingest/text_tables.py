@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.csv_columns import type_of_text
+from tensorlake.dataset.ingest.csv_records import cut_records, first_record
 from tensorlake.dataset.ingest.found_files import Piece, find_files
-from tensorlake.dataset.ingest.line_files import cut_lines, first_line, read_lines
+from tensorlake.dataset.ingest.line_files import cut_lines, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source_files import SourceFiles
@@ -30,6 +33,10 @@ __all__ = ["csv", "jsonl"]
 Arrow = Any  # pyarrow ships no types
 
 GUESSED_FROM_ROWS = 100_000
+NULL_WORDS = ("", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "#NA")
+"""NULL in a column of numbers, where the call does not say others. NaN is a number."""
+_OTHER_DELIMITERS = ";\t|"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def csv(
@@ -39,12 +46,17 @@ def csv(
     delimiter: str = ",",
     encoding: str = "utf-8",
     names: Sequence[str] | None = None,
+    nulls: Sequence[str] | None = None,
+    decimal: str = ".",
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    r"""Ingest CSV files, whose first line names the columns; values have no line breaks.
+    r"""Ingest CSV files, whose first line names the columns (RFC 4180).
 
-    Lines with another number of values are left out, each, where ``on_error`` says so.
+    Values in quotes may hold line breaks. Lines with another number of values are left out, each,
+    where ``on_error`` says so. Whole numbers written with a zero before them, as codes are, stay
+    text; what a guess would change (whole numbers that no int64 holds, commas in numbers) is
+    refused.
 
     Args:
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
@@ -52,6 +64,9 @@ def csv(
         delimiter: What stands between values.
         encoding: How the text is written, such as "latin-1" or "cp1252".
         names: Of the columns, where the first line is of values already.
+        nulls: Words without quotes that are NULL, in every column. None: an empty value and the
+            usual words (NULL, NA, N/A …) in columns of numbers, none in columns of text.
+        decimal: What stands before the decimals of a number: "," where it is written 1,5.
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
 
@@ -74,6 +89,9 @@ def csv(
     if len(delimiter) != 1:
         message = f"delimiter={delimiter!r}: give one character"
         raise InvalidInputError(message, actual=delimiter)
+    if len(decimal) != 1 or decimal == delimiter:
+        message = f"decimal={decimal!r}: give one character, other than the delimiter"
+        raise InvalidInputError(message, actual=decimal)
     _check_encoding(encoding)
     files = SourceFiles(options.get("storage_options"))
     paths = find_files(src, ".csv", files)
@@ -85,7 +103,7 @@ def csv(
     is_strict = options.get("on_error", "raise") == "raise"
     left_out: dict[tuple[str, int], SkippedItem] = {}  # by place: the first lines are read twice
 
-    def read(piece: Piece) -> Arrow:
+    def read(piece: Piece, *, is_text: bool = False) -> Arrow:
         def leave_out(line: Any) -> str:  # Any: pyarrow's InvalidRow
             values = plural(line.actual_columns, "value")
             columns = plural(line.expected_columns, "column")
@@ -99,8 +117,16 @@ def csv(
             column_names=header, block_size=1 << 30, use_threads=is_strict, encoding=encoding
         )
         handler = None if is_strict else leave_out
-        parse = reader.ParseOptions(delimiter=delimiter, invalid_row_handler=handler)
-        convert = reader.ConvertOptions(column_types=known)
+        parse = reader.ParseOptions(
+            delimiter=delimiter, invalid_row_handler=handler, newlines_in_values=True
+        )
+        convert = reader.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()) if is_text else known,
+            null_values=NULL_WORDS if nulls is None else list(nulls),
+            strings_can_be_null=nulls is not None,
+            quoted_strings_can_be_null=False,
+            decimal_point=decimal,
+        )
         text = read_lines(piece, files)
         try:
             table = reader.read_csv(
@@ -111,15 +137,28 @@ def csv(
         except pa.ArrowInvalid as error:
             if "UTF8" in str(error):  # in a column that the schema says is text
                 raise _of_another_encoding(piece.path, encoding, text) from error
-            raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
+            advice = (
+                "\nof numbers written 1,5: decimal=','" if "conversion error" in str(error) else ""
+            )
+            raise InvalidInputError(f"{piece.name}: {error}{advice}", src=piece.path) from error
         for name in header:  # what is no text it would take for bytes
             if pa.types.is_binary(table[name].type) and name not in (schema or {}):
                 raise _of_another_encoding(piece.path, encoding, text)
         return table
 
-    pieces = [piece for path in paths for piece in cut_lines(path, header_nbytes, files)]
+    pieces = [
+        piece for path in paths for piece in cut_records(path, header_nbytes, delimiter, files)
+    ]
     known.update(_declared(schema))
-    known.update(_guessed(pieces, read))
+    guessed = _guessed(pieces, read)
+    if pieces:
+        text = _sampled(pieces, partial(read, is_text=True))
+        declared = schema or {}
+        guessed = {
+            name: one if name in declared else type_of_text(name, one, text[name])
+            for name, one in guessed.items()
+        }
+    known.update(guessed)
     return ingest_pieces("csv", pieces, read, dst, schema, options, left_out=left_out.values())
 
 
@@ -225,6 +264,8 @@ def _of_another_encoding(path: str, encoding: str, text: bytes) -> InvalidInputE
     except UnicodeDecodeError as error:
         text = text[error.start :]
     shown = public_url(path)
+    if text.startswith(_UTF16):
+        return InvalidInputError(f"{shown!r} is UTF-16\nwrite it as UTF-8 first", src=shown)
     return InvalidInputError(
         f"{shown!r} is not {encoding} from the bytes {text[:8]!r} on"
         "\nsay how it is written, such as encoding='latin-1' or 'cp1252'",
@@ -241,8 +282,8 @@ def _header(
     from pyarrow import csv as reader
 
     path, *others = paths
-    line = first_line(path, files)
-    other = next((one for one in others if first_line(one, files) != line), None)
+    line = first_record(path, delimiter, files)
+    other = next((one for one in others if first_record(one, delimiter, files) != line), None)
     if other is not None:
         message = (
             f"{other!r} has other columns than {path!r}"
@@ -253,13 +294,20 @@ def _header(
         names = reader.read_csv(
             io.BytesIO(line.rstrip(b"\r\n") + b"\n"),
             read_options=reader.ReadOptions(encoding=encoding),
-            parse_options=reader.ParseOptions(delimiter=delimiter),
+            parse_options=reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         ).column_names
     except UnicodeDecodeError as error:
         raise _of_another_encoding(path, encoding, error.object[error.start :]) from error
     except pa.ArrowInvalid as error:
         raise InvalidInputError(f"{path!r} names no columns: {error}", src=path) from error
     wrong = _wrong_names(names)
+    other = next((one for one in _OTHER_DELIMITERS if len(names) == 1 and one in names[0]), None)
+    if other is not None and other != delimiter:
+        message = (
+            f"the first line of {path!r} is one column {names[0]!r:.80}"
+            f"\nif its values are told apart so: delimiter={other!r}; if not, name it: names=[…]"
+        )
+        raise InvalidInputError(message, src=path)
     if wrong is not None:
         message = (
             f"the first line of {path!r} has {wrong}"
@@ -294,8 +342,25 @@ def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[st
     if not pieces:
         return {}
     sampled = [read(piece).slice(0, GUESSED_FROM_ROWS) for piece in {pieces[0], pieces[-1]}]
-    united = pa.concat_tables([one.slice(0, 0) for one in sampled], promote_options="permissive")
+    try:
+        united = pa.concat_tables(
+            [one.slice(0, 0) for one in sampled], promote_options="permissive"
+        )
+    except pa.ArrowTypeError as error:
+        message = (
+            f"the beginning and the end of {pieces[0].path!r} … differ in their types: {error}"
+            "\nsay what the column is: schema={…}"
+        )
+        raise InvalidInputError(message, src=pieces[0].path) from error
     return {field.name: field.type for field in united.schema if not pa.types.is_null(field.type)}
+
+
+def _sampled(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> Arrow:
+    """The rows that types are guessed from."""
+    import pyarrow as pa
+
+    ends = list(dict.fromkeys((*pieces[:1], *pieces[-1:])))
+    return pa.concat_tables([read(piece).slice(0, GUESSED_FROM_ROWS) for piece in ends])
 
 
 def _declared(schema: Mapping[str, Any] | None) -> dict[str, Arrow]:

@@ -1,0 +1,132 @@
+"""CSV files cut into runs of whole records, whose values in quotes may hold line breaks.
+
+    1,"two              a record ends at a line break outside of quotes (RFC 4180, 2.6);
+    lines"⏎             a quote opens a value where it is the value's first character, a quote
+    2,5" wide⏎          elsewhere is a letter, and two within a value in quotes are one
+
+Runs are cut where `line_files.cut_lines` cuts them, unless that is within a value; so a file is
+looked through once before it is parsed, by NumPy: only quotes are.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset.ingest.found_files import Piece
+from tensorlake.dataset.ingest.line_files import PIECE_NBYTES, decompressed
+from tensorlake.dataset.ingest.source_files import SourceFiles
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage import public_url
+
+__all__ = ["cut_records", "first_record"]
+
+_QUOTE = ord('"')
+_BREAKS = b"\r\n"
+_MARK = b"\xef\xbb\xbf"  # some programs begin a file of UTF-8 with it
+
+
+class _Quotes:
+    """Whether a value in quotes is open, as bytes of a file go by."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        self.is_open = False
+        self.opened_at = 0
+        self._before = ord("\n")
+        self._starts = np.frombuffer(delimiter[-1:] + _BREAKS, np.uint8)
+        self._position = 0
+        self._closed_at = -2
+
+    def see(self, content: bytes) -> None:
+        """Go on over some bytes."""
+        if b'"' in content:
+            self._see_quotes(np.frombuffer(content, np.uint8))
+        if content:
+            self._position += len(content)
+            self._before = content[-1]
+
+    def _see_quotes(self, data: np.ndarray) -> None:
+        at = np.flatnonzero(data == _QUOTE)
+        before = np.where(at > 0, data[at - 1], self._before)
+        may_open = np.isin(before, self._starts)
+        opening = slice(int(self.is_open), None, 2)  # where each quote opens or closes a value
+        follows = np.diff(at, prepend=self._closed_at - self._position) == 1
+        if bool((may_open | follows)[opening].all()):
+            self._note(at, is_last_open=self.is_open ^ bool(len(at) % 2))
+            return
+        for place, is_first in zip(at.tolist(), may_open.tolist(), strict=True):
+            position = self._position + place
+            if self.is_open:
+                self.is_open, self._closed_at = False, position
+            elif is_first or position == self._closed_at + 1:
+                self.is_open, self.opened_at = True, position
+
+    def _note(self, at: np.ndarray, *, is_last_open: bool) -> None:
+        last = self._position + int(at[-1])
+        self.is_open = is_last_open
+        if is_last_open:
+            self.opened_at = last
+        else:
+            self._closed_at = last
+
+
+def cut_records(path: str, start: int, delimiter: str, files: SourceFiles) -> Iterator[Piece]:
+    """Cut a CSV file into runs of about ``PIECE_NBYTES``; a compressed one is one piece.
+
+    Raises:
+        InvalidInputError: A quote is never closed.
+    """
+    size = files.nbytes(path) or 0
+    quotes = _Quotes(delimiter.encode())
+    if Path(path).suffix in COMPRESSED:
+        quotes.see(decompressed(path, files)[start:])
+        _check_closed(quotes, path, start)
+        yield Piece(path, start, -1, size)
+        return
+    with files.open(path) as file:
+        file.seek(start)
+        at = start
+        while at < size:
+            quotes.see(file.read(PIECE_NBYTES))
+            _see_rest(file, quotes)
+            _check_closed(quotes, path, start)
+            stop = min(file.tell(), size)
+            yield Piece(path, at, stop, stop - at)
+            at = stop
+
+
+def first_record(path: str, delimiter: str, files: SourceFiles) -> bytes:
+    """Read the first record of a file, its line break included."""
+    quotes = _Quotes(delimiter.encode())
+    if Path(path).suffix in COMPRESSED:
+        return _first(io.BytesIO(decompressed(path, files)), quotes)
+    with files.open(path) as file:
+        return _first(file, quotes)
+
+
+def _first(file: IO[bytes], quotes: _Quotes) -> bytes:
+    record = file.readline()
+    quotes.see(record.removeprefix(_MARK))
+    while quotes.is_open and (line := file.readline()):
+        quotes.see(line)
+        record += line
+    return record
+
+
+def _see_rest(file: IO[bytes], quotes: _Quotes) -> None:
+    """Read on to the end of the record."""
+    quotes.see(file.readline())
+    while quotes.is_open and (line := file.readline()):
+        quotes.see(line)
+
+
+def _check_closed(quotes: _Quotes, path: str, start: int) -> None:
+    if quotes.is_open:  # at the end of the file
+        shown, place = public_url(path), start + quotes.opened_at
+        message = f"{shown!r}: the quote at byte {place:,} opens a value that nothing closes"
+        raise InvalidInputError(f"{message}\nclose it, or double it", src=shown, offset=place)

@@ -1,0 +1,186 @@
+"""CSV as other programs write it: quotes, marks, delimiters, NULL words, numbers and codes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorlake as tl
+from tensorlake.dataset.ingest import csv_records
+from tensorlake.dataset.ingest.csv_records import cut_records
+from tensorlake.dataset.ingest.source_files import SourceFiles
+from tensorlake.errors import InvalidInputError
+
+
+@pytest.fixture
+def ingest(tmp_path):
+    urls = []
+
+    def run(text, **options):
+        path = tmp_path / options.pop("name", "a.csv")
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        urls.append(f"memory://csv-{tmp_path.name}-{len(urls)}")
+        return tl.ingest.csv(path, urls[-1], **options)
+
+    yield run
+    for url in urls:
+        if tl.exists(url):
+            tl.delete(url, confirm=url)
+
+
+def written(rows, **options):
+    out = io.StringIO()
+    csv.writer(out, **options).writerows(rows)
+    return out.getvalue()
+
+
+def test_values_in_quotes_hold_line_breaks_delimiters_and_quotes(ingest):
+    texts = ["a\nb", 'say "x"', "1,2", "\r\n", '"', "plain", ""]
+
+    ds = ingest(written([["n", "t"], *enumerate(texts)]))
+
+    assert ds["t"][:] == texts
+    assert ds["n"][:].tolist() == list(range(len(texts)))
+
+
+def test_files_are_cut_between_records_and_not_within_values(ingest, monkeypatch):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 64)
+    rows = [[at, "x" * (at % 7) + '\n"y"\n' * (at % 3) + "z"] for at in range(200)]
+
+    ds = ingest(written([["n", "t"], *rows]))
+
+    assert ds["n"][:].tolist() == [at for at, _ in rows]
+    assert ds["t"][:] == [text for _, text in rows]
+    assert ds.ingest_report.rows == 200
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(st.text('ab,"\n\r', max_size=6), min_size=2, max_size=2), max_size=12),
+    st.integers(1, 40),
+)
+def test_runs_are_whole_records_whatever_the_values(tmp_path_factory, rows, size):
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    text = written(rows).encode()
+    path.write_bytes(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_records, "PIECE_NBYTES", size)
+        pieces = list(cut_records(str(path), 0, ",", SourceFiles(None)))
+
+    assert b"".join(text[one.start : one.stop] for one in pieces) == text
+    read = [
+        row
+        for one in pieces
+        for row in csv.reader(io.StringIO(text[one.start : one.stop].decode(), newline=""))
+    ]
+    assert read == rows
+
+
+def test_a_quote_within_a_value_without_quotes_is_a_letter(ingest, monkeypatch):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 16)
+
+    ds = ingest('n,t\n1,5" wide\n2,"two\nlines"\n3,x""y\n4,end\n')
+
+    assert ds["t"][:] == ['5" wide', "two\nlines", 'x""y', "end"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_a_quote_that_nothing_closes_is_told_by_its_place(ingest, name):
+    text = b'n,t\n1,x\n2,"open\n3,y\n'
+
+    with pytest.raises(InvalidInputError, match="the quote at byte 10 opens a value that nothing"):
+        ingest(gzip.compress(text) if name.endswith("gz") else text, name=name)
+
+
+def test_the_mark_that_some_programs_write_first_is_no_part_of_a_name(ingest):
+    mark = b"\xef\xbb\xbf"
+
+    assert list(ingest(mark + b"a,b\n1,2\n").schema) == ["a", "b"]
+    assert list(ingest(mark + b'"a,1",b\n1,2\n').schema) == ["a,1", "b"]
+    assert ingest(mark + b"1,2\n", names=["a", "b"])["a"][:].tolist() == [1]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_another_delimiter_is_found_out_and_named(ingest, delimiter):
+    text = f"a{delimiter}b\n1{delimiter}2\n"
+
+    with pytest.raises(InvalidInputError) as caught:
+        ingest(text)
+
+    assert f"delimiter={delimiter!r}" in str(caught.value)
+    assert ingest(text, delimiter=delimiter)["b"][:].tolist() == [2]
+
+
+def test_null_words_are_null_among_numbers_and_text_in_text(ingest):
+    ds = ingest("n,t\n1,NA\nNULL,\nn/a,NULL\n,x\n")
+
+    assert [row["n"] for row in ds] == [1, None, None, None]
+    assert ds["t"][:] == ["NA", "", "NULL", "x"]
+
+
+def test_null_words_of_a_call_are_null_everywhere_but_in_quotes(ingest):
+    ds = ingest('n,t\n1,-\n-,"-"\n2,NA\n', nulls=["-"])
+
+    assert [row["n"] for row in ds] == [1, None, 2]
+    assert [row["t"] for row in ds] == [None, "-", "NA"]
+
+
+def test_nan_is_a_number_and_not_null(ingest):
+    ds = ingest("x\n1.5\nNaN\nnan\n\n")
+
+    assert np.isnan(ds["x"][:][1:3]).all()
+
+
+def test_decimal_commas_are_refused_until_they_are_named(ingest):
+    text = "n;x\n1;1,5\n2;-2,25\n3;4\n"
+
+    with pytest.raises(InvalidInputError, match=r"(?s)'x' has numbers with commas, .* decimal=','"):
+        ingest(text, delimiter=";")
+    with pytest.raises(InvalidInputError, match="decimal=','"):
+        ingest(text, delimiter=";", schema={"x": "float32"})
+
+    assert ingest(text, delimiter=";", decimal=",")["x"][:].tolist() == [1.5, -2.25, 4]
+    assert ingest(text, delimiter=";", schema={"x": tl.Text()})["x"][:] == ["1,5", "-2,25", "4"]
+
+
+@pytest.mark.parametrize("decimal", ["", ",,", ","])
+def test_a_decimal_that_cannot_be_is_refused(ingest, decimal):
+    with pytest.raises(InvalidInputError, match="decimal="):
+        ingest("a,b\n1,2\n", decimal=decimal)
+
+
+def test_codes_with_a_zero_before_them_stay_text(ingest):
+    ds = ingest("zip,n,t\n01234,0,0.5\n99999,10,00.25\n")
+
+    assert ds["zip"][:] == ["01234", "99999"]
+    assert ds["n"][:].tolist() == [0, 10]
+    assert ds["t"][:].tolist() == [0.5, 0.25]
+    assert ingest("zip\n01234\n", schema={"zip": "int32"})["zip"][:].tolist() == [1234]
+
+
+def test_whole_numbers_that_would_be_rounded_are_refused(ingest):
+    text = "id\n18446744073709551615\n1\n"
+
+    with pytest.raises(InvalidInputError, match="would round, such as 18446744073709551615"):
+        ingest(text)
+
+    assert ingest(text, schema={"id": "uint64"})["id"][:].tolist() == [2**64 - 1, 1]
+    assert ingest("id\n100000000000000000000\n0.5\n")["id"][:].tolist() == [1e20, 0.5]
+
+
+def test_text_of_two_bytes_a_letter_is_told(ingest):
+    with pytest.raises(InvalidInputError, match="is UTF-16"):
+        ingest("a,b\n1,2\n".encode("utf-16"))
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "a,b"])
+def test_a_file_of_names_alone_has_no_rows(ingest, text):
+    with pytest.raises(InvalidInputError, match="no rows"):
+        ingest(text)
