@@ -13,7 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
-from tensorlake.errors import StateMismatchError, UncommittedChangesError
+from tensorlake.errors import (
+    StateMismatchError,
+    UncommittedChangesError,
+    VersionNotFoundError,
+)
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
 from tensorlake.loader.remote import BatchServer
@@ -22,7 +26,7 @@ from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_stat
 from tensorlake.loader.strategy import row_nbytes_of
 from tensorlake.loader.virtual import VirtualColumn
 
-__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows", "refuse_staged"]
+__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows", "refuse_staged", "rows_of_version"]
 
 Repin = Callable[[str], tuple[Selection, Reader]]
 
@@ -38,6 +42,26 @@ def refuse_staged(snapshot: Snapshot) -> None:
             f"a loader over staged changes of {snapshot.url!r} cannot be resumed: they are in no"
             " version\ncommit them, and make the loader from the new version"
         )
+
+
+def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Selection, Reader]:
+    """Return the rows of the version that a state recorded.
+
+    Raises:
+        StateMismatchError: There is no such version where the rows are given from.
+        SnapshotExpiredError: It was given up.
+    """
+    try:
+        return repin(version)
+    except VersionNotFoundError as error:
+        raise StateMismatchError(
+            f"the state stands on {version}, and {given.url!r} has no such version:"
+            f"\n   version  recorded {version!r}, given {given.version!r}"
+            "\nmake the loader from the dataset that the state was taken of, or start over without"
+            " load_state_dict()",
+            expected=version,
+            actual=given.version,
+        ) from error
 
 
 class Plan(Protocol):
@@ -180,7 +204,7 @@ class SelectedRows:
         given = self.selection.snapshot.version
         if isinstance(state.order, MixOrder):
             return self  # check_state lists what differs
-        selection, reader = repin(state.version)
+        selection, reader = rows_of_version(repin, state.version, given=self.selection.snapshot)
         if selection.digest != state.selection:
             raise StateMismatchError(
                 f"the state belongs to another selection of {state.version}:"

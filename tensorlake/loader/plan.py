@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.shuffle import Permutation, derive_words, permutation_of
+from tensorlake.loader.shuffle import MAX_SIZE, Permutation, derive_words, permutation_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ class Order:
             kind == "window"
             and isinstance(block, int)
             and isinstance(window, int)
-            and min(block, window) > 0
+            and 0 < min(block, window) <= max(block, window) <= MAX_SIZE
         ):
             return cls("window", block, window)
         raise InvalidInputError(

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Permutation", "derive_words", "permutation_of"]
+__all__ = ["MAX_SIZE", "Permutation", "derive_words", "permutation_of"]
 
 UInt64Array: TypeAlias = NDArray[np.uint64]
 

@@ -141,7 +141,8 @@ def check_state(
     """
     given: dict[str, tuple[Any, Any]] = dict(others or {})
     if recorded.selection != selection:
-        given["version"] = (recorded.version, version)
+        if recorded.version != version:
+            given["version"] = (recorded.version, version)
         given["selection"] = (recorded.selection, selection)
     if recorded.num_rows != num_rows:
         given["num_rows"] = (recorded.num_rows, num_rows)
@@ -160,7 +161,7 @@ def check_state(
         f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
     )
     raise StateMismatchError(
-        f"the state belongs to another order: {', '.join(given)} differ\n{rows}\n"
+        f"the state belongs to another order: it has another {', '.join(given)}\n{rows}\n"
         "make the loader with what was recorded, or start over without load_state_dict()",
         expected={name: was for name, (was, _) in given.items()},
         actual={name: now for name, (_, now) in given.items()},

@@ -20,7 +20,7 @@ from tensorlake.loader.mix.plan import (
 from tensorlake.loader.mix.sources import MixReader, MixSelection, MixSource, SourceColumn
 from tensorlake.loader.mix.spans import Spans, weights_at
 from tensorlake.loader.mix_order import MixOrder, MixStop, SourceOrder, Span, Weight
-from tensorlake.loader.ordered_rows import refuse_staged
+from tensorlake.loader.ordered_rows import refuse_staged, rows_of_version
 from tensorlake.loader.plan import Shuffle, choose_order
 from tensorlake.loader.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.strategy import row_nbytes_of
@@ -202,7 +202,9 @@ class MixRows:
             if source.repin is None or version in (None, source.selection.snapshot.version):
                 sources.append(source)
                 continue
-            selection, reader = source.repin(version)
+            selection, reader = rows_of_version(
+                source.repin, version, given=source.selection.snapshot
+            )
             sources.append(MixSource(source.name, selection, reader, source.repin))
             moved.append(f"{source.name} {version} ({source.selection.snapshot.version} given)")
         if moved:

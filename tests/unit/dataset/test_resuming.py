@@ -97,6 +97,17 @@ def test_a_saved_view_that_was_deleted_is_not_found():
         tl.loader_from_state(state)
 
 
+@pytest.mark.parametrize("stream", [lambda ds: ds, lambda ds: tl.mix({"a": (ds, 1)})])
+def test_a_state_of_a_version_that_is_not_there_belongs_to_another_dataset(stream):
+    longer, other = new(), new()
+    longer.append({"x": 10})
+    longer.commit("second")
+    _, state = stopped(stream(longer).loader(batch_size=2), 1)
+
+    with pytest.raises(tl.StateMismatchError, match=r"stands on main@2, and .* no such version"):
+        stream(other).loader(batch_size=2).load_state_dict(state)
+
+
 def test_what_makes_batches_is_given_anew():
     ds = new()
     _, state = stopped(ds.loader(batch_size=4), 1)
