@@ -54,16 +54,14 @@ def _noted_ranges() -> Generator[list[FileRanges]]:
     from tensorlake.storage import LocalStore
 
     noted: list[FileRanges] = []
-    read_through = LocalStore.read_through
+    read_in_turn = LocalStore.read_in_turn
 
-    def note(
-        self: LocalStore, path: str, ranges: Sequence[tuple[int, int]], buffer: memoryview
-    ) -> Generator[list[memoryview]]:
+    def note(self: LocalStore, path: str, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
         noted.append((path, [(start, stop) for start, stop in ranges]))
-        return read_through(self, path, ranges, buffer)
+        return read_in_turn(self, path, ranges)
 
-    LocalStore.read_through = note
+    LocalStore.read_in_turn = note
     try:
         yield noted
     finally:
-        LocalStore.read_through = read_through
+        LocalStore.read_in_turn = read_in_turn

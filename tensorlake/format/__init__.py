@@ -28,6 +28,7 @@ from tensorlake.format.chunk_header import MAX_CHUNK_ROWS, ChunkHeader, header_r
 from tensorlake.format.chunk_in_place import check_in_place, decode_chunk_into
 from tensorlake.format.chunk_units import (
     Units,
+    checked_units,
     decode_units,
     header_units,
     row_in_unit,
@@ -35,6 +36,7 @@ from tensorlake.format.chunk_units import (
     rows_per_unit,
     unit_of_rows,
     unit_ranges,
+    unit_starts,
 )
 from tensorlake.format.codec import (
     Codec,
@@ -201,6 +203,7 @@ __all__ = [
     "check_in_place",
     "check_tag_name",
     "check_tensor_name",
+    "checked_units",
     "checksum32",
     "checksum_of",
     "decode",
@@ -252,6 +255,7 @@ __all__ = [
     "txid_of",
     "unit_of_rows",
     "unit_ranges",
+    "unit_starts",
     "unite_rows",
     "unseal",
 ]

@@ -22,12 +22,13 @@ from tensorlake.format.damage import damaged
 from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tensorlake.format.chunk import ChunkLayout
 
 __all__ = [
     "Units",
+    "checked_units",
     "checksums_of",
     "decode_units",
     "header_units",
@@ -36,6 +37,7 @@ __all__ = [
     "rows_per_unit",
     "unit_of_rows",
     "unit_ranges",
+    "unit_starts",
 ]
 
 # Below this mean a sample is read with its chunk: a range request costs more than its bytes
@@ -119,6 +121,23 @@ def rows_in_units(layout: ChunkLayout, lengths: np.ndarray) -> np.ndarray:
     return lengths.astype(np.int64) // max(1, layout.row_nbytes)
 
 
+def unit_starts(
+    layout: ChunkLayout, units: Units, wanted: np.ndarray, first_unit: np.ndarray
+) -> np.ndarray:
+    """Return where in its chunk's payload each wanted unit begins, int64.
+
+    Args:
+        layout: How the chunks are encoded.
+        units: Theirs, end to end.
+        wanted: Which units.
+        first_unit: For each of them, which is the first of its chunk.
+    """
+    if layout.kind is ChunkKind.ENCODED:
+        offsets = offsets_of(units.lengths)
+        return offsets[wanted] - offsets[first_unit]
+    return (wanted - first_unit) * (rows_per_unit(layout.row_nbytes) * layout.row_nbytes)
+
+
 def unit_ranges(units: Units, wanted: np.ndarray, *, header_nbytes: int) -> np.ndarray:
     """Return the byte range in the blob of each wanted unit: int64 (n, 2), [start, stop)."""
     offsets = offsets_of(units.lengths) + header_nbytes
@@ -147,22 +166,18 @@ def header_units(
     return Units(lengths, checksums)
 
 
-def decode_units(
-    buffers: Sequence[Buffer],
+def checked_units(
+    hashes: Iterable[int],
     wanted: np.ndarray,
     *,
     units: Units,
     layout: ChunkLayout,
     name: Callable[[int], str] = "part {} of a chunk".format,
-    joined: Buffer | None = None,
-) -> Column:
-    """Verify and decode units that were read alone; returns their rows in the order given.
-
-    Encoded samples come without shapes: those are in the header.
+) -> np.ndarray:
+    """Verify units that were read alone, and are as long as they should be; which are no NULL.
 
     Args:
-        buffers: The bytes of each wanted unit.
-        joined: The same bytes, end to end, where they lie so in memory: rows are views of it.
+        hashes: xxh3-64 of each.
         wanted: Which units they are.
         units: All units of the chunk, or of several chunks of one layout, end to end.
         layout: How the chunk was encoded.
@@ -171,24 +186,52 @@ def decode_units(
     Raises:
         CorruptionError: A unit is damaged.
     """
+    count = len(wanted)
     is_encoded = layout.kind is ChunkKind.ENCODED
     lengths, checksums = units.lengths[wanted], units.checksums[wanted]
-    recorded = zip(wanted.tolist(), lengths.tolist(), checksums.tolist(), buffers, strict=True)
-    for unit, length, checksum, buffer in recorded:
-        is_null = length == checksum == 0 and is_encoded
-        if len(buffer) != length or (
-            not is_null and xxhash.xxh3_64_intdigest(buffer) & _LOW_32 != checksum
-        ):
-            raise damaged(name(unit), "its checksum is wrong")
-    if is_encoded:
-        is_valid = (lengths != 0) | (checksums != 0)
+    is_valid = (lengths != 0) | (checksums != 0) if is_encoded else np.ones(count, np.bool_)
+    low = np.fromiter(hashes, np.uint64, count).astype(np.uint32)
+    _refuse(is_valid & (low != checksums), wanted, "its checksum is wrong", name)
+    if not is_encoded:
+        is_cut = lengths % max(1, layout.row_nbytes) != 0
+        _refuse(is_cut, wanted, "it does not hold whole rows", name)
+    return is_valid
+
+
+def decode_units(
+    buffers: Sequence[Buffer],
+    wanted: np.ndarray,
+    *,
+    units: Units,
+    layout: ChunkLayout,
+    name: Callable[[int], str] = "part {} of a chunk".format,
+) -> Column:
+    """Verify and decode units that were read alone; returns their rows in the order given.
+
+    Encoded samples come without shapes: those are in the header.
+
+    Args:
+        buffers: The bytes of each wanted unit.
+        wanted: Which units they are.
+        units: All units of the chunk, or of several chunks of one layout, end to end.
+        layout: How the chunk was encoded.
+        name: Says which object a unit is, for errors.
+
+    Raises:
+        CorruptionError: A unit is damaged.
+    """
+    nbytes = np.fromiter(map(len, buffers), np.int64, len(buffers))
+    _refuse(nbytes != units.lengths[wanted], wanted, "its length is wrong", name)
+    hashes = map(xxhash.xxh3_64_intdigest, buffers)
+    is_valid = checked_units(hashes, wanted, units=units, layout=layout, name=name)
+    if layout.kind is ChunkKind.ENCODED:
         return EncodedColumn(list(buffers), None, None if is_valid.all() else is_valid)
-    is_whole = lengths % max(1, layout.row_nbytes) == 0
-    if not is_whole.all():
-        raise damaged(name(int(wanted[np.argmin(is_whole)])), "it does not hold whole rows")
     dtype = layout.element_dtype.newbyteorder("<")
     shape = tuple(length or 0 for length in layout.shape)
-    values = joined
-    if values is None:
-        values = b"".join(buffers) if len(buffers) > 1 else buffers[0]
+    values = b"".join(buffers) if len(buffers) > 1 else buffers[0]
     return UniformColumn(np.frombuffer(values, dtype=dtype).reshape(-1, *shape))
+
+
+def _refuse(is_wrong: np.ndarray, wanted: np.ndarray, why: str, name: Callable[[int], str]) -> None:
+    if is_wrong.any():
+        raise damaged(name(int(wanted[np.argmax(is_wrong)])), why)

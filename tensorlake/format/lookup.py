@@ -263,7 +263,7 @@ def _assemble(leaves: list[tuple[_Span, T]], rows: _Rows, table: type[T]) -> Loc
         local = np.cumsum(changes) - 1
         entry[span.first : span.last] = local + count
         offset[span.first : span.last] = asked - begins[local]
-        touched.append(leaf.take(entries))
+        touched.append(leaf if len(entries) == len(stops) else leaf.take(entries))
         starts.append(begins + span.base)
         count += len(entries)
     joined = np.concatenate(starts) if starts else np.zeros(0, np.int64)

@@ -31,6 +31,7 @@ from tensorlake.format.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages import (
     Page,
     PageKind,
+    PageTable,
     SectionArray,
     decode_page,
     encode_page,
@@ -320,13 +321,21 @@ def write_inner(children: Sequence[PageRef], sink: PageSink) -> PageRef:
     return replace(ref, stored_nbytes=stored_nbytes, summary=summaries.merge_upward())
 
 
-def read_inner(data: Buffer, table: type[LeafTable], *, where: str) -> Inner:
+def read_inner(
+    data: Buffer, table: type[LeafTable], *, where: str, sections: PageTable | None = None
+) -> Inner:
     """Read an inner page of a tree of such tables.
+
+    Args:
+        data: The page.
+        table: What the tree's leaves hold.
+        where: What the page is called in an error.
+        sections: What ``read_table`` read of it, where somebody has.
 
     Raises:
         CorruptionError: It is damaged, or no inner page.
     """
-    page = decode_page(data, where=where)
+    page = decode_page(data, where=where, table=sections)
     if page.kind != PageKind.INNER:
         raise damaged(where, f"it is of kind {page.kind}, not an inner page")
     optional = (_STORED,) if _STORED in page.columns else ()

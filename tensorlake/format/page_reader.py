@@ -94,12 +94,12 @@ class PageReader:
         return await self._all(inner, refs)
 
     async def _read_inner(self, ref: PageRef, table: type[LeafTable]) -> Inner:
-        data = await self._verified(ref)
-        inner = read_inner(data, table, where=str(ref))
+        data, sections = await self._verified(ref)
+        inner = read_inner(data, table, where=str(ref), sections=sections)
         if inner.height_of_children >= ref.height:
             raise _damaged_page(ref, "it lies above a child of no lower height")
         _check_stored(ref, inner.stored_nbytes)
-        self._keep(ref, Parts.ALL, inner, data)
+        self._keep(ref, Parts.ALL, inner, sections)
         return inner
 
     async def leaves(
@@ -117,9 +117,9 @@ class PageReader:
         return await self._all(leaf, refs)
 
     async def _read_leaf(self, ref: PageRef, table: type[T], parts: Parts) -> T:
-        data = await self._start_of(ref, parts) or await self._verified(ref)
-        leaf = _decoded_leaf(data, ref, table, parts)
-        self._keep(ref, parts, leaf, data)
+        data, sections = await self._start_of(ref, parts) or await self._verified(ref)
+        leaf = _decoded_leaf(data, sections, ref, table, parts)
+        self._keep(ref, parts, leaf, sections)
         return leaf
 
     async def _shared(
@@ -137,7 +137,7 @@ class PageReader:
         """Whether this is the caller's own thread, and it need not leave it."""
         return self._is_folder and runtime.runs_here()
 
-    async def _start_of(self, ref: PageRef, parts: Parts) -> Buffer | None:
+    async def _start_of(self, ref: PageRef, parts: Parts) -> tuple[Buffer, PageTable] | None:
         """Read a large leaf without its units, which come last and are most of it.
 
         Header and sections have checksums of their own, so the whole need not be there.
@@ -155,14 +155,13 @@ class PageReader:
             for section in table.sections
             if not section.name.startswith(_unwanted(parts))
         ]
-        return data if max(stops, default=0) <= start_nbytes else None
+        return (data, table) if max(stops, default=0) <= start_nbytes else None
 
-    async def _verified(self, ref: PageRef) -> Buffer:
+    async def _verified(self, ref: PageRef) -> tuple[Buffer, PageTable]:
         data = await self._source.read(ref)
         if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
             raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
-        _checked_table(data, ref)
-        return data
+        return data, _checked_table(data, ref)
 
     async def _all(self, read: Callable[[A], Awaitable[B]], items: Sequence[A]) -> list[B]:
         found: list[B] = []
@@ -184,8 +183,7 @@ class PageReader:
                     return entry[0]
             return None
 
-    def _keep(self, ref: PageRef, parts: Parts, decoded: object, data: Buffer) -> None:
-        table = read_table(data, where=str(ref))
+    def _keep(self, ref: PageRef, parts: Parts, decoded: object, table: PageTable) -> None:
         unwanted = _unwanted(parts)
         nbytes = sum(
             section.raw_nbytes
@@ -233,12 +231,14 @@ def _checked_table(data: Buffer, ref: PageRef) -> PageTable:
     return table
 
 
-def _decoded_leaf(data: Buffer, ref: PageRef, table: type[T], parts: Parts) -> T:
+def _decoded_leaf(
+    data: Buffer, sections: PageTable, ref: PageRef, table: type[T], parts: Parts
+) -> T:
     unwanted = _unwanted(parts)
     where = str(ref)
-    names = [section.name for section in read_table(data, where=where).sections]
+    names = [section.name for section in sections.sections]
     wanted = [name for name in names if not name.startswith(unwanted)]
-    page = decode_page(data, where=where, wanted=wanted)
+    page = decode_page(data, where=where, wanted=wanted, table=sections)
     if page.kind != table.PAGE_KIND:
         raise _damaged_page(ref, f"it is of kind {page.kind}, not {table.PAGE_KIND.name}")
     leaf = table.from_page(page, where=where)

@@ -78,6 +78,9 @@ class SectionCodec(IntEnum):
     CONSTANT = 4
 
 
+_CODECS = frozenset(SectionCodec)
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """One row of a page's section table."""
@@ -184,14 +187,26 @@ def read_table(data: Buffer, *, where: str) -> PageTable:
     return PageTable(kind, entries, rows, sections)
 
 
-def decode_page(data: Buffer, *, where: str, wanted: Collection[str] | None = None) -> Page:
+def decode_page(
+    data: Buffer,
+    *,
+    where: str,
+    wanted: Collection[str] | None = None,
+    table: PageTable | None = None,
+) -> Page:
     """Read the wanted columns of a page (all by default); those that it lacks are left out.
+
+    Args:
+        data: The page.
+        where: What it is called in an error.
+        wanted: Names of columns.
+        table: What ``read_table`` read of it, where somebody has.
 
     Raises:
         CorruptionError: The page, or a wanted section, is damaged.
     """
     view = memoryview(data).cast("B")
-    table = read_table(view, where=where)
+    table = table or read_table(view, where=where)
     columns = {
         section.name: decode_section(
             view[section.offset : section.offset + section.stored_nbytes], section, where=where
@@ -211,7 +226,7 @@ def decode_section(stored: Buffer, section: Section, *, where: str) -> SectionAr
     view = memoryview(stored).cast("B")
     if len(view) != section.stored_nbytes or checksum32(view) != section.checksum:
         raise damaged(where, f"section {section.name!r} fails its checksum", offset=section.offset)
-    if section.codec not in tuple(SectionCodec) or not 1 <= section.dtype <= len(_DTYPES):
+    if section.codec not in _CODECS or not 1 <= section.dtype <= len(_DTYPES):
         raise UnsupportedFeatureError(
             f"{where} stores section {section.name!r} with codec {section.codec} and dtype"
             f" {section.dtype}, which this tensorlake does not know\ninstall a newer tensorlake",

@@ -59,6 +59,11 @@ class UnitTable:
         counts = self.counts[entries]
         if not len(self.lengths):
             return type(self)(counts, self.lengths, self.checksums)
+        if bool((entries[1:] > entries[:-1]).all()):  # as a look-up asks: no number for each unit
+            is_taken = np.zeros(len(self.counts), np.bool_)
+            is_taken[entries] = True
+            is_unit_taken = np.repeat(is_taken, self.counts)
+            return type(self)(counts, self.lengths[is_unit_taken], self.checksums[is_unit_taken])
         starts = (np.cumsum(self.counts, dtype=np.int64) - self.counts)[entries]
         placed = np.cumsum(counts, dtype=np.int64) - counts
         units = np.arange(int(counts.sum(dtype=np.int64))) + np.repeat(starts - placed, counts)

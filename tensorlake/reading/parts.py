@@ -22,20 +22,23 @@ import numpy.typing as npt
 from tensorlake.format import (
     ChunkLayout,
     Units,
+    checked_units,
     decode_units,
     row_in_unit,
     rows_in_units,
     unit_of_rows,
-    unit_ranges,
+    unit_starts,
 )
 from tensorlake.reading.chunks import ChunkKey
 from tensorlake.reading.decoding import too_short
+from tensorlake.reading.flat import distinct
 from tensorlake.storage import Buffer
 from tensorlake.types import Column, UniformColumn, slice_rows, take
 
-__all__ = ["ChunkRows", "Parts", "gathered"]
+__all__ = ["ChunkRows", "Parts"]
 
 Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +62,7 @@ class Parts:
         chunk: For each row, chunk by chunk, which chunk holds it.
         rows: Each row, counted inside its chunk.
         wanted: Which units are wanted, ascending.
+        chunk_of_wanted: Of which chunk each of these is.
         unit_of_row: For each row, which of the wanted holds it.
         ranges: (wanted, 2), where they lie in their packs.
     """
@@ -70,6 +74,7 @@ class Parts:
     chunk: Int64Array
     rows: Int64Array
     wanted: Int64Array
+    chunk_of_wanted: npt.NDArray[np.intp]
     unit_of_row: Int64Array
     ranges: Int64Array
 
@@ -122,38 +127,44 @@ class Parts:
         is_beyond = unit >= counts[chunk]
         if is_beyond.any():
             raise too_short(keys[int(chunk[np.argmax(is_beyond)])])
-        wanted, unit_of_row = np.unique(unit + first_unit[chunk], return_inverse=True)
-        ranges = unit_ranges(units, wanted, header_nbytes=0)
-        before = unit_ranges(units, first_unit, header_nbytes=0)[:, 0]
-        ranges += (payload - before)[_chunk_of(wanted, first_unit), None]
-        return cls(keys, layout, units, first_unit, chunk, rows, wanted, unit_of_row, ranges)
-
-    @property
-    def chunk_of_wanted(self) -> npt.NDArray[np.intp]:
-        """Of which chunk each wanted unit is."""
-        return _chunk_of(self.wanted, self.first_unit)
+        wanted, unit_of_row = distinct(unit + first_unit[chunk], len(units))
+        chunk_of_wanted = _chunk_of(wanted, first_unit)
+        starts = unit_starts(layout, units, wanted, first_unit[chunk_of_wanted])
+        starts += payload[chunk_of_wanted]
+        ranges = np.stack((starts, starts + units.lengths[wanted]), axis=1)
+        return cls(
+            keys,
+            layout,
+            units,
+            first_unit,
+            chunk,
+            rows,
+            wanted,
+            chunk_of_wanted,
+            unit_of_row,
+            ranges,
+        )
 
     def nbytes_by_chunk(self) -> Int64Array:
         """Add up the wanted units of each chunk."""
-        nbytes = np.zeros(len(self.units), np.int64)
-        nbytes[self.wanted] = self.units.lengths[self.wanted]
-        return np.add.reduceat(nbytes, self.first_unit)
+        lengths = self.ranges[:, 1] - self.ranges[:, 0]
+        nbytes = np.zeros(len(self.keys), np.int64)
+        np.add.at(nbytes, self.chunk_of_wanted, lengths)
+        return nbytes
 
-    def places(self) -> tuple[Int64Array, Int64Array]:
-        """Where each row is among the rows of the wanted units, end to end, and where each begins.
+    def row_in_unit(self) -> Int64Array:
+        """Where each row is in its unit.
 
         Raises:
             CorruptionError: A unit holds fewer rows than its chunk's others.
         """
-        layout, wanted = self.layout, self.wanted
-        count = rows_in_units(layout, self.units.lengths[wanted])
-        offset = row_in_unit(layout, self.rows)
+        count = rows_in_units(self.layout, self.units.lengths[self.wanted])
+        offset = row_in_unit(self.layout, self.rows)
         is_beyond = offset >= count[self.unit_of_row]
         if is_beyond.any():
-            unit = int(wanted[self.unit_of_row[np.argmax(is_beyond)]])
+            unit = int(self.wanted[self.unit_of_row[np.argmax(is_beyond)]])
             raise too_short(self._key(unit), self._name(unit))
-        starts = np.cumsum(count) - count
-        return starts[self.unit_of_row] + offset, starts
+        return offset
 
     def columns(self, buffers: Sequence[Buffer]) -> list[Column]:
         """Verify and decode what the ranges brought; the rows of each chunk.
@@ -161,31 +172,23 @@ class Parts:
         Raises:
             CorruptionError: A unit is damaged.
         """
-        decoded = self.decoded(0, buffers)
-        column = gathered(decoded, self.places()[0])
+        decoded = decode_units(
+            buffers, self.wanted, units=self.units, layout=self.layout, name=self._name
+        )
+        count = rows_in_units(self.layout, self.units.lengths[self.wanted])
+        places = (np.cumsum(count) - count)[self.unit_of_row] + self.row_in_unit()
+        column = _gathered(decoded, places)
         borders = np.searchsorted(self.chunk, np.arange(len(self.keys) + 1)).tolist()
         return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
 
-    def decoded(
-        self, first: int, buffers: Sequence[Buffer], joined: Buffer | None = None
-    ) -> Column:
-        """Verify and decode some wanted units; all rows that they hold.
-
-        Args:
-            first: Which of the wanted is the first of them.
-            buffers: Their bytes.
-            joined: The same, end to end, where they lie so in memory.
+    def check(self, hashes: Sequence[int]) -> BoolArray:
+        """Verify what the ranges brought, all of it, by the hash of each; which are no NULL.
 
         Raises:
             CorruptionError: A unit is damaged.
         """
-        return decode_units(
-            buffers,
-            self.wanted[first : first + len(buffers)],
-            units=self.units,
-            layout=self.layout,
-            name=self._name,
-            joined=joined,
+        return checked_units(
+            hashes, self.wanted, units=self.units, layout=self.layout, name=self._name
         )
 
     def _name(self, unit: int) -> str:
@@ -200,7 +203,7 @@ def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]
     return np.searchsorted(first_unit, units, side="right") - 1
 
 
-def gathered(column: Column, rows: Int64Array) -> Column:
+def _gathered(column: Column, rows: Int64Array) -> Column:
     """Take rows, copied out of what was read: nobody keeps the rest of it, or may not write."""
     if isinstance(column, UniformColumn):
         return UniformColumn(column.values[rows], column.valid)

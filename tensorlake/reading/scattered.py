@@ -13,21 +13,22 @@ much as those chunks; from then on its chunks are mapped.
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
 
-from tensorlake.format import ChunkKind, Extents, TensorSpec, Units, tree
+from tensorlake.format import ChunkKind, ChunkLayout, Extents, PackId, TensorSpec, Units, tree
 from tensorlake.reading.chunks import ChunkCache
 from tensorlake.reading.flat import ChunkKeys, Located
 from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.parts import Parts, gathered
+from tensorlake.reading.parts import Parts
 from tensorlake.storage import Buffer, MissingObjectError
-from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn, offsets_of
+from tensorlake.types import Column, EncodedColumn, UniformColumn
 from tensorlake.versions import PackReader
 
 __all__ = [
@@ -49,10 +50,6 @@ SPARSE_ROWS: Final = 4
 
 CHUNKS_NBYTES_MIN: Final = 8 << 20
 """Chunks that are together smaller are verified whole: 2 ms, once a process."""
-
-BATCH_NBYTES: Final = 256 << 10
-"""Read and verified at a time: it stays in the processor's cache, and new memory costs as much as
-reading into it (docs/decisions/0035)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,12 +95,11 @@ def read_scattered(
     places = order[plan.is_chosen[found.entry]]
     is_asked = np.zeros(len(physical), np.bool_)
     is_asked[places] = True
-    target = _Target((np.cumsum(is_asked) - 1)[places])
     try:
-        _read(plan, packs, cache, target)
+        column = _read(plan, layout, packs, cache, (np.cumsum(is_asked) - 1)[places])
     except MissingObjectError:
         return None  # reading the pack otherwise says why
-    return ScatteredRows(np.flatnonzero(is_asked), target.column())
+    return ScatteredRows(np.flatnonzero(is_asked), column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +109,15 @@ class _Plan:
     table: Extents
     is_chosen: BoolArray
     parts: Parts
+
+    def by_pack(self) -> Iterator[tuple[PackId, list[tuple[int, int]]]]:
+        """Where the parts lie, one pack after another."""
+        number = self.table.pack[self.is_chosen][self.parts.chunk_of_wanted]
+        firsts = np.flatnonzero(np.diff(number, prepend=~number[:1]))
+        ranges: list[tuple[int, int]] = self.parts.ranges.tolist()
+        stops = [*firsts.tolist(), len(number)]
+        for pack, (start, stop) in zip(number[firsts].tolist(), pairwise(stops), strict=True):
+            yield self.table.packs[pack], ranges[start:stop]
 
 
 def _planned(
@@ -160,64 +165,85 @@ def _is_rented(
     """Tell of which chunks parts are still cheaper, and can be read from a file."""
     numbers, first, pack = np.unique(table.pack[entries], return_index=True, return_inverse=True)
     nbytes = np.bincount(pack, weights=table.nbytes[entries])
+    offsets = table.offset[entries[first]]
     is_rented = [
-        cache.verified_nbytes(table.packs[number]) < whole
-        and packs.is_stored_here(table.packs[number], int(table.offset[entries[at]]))
-        for number, at, whole in zip(numbers.tolist(), first.tolist(), nbytes.tolist(), strict=True)
+        cache.verified_nbytes(name) < whole and packs.is_stored_here(name, offset)
+        for name, offset, whole in zip(
+            [table.packs[number] for number in numbers.tolist()],
+            offsets.tolist(),
+            nbytes.tolist(),
+            strict=True,
+        )
     ]
     return np.array(is_rented, np.bool_)[pack]
 
 
-def _read(plan: _Plan, packs: PackReader, cache: ChunkCache, target: _Target) -> None:
+def _read(
+    plan: _Plan, layout: ChunkLayout, packs: PackReader, cache: ChunkCache, places: Int64Array
+) -> Column:
+    """Read parts one after another, and put each row in its place of a column; all verified.
+
+    A part is hashed, and its rows are taken, while it is in the processor's first cache.
+    """
     parts = plan.parts
-    nbytes = parts.ranges[:, 1] - parts.ranges[:, 0]
-    buffer = np.empty(max(BATCH_NBYTES, int(nbytes.max())), np.uint8).data
-    ends: list[int] = offsets_of(nbytes).tolist()
-    places, starts = parts.places()
-    first_row: list[int] = np.searchsorted(parts.unit_of_row, np.arange(len(ends))).tolist()
-    number = plan.table.pack[plan.is_chosen][parts.chunk_of_wanted]
-    borders = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
-    for start, stop in pairwise(borders):
-        pack, at = plan.table.packs[int(number[start])], start
-        ranges: list[tuple[int, int]] = parts.ranges[start:stop].tolist()
-        with closing(packs.read_through(pack, ranges, buffer)) as batches:
-            for views in batches:
-                end = at + len(views)
-                decoded = parts.decoded(at, views, buffer[: ends[end] - ends[at]])
-                rows = slice(first_row[at], first_row[end])
-                target.put(rows, gathered(decoded, places[rows] - starts[at]))
-                at = end
-        cache.count_verified(pack, ends[stop] - ends[start])
+    is_uniform = layout.kind is ChunkKind.UNIFORM
+    target = _Rows(layout, parts, places) if is_uniform else _Samples(parts, places)
+    first_row: list[int] = np.searchsorted(
+        parts.unit_of_row, np.arange(len(parts.wanted) + 1)
+    ).tolist()
+    hashes: list[int] = []
+    for pack, ranges in plan.by_pack():
+        for data in packs.read_in_turn(pack, ranges):
+            unit = len(hashes)
+            hashes.append(xxh3_64_intdigest(data))
+            target.put(range(first_row[unit], first_row[unit + 1]), data)
+            del data  # its memory serves the next
+        cache.count_verified(pack, sum(stop - start for start, stop in ranges))
+    return target.column(parts.check(hashes))
 
 
-class _Target:
-    """Where rows go, one after another, to the places that each has among all."""
+class _Rows:
+    """Rows of one shape, copied out of their parts one after another."""
 
-    def __init__(self, places: Int64Array) -> None:
+    def __init__(self, layout: ChunkLayout, parts: Parts, places: Int64Array) -> None:
+        shape = tuple(length or 0 for length in layout.shape)
+        self._values = np.empty((len(places), *shape), layout.element_dtype.newbyteorder("<"))
+        self._bytes = self._values.reshape(-1).view(np.uint8).data
+        self._nbytes = layout.row_nbytes
+        self._starts: list[int] = (parts.row_in_unit() * self._nbytes).tolist()
+        self._targets: list[int] = (places * self._nbytes).tolist()
+
+    def put(self, rows: range, part: bytes) -> None:
+        """Copy some rows, by their numbers, out of the part that holds them."""
+        nbytes = self._nbytes
+        for row in rows:
+            start, target = self._starts[row], self._targets[row]
+            self._bytes[target : target + nbytes] = part[start : start + nbytes]
+
+    def column(self, is_valid: BoolArray) -> Column:
+        """All rows, in their places; none is NULL, for such chunks have no parts."""
+        del is_valid
+        return UniformColumn(self._values)
+
+
+class _Samples:
+    """Samples that are parts of their own."""
+
+    def __init__(self, parts: Parts, places: Int64Array) -> None:
+        self._unit_of_row = parts.unit_of_row
         self._places = places
-        self._values: npt.NDArray[np.generic] | None = None
+        self._targets: list[int] = places.tolist()
         self._samples: list[Buffer] = [b""] * len(places)
-        self._valid = np.ones(len(places), np.bool_)
 
-    def put(self, rows: slice, column: Column) -> None:
-        """Copy rows out of what they were decoded from."""
-        places = self._places[rows]
-        match column:
-            case UniformColumn(values=values):
-                if self._values is None:
-                    shape = (len(self._places), *values.shape[1:])
-                    self._values = np.empty(shape, values.dtype)
-                self._values[places] = values
-            case EncodedColumn(samples=samples):
-                for place, sample in zip(places.tolist(), samples, strict=True):
-                    self._samples[place] = bytes(sample)
-                if column.valid is not None:
-                    self._valid[places] = column.valid
-            case RaggedColumn():
-                raise AssertionError("chunks of ragged rows have no parts")
+    def put(self, rows: range, part: bytes) -> None:
+        """Keep a part as the sample that it is, wherever it was asked for."""
+        for row in rows:
+            self._samples[self._targets[row]] = part
 
-    def column(self) -> Column:
-        """All rows, in the order of their places."""
-        if self._values is not None:
-            return UniformColumn(self._values)
-        return EncodedColumn(self._samples, None, None if self._valid.all() else self._valid)
+    def column(self, is_valid: BoolArray) -> Column:
+        """All samples, in their places."""
+        if is_valid.all():
+            return EncodedColumn(self._samples, None, None)
+        valid = np.empty(len(self._places), np.bool_)
+        valid[self._places] = is_valid[self._unit_of_row]
+        return EncodedColumn(self._samples, None, valid)

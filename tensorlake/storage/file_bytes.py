@@ -17,9 +17,9 @@ __all__ = [
     "ShortFileError",
     "bring_to_disk",
     "read_at_hand",
+    "read_in_turn",
     "read_into",
     "read_ranges",
-    "read_through",
     "read_whole",
 ]
 
@@ -45,36 +45,26 @@ def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         os.close(descriptor)
 
 
-def read_through(
-    file: str, ranges: Iterable[tuple[int, int]], buffer: memoryview
-) -> Iterator[list[memoryview]]:
-    """Read ranges one after another, as many at a time as a buffer holds; none is longer than it.
+def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """Read ranges one after another, each when it is asked for.
 
-    The same memory serves all of them: it is in the processor's cache, and no page of it is new.
-
-    Yields:
-        Where the next of them lie in the buffer, end to end, until more are asked for.
+    Whoever drops what came before asking for more has every range in the same memory: no page of it
+    is new, and it is in the processor's cache.
 
     Raises:
         ShortFileError: The file ends before a range does.
     """
+    pread = os.pread
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        views: list[memoryview] = []
-        at = 0
         for start, stop in ranges:
-            if at + stop - start > len(buffer):
-                yield views
-                views, at = [], 0
-            view = buffer[at : at + stop - start]
-            if os.preadv(descriptor, [view], start) < len(view):  # the system may give less at once
+            data = pread(descriptor, stop - start, start)
+            if len(data) < stop - start:  # the system may give less at once
                 data = _pread(descriptor, start, stop)
-                if len(data) < len(view):
+                if len(data) < stop - start:
                     raise ShortFileError(start, stop, len(data))
-                view[:] = data
-            views.append(view)
-            at += len(view)
-        yield views
+            yield data
+            del data
     finally:
         os.close(descriptor)
 

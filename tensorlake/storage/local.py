@@ -35,9 +35,9 @@ from tensorlake.storage.file_bytes import (
     ShortFileError,
     bring_to_disk,
     read_at_hand,
+    read_in_turn,
     read_into,
     read_ranges,
-    read_through,
     read_whole,
 )
 from tensorlake.storage.mappings import Mappings
@@ -275,21 +275,18 @@ class LocalStore:
             raise short(path, self.url, start=start, stop=stop, received=received)
         return view[start:stop]
 
-    def read_through(
-        self, path: str, ranges: Sequence[tuple[int, int]], buffer: memoryview
-    ) -> Generator[list[memoryview]]:
-        """Read ranges of an object in the caller's own thread, as many at a time as a buffer holds.
+    def read_in_turn(self, path: str, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
+        """Read ranges of an object in the caller's own thread, each when it is asked for.
 
         Args:
             path: Which object; it must exist and be that long.
-            ranges: [start, stop) each, in the order wanted; none longer than the buffer.
-            buffer: What is read into, again and again.
+            ranges: [start, stop) each, in the order wanted.
 
         Yields:
-            Where the next of them lie in the buffer, end to end, until more are asked for.
+            The bytes of each; dropped before the next is asked for, their memory serves again.
         """
         try:
-            yield from read_through(self._file(path), ranges, buffer)
+            yield from read_in_turn(self._file(path), ranges)
         except ShortFileError as error:
             at = {"start": error.start, "stop": error.stop, "received": error.received}
             raise short(path, self.url, **at) from error

@@ -112,17 +112,16 @@ class PackReader:
             isinstance(self.store, LocalStore) and self._unsent(pack, offset, nbytes=1)[0] is None
         )
 
-    def read_through(
-        self, pack: PackId, ranges: Sequence[tuple[int, int]], buffer: memoryview
-    ) -> Generator[list[memoryview]]:
-        """Read ranges of a pack that is stored here, as many at a time as a buffer holds.
+    def read_in_turn(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
+        """Read ranges of a pack that is stored here, each when it is asked for.
 
         Raises:
             MissingObjectError: The pack is gone; reading it otherwise says why.
         """
         assert isinstance(self.store, LocalStore), "is_stored_here() comes first"
-        note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
-        return self.store.read_through(self._final_id(pack).path, ranges, buffer)
+        if is_counted():
+            note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
+        return self.store.read_in_turn(self._final_id(pack).path, ranges)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
         """View bytes without I/O: unsent ones, or a memory map of a local folder's."""

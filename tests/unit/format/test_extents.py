@@ -244,3 +244,17 @@ def test_units_that_do_not_add_up_are_reported():
 
     with pytest.raises(CorruptionError, match="units"):
         Extents.from_page(decode_page(page, where="x"), where="x")
+
+
+@pytest.mark.parametrize("entries", [[0, 2, 3], [3, 0, 2], [2, 2], []], ids=str)
+def test_units_taken_are_those_of_the_extents_in_their_order(entries):
+    units = [(np.arange(start, stop, dtype=np.uint32),) * 2 for start, stop in [(0, 3), (3, 9)]]
+    none = (np.zeros(0, np.uint32),) * 2
+    table = UnitTable.of([units[0], none, units[1], units[0]])
+
+    taken = table.take(np.array(entries, np.int64))
+
+    lengths = [range(3), range(0), range(3, 9), range(3)]
+    assert taken.counts.tolist() == [len(lengths[entry]) for entry in entries]
+    assert taken.lengths.tolist() == [unit for entry in entries for unit in lengths[entry]]
+    assert taken.checksums.tolist() == taken.lengths.tolist()
