@@ -136,8 +136,11 @@ def torch(
     if not len(dataset):
         raise InvalidInputError(f"{type(dataset).__name__} has no samples")
     first = _named(dataset[0], names)
-    types = {name: _value_type(name, value) for name, value in first.items()}
-    types |= {name: as_type(one) for name, one in (schema or {}).items()}
+    given = {name: as_type(one) for name, one in (schema or {}).items()}
+    types = {
+        name: given[name] if name in given else _value_type(name, value)
+        for name, value in first.items()
+    } | given
     size = max(1, sum(getattr(np.asarray(value), "nbytes", 0) for value in first.values()))
     label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
 

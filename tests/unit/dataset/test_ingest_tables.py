@@ -345,6 +345,20 @@ class Squares:
         return PIL.Image.fromarray(np.full((4, 4 + i, 3), i, np.uint8)), i * i
 
 
+def test_samples_of_a_torch_dataset_are_what_the_schema_says(dst):
+    pixels = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+    stored = simplejpeg.encode_jpeg(pixels)
+    samples = [{"name": "a", "image": stored, "n": 1}]  # as LitData and MDS keep files
+
+    with pytest.raises(tl.InvalidInputError, match=r"schema=\{'image': …\}"):
+        tl.ingest.torch(samples, dst)
+    ds = tl.ingest.torch(samples, dst, schema={"image": tl.Image("jpeg"), "n": "int16"})
+
+    assert list(ds.schema) == ["name", "image", "n"]
+    assert ds["image"].bytes(0) == stored
+    assert ds["n"].dtype == np.int16
+
+
 def test_dataset_of_torch_is_ingested_by_index(dst):
     ds = tl.ingest.torch(Squares(), dst, names=("image", "n"))
 
