@@ -1,15 +1,18 @@
 """``tensorlake bench URL``: how fast a dataset streams from here, and what holds it back."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
+
+if TYPE_CHECKING:
+    from tensorlake.cli.bench_contest import Contest
+    from tensorlake.cli.bench_run import BenchRun, Measured
 
 __all__ = ["bench"]
 
@@ -39,46 +42,80 @@ def bench(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with a plot.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="OPPONENT", help="Also stream it by another: torch. With a ratio."
+        ),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="TQL", help="Only what a query selects.")
+    ] = None,
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
     """Stream epochs as training would, throw the batches away, and say what held them back."""
-    from tensorlake.loader import measure_epochs  # --help does not wait for it
+    from tensorlake.cli.bench_run import BenchRun  # --help does not wait for it
 
-    with terms.open(url, at=at) as ds:
-        names = parse_columns(columns) or list(ds.tensors)
-        if unknown := [name for name in names if name not in ds.schema]:
-            wrong_usage(f"--columns: no tensor {unknown[0]!r}; there are {', '.join(ds.schema)}")
-        types = {name: ds.schema[name] for name in names}
-        # NULL and arrays of any shape are listed: whatever the dataset, it streams
-        listed = [n for n, t in types.items() if not t.is_media and (t.nullable or None in t.shape)]
-        with ds.loader(
-            batch_size=batch_size,
-            shuffle=shuffle,
-            columns=names,
-            workers=workers,
-            cache=cache,
-            decode={n: tl.decode.Resize(decode, decode) for n, t in types.items() if t.is_media},
-            collate=dict.fromkeys(listed, "list"),
-        ) as loader:
-            plan = loader.explain()
-            measured = measure_epochs(loader, epochs, max_batches=batches)
+    run = BenchRun(
+        url=url,
+        at=at,
+        query=query,
+        storage_options=terms.options_for(url),
+        columns=parse_columns(columns),
+        batch_size=batch_size,
+        side=decode,
+        epochs=epochs,
+        batches=batches,
+        shuffle=shuffle,
+        workers=workers,
+        cache=cache,
+    )
+    if html is not None and not html.parent.is_dir():
+        wrong_usage(f"--html: there is no folder {str(html.parent)!r}")  # before minutes of it
+    measured, contest = _measured(run, against)
     if html is not None:
         from tensorlake.cli.bench_page import bench_page
 
-        html.write_text(bench_page(ds.url, plan, measured), encoding="utf-8")
+        html.write_text(bench_page(url, measured, contest), encoding="utf-8")
     if as_json:
-        print_json(
-            {"url": ds.url, "batch_size": batch_size, "epochs": [e.to_json() for e in measured]}
-        )
+        document = {
+            "url": url,
+            "batch_size": batch_size,
+            "epochs": [epoch.to_json() for epoch in measured.epochs],
+        }
+        print_json(document | ({} if contest is None else {"against": contest.to_json()}))
         return
-    print(plan)
-    for epoch in measured:
+    print(measured.plan)
+    for epoch in measured.epochs:
         first_ms = epoch.first_batch_s * 1000
         print(
             f"\nepoch {epoch.number}: {epoch.stats.rows:,} rows in {epoch.seconds:.2f} s,"
             f" {epoch.rows_per_s:,.0f} rows/s, first batch after {first_ms:,.0f} ms"
         )
         print(epoch.stats)
+    if contest is not None:
+        contest.print()
+
+
+def _measured(run: "BenchRun", against: str | None) -> "tuple[Measured, Contest | None]":
+    """Measure it here, or beside another, each in a process of its own."""
+    from tensorlake.cli.bench_contest import check_opponent, hold_contest
+    from tensorlake.cli.bench_run import Measured, columns_of
+    from tensorlake.loader import measure_epochs
+
+    if against is not None:
+        check_opponent(against, run.url)
+    with run.open() as rows:
+        known = list(rows.schema)
+        if unknown := [name for name in columns_of(rows, run.columns) if name not in known]:
+            wrong_usage(f"--columns: no tensor {unknown[0]!r}; there are {', '.join(known)}")
+        if against is None:
+            with rows.loader(**run.loader_arguments(rows)) as loader:
+                plan = loader.explain()
+                epochs = measure_epochs(loader, run.epochs, max_batches=run.batches)
+            return Measured(plan, epochs), None
+    contest = hold_contest(run, against)
+    return contest.ours, contest

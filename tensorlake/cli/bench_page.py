@@ -3,14 +3,17 @@
 Nothing is loaded from anywhere and nothing runs: the page can be kept beside a report.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
+from tensorlake.cli.bench_contest import Contest, shown_ratio
+from tensorlake.cli.bench_run import Measured
 from tensorlake.loader import Epoch
 
 __all__ = ["bench_page"]
 
 WIDTH, HEIGHT, MARGIN = 860, 240, 50
+OURS_COLOUR, THEIRS_COLOUR = "#1f77b4", "#ff7f0e"
 STAGES = {
     "fetch": "#1f77b4",
     "unpack": "#9467bd",
@@ -22,12 +25,13 @@ STAGES = {
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em}"
     "pre{background:#f5f5f5;padding:1em;overflow-x:auto}svg{width:100%;height:auto}"
-    "text{font-size:12px;fill:#333}"
+    "text{font-size:12px;fill:#333}td,th{padding:0 1em;text-align:right}"
 )
 
 
-def bench_page(url: str, plan: str, epochs: Sequence[Epoch]) -> str:
-    """Write the page."""
+def bench_page(url: str, measured: Measured, contest: Contest | None = None) -> str:
+    """Write the page; with the opponent's line beside ours where there was a contest."""
+    epochs = measured.epochs
     tables = "".join(
         f"<h2>Epoch {epoch.number}: {epoch.rows_per_s:,.0f} rows/s</h2>"
         f"<p>{epoch.stats.rows:,} rows in {epoch.seconds:.2f} s; the first batch came after"
@@ -37,17 +41,45 @@ def bench_page(url: str, plan: str, epochs: Sequence[Epoch]) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>tensorlake bench {escape(url)}</title><style>{STYLE}</style>"
-        f"<h1>{escape(url)}</h1><pre>{escape(plan)}</pre>"
-        f"<h2>Rows a second</h2>{_rates(epochs)}"
-        f"<h2>Busy stages</h2>{_busy(epochs)}<p>{_legend()}</p>{tables}</html>\n"
+        f"<h1>{escape(url)}</h1><pre>{escape(measured.plan)}</pre>"
+        f"<h2>Rows a second</h2>{_rates(epochs, contest)}{_beside(contest)}"
+        f"<h2>Busy stages</h2>{_busy(epochs)}<p>{_legend(STAGES)}</p>{tables}</html>\n"
     )
 
 
-def _rates(epochs: Sequence[Epoch]) -> str:
-    points = [
+def _rates(epochs: Sequence[Epoch], contest: Contest | None) -> str:
+    lines = {"tensorlake": (OURS_COLOUR, _rates_of(epochs))}
+    if contest is None:
+        return _plot(lines, unit=" rows/s")
+    lines[contest.opponent] = THEIRS_COLOUR, _rates_of(contest.theirs.epochs)
+    legend = _legend({name: colour for name, (colour, _) in lines.items()})
+    return f"{_plot(lines, unit=' rows/s')}<p>{legend}</p>"
+
+
+def _rates_of(epochs: Sequence[Epoch]) -> list[tuple[float, float]]:
+    return [
         (sample.seconds, sample.stats.rows_per_s) for epoch in epochs for sample in epoch.samples
     ]
-    return _plot({"rows/s": ("#1f77b4", points)}, unit=" rows/s")
+
+
+def _beside(contest: Contest | None) -> str:
+    """Write the two contenders' rates, the ratio, and the conditions."""
+    if contest is None:
+        return ""
+    rows = "".join(
+        f"<tr><td>{ours.number}</td><td>{ours.rows_per_s:,.0f}</td>"
+        f"<td>{theirs.rows_per_s:,.0f}</td><td>{shown_ratio(ratio)}</td></tr>"
+        for ours, theirs, ratio in zip(
+            contest.ours.epochs, contest.theirs.epochs, contest.ratios, strict=True
+        )
+    )
+    conditions = "".join(
+        f"<li>{escape(name)}: {escape(value)}</li>" for name, value in contest.conditions.items()
+    )
+    return (
+        f"<table><tr><th>epoch</th><th>tensorlake rows/s</th><th>{escape(contest.opponent)}"
+        f" rows/s</th><th>ratio</th></tr>{rows}</table><ul>{conditions}</ul>"
+    )
 
 
 def _busy(epochs: Sequence[Epoch]) -> str:
@@ -65,8 +97,8 @@ def _busy(epochs: Sequence[Epoch]) -> str:
     return _plot(lines, unit="%", top=100)
 
 
-def _legend() -> str:
-    items = (f'<span style="color:{colour}">■</span> {name}' for name, colour in STAGES.items())
+def _legend(colours: Mapping[str, str]) -> str:
+    items = (f'<span style="color:{colour}">■</span> {name}' for name, colour in colours.items())
     return " &nbsp; ".join(items)
 
 
