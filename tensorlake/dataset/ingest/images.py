@@ -18,6 +18,13 @@ from typing import Any, NamedTuple, Unpack
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.picture_folders import (
+    SEEN_ENDINGS,
+    check_classes,
+    is_split,
+    is_stored,
+    outer_folders,
+)
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
@@ -31,8 +38,8 @@ from tensorlake.types import ClassLabel, Image
 __all__ = ["images"]
 
 MAX_MEMBER_NBYTES = 1 << 30
+_FOREIGN = "is a picture of a kind that is not stored"
 _OUTSIDE = "lies outside the folders that the others are in"
-SPLITS = ("train", "val", "valid", "validation", "test")
 
 
 class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
@@ -52,7 +59,8 @@ def images(
     """Ingest a folder, or a zip file, of pictures, stored as they are.
 
     Makes ``image``; ``label`` when the files lie in folders, whose names are the classes; ``split``
-    when those lie in ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths. Files
+    when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of a zip
+    file is passed over. Rows are in the order of the paths. Files
     of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
     ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``.
 
@@ -95,12 +103,19 @@ def _source(
     found, is_zip = _found(folder, files)
     shown = public_url(folder)
     pictures = sorted(found, key=itemgetter(0))
+    if is_zip:
+        pictures = _without_outer(pictures)
     if not pictures:
         raise InvalidInputError(
             f"no picture under {shown!r}\nknown are {', '.join(PICTURE_ENDINGS)}", src=shown
         )
+    foreign = [p for p in pictures if not is_stored(_ending(p.path))]
+    if foreign:
+        pictures = [p for p in pictures if is_stored(_ending(p.path))]
+        if is_strict or not pictures:
+            raise _is_foreign(foreign, shown)
     inside = [p for p in pictures if p.parts]
-    has_split = bool(inside) and all(p.parts[0] in SPLITS for p in inside)
+    has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
     depth = 1 if has_split else 0
     has_label = labels and any(len(p.parts) > depth for p in pictures)
     pictures, outside = _told_apart(pictures, depth + has_label)
@@ -108,7 +123,9 @@ def _source(
         raise _is_outside(pictures, outside, depth, shown)
     types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in pictures))}
     if has_label:
-        types["label"] = ClassLabel(sorted({p.parts[depth] for p in pictures}))
+        classes = sorted({p.parts[depth] for p in pictures})
+        check_classes(classes, shown)
+        types["label"] = ClassLabel(classes)
     if has_split:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
     unknown = [name for name in schema or {} if name not in types]
@@ -135,7 +152,10 @@ def _source(
         name=_name,
         load=load,
         place=Path(shown).name,
-        left_out=[SkippedItem(_name(p), _OUTSIDE) for p in outside],
+        left_out=[
+            *(SkippedItem(_name(p), _OUTSIDE) for p in outside),
+            *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
+        ],
         takes_schema=True,
     )
 
@@ -148,6 +168,18 @@ def _told_apart(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture
     """Pictures that lie so many folders deep, and those that do not."""
     inside = [p for p in pictures if len(p.parts) >= depth]
     return inside, [p for p in pictures if len(p.parts) < depth]
+
+
+def _is_foreign(foreign: Sequence[_Picture], shown: str) -> InvalidInputError:
+    kinds = ", ".join(sorted({_ending(p.path) for p in foreign}))
+    few = plural(len(foreign), "file")
+    return InvalidInputError(
+        f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
+        f"\nknown are {', '.join(PICTURE_ENDINGS)}; convert them, or leave them out:"
+        " on_error='skip'",
+        src=shown,
+        item=_name(foreign[0]),
+    )
 
 
 def _is_outside(
@@ -172,7 +204,10 @@ def _found(folder: str, files: SourceFiles) -> tuple[Iterator[_Picture], bool]:
         with files.open(folder) as file:
             if zipfile.is_zipfile(file):
                 return _members(folder, files), True
-        message = f"{shown!r} is no folder, and no whole zip file\ngive one of pictures"
+        advice = "give one of pictures"
+        if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
+            advice = "unpack it and give the folder; shards of samples: tl.ingest.webdataset"
+        message = f"{shown!r} is no folder, and no whole zip file\n{advice}"
         raise InvalidInputError(message, src=shown)
     if is_url(folder):
         return _walk_store(folder, files), False
@@ -188,7 +223,7 @@ def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
     for path, nbytes in files.list(folder).items():
         *parts, name = path.removeprefix(start).split("/")
         is_hidden = any(part.startswith(".") for part in (*parts, name))
-        if not is_hidden and _ending(name) in PICTURE_ENDINGS:
+        if not is_hidden and _ending(name) in SEEN_ENDINGS:
             yield _Picture(path, nbytes, tuple(parts))
 
 
@@ -203,7 +238,7 @@ def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> I
                 if entry.is_symlink() and os.path.realpath(entry.path) in above:
                     continue  # a link to where we are would never end
                 yield from _walk(entry.path, (*parts, name), above)
-            elif _ending(name) in PICTURE_ENDINGS:
+            elif _ending(name) in SEEN_ENDINGS:
                 yield _Picture(entry.path, _nbytes(entry), parts)
 
 
@@ -218,10 +253,10 @@ def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
     seen: set[str] = set()
     with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
         for member in archive.infolist():
-            *parts, name = member.filename.split("/")
-            if member.is_dir() or name.startswith(".") or "__MACOSX" in parts:
+            *parts, name = _path_in(member.filename)
+            if member.is_dir() or "__MACOSX" in parts or _ending(name) not in SEEN_ENDINGS:
                 continue
-            if _ending(name) not in PICTURE_ENDINGS:
+            if any(part.startswith(".") for part in (*parts, name)):
                 continue
             if member.file_size > MAX_MEMBER_NBYTES:
                 message = (
@@ -234,6 +269,17 @@ def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
                 raise InvalidInputError(message, src=public_url(file), item=member.filename)
             seen.add(member.filename)
             yield _Picture(member.filename, member.file_size, tuple(parts))
+
+
+def _without_outer(pictures: list[_Picture]) -> list[_Picture]:
+    depth = outer_folders({p.parts for p in pictures})
+    return [p._replace(parts=p.parts[depth:]) for p in pictures] if depth else pictures
+
+
+def _path_in(name: str) -> list[str]:
+    r"""Folders and name of an archive's member; some programs of Windows write ``cat\1.jpg``."""
+    parts = name.split("/" if "/" in name else "\\")
+    return [part for part in parts[:-1] if part not in ("", ".", "..")] + parts[-1:]
 
 
 def _read_members(file: str, files: SourceFiles, names: Sequence[str]) -> list[bytes]:
