@@ -183,7 +183,9 @@ class Loader:
             self._plan_columns()  # their random numbers follow the seed
         self._epoch, self._position = recorded.epoch, recorded.position
         self._skipped, self._is_fresh, self._finished = recorded.skipped, True, None
-        if not rows.is_endless and self.remaining == 0:
+        *_, turns = self._turns(0)
+        is_alone = turns == 1  # a worker whose turns are over has others that go on
+        if is_alone and not rows.is_endless and self.remaining == 0:
             self._start_epoch(recorded.epoch + 1)
 
     # ---- what it does
@@ -421,7 +423,11 @@ class Loader:
         )
 
     def _handed_out(self, share: Share) -> None:
-        self._position = share.next_place
+        # of several workers each counts whole rounds, so that from its own state it takes its next
+        # turn; a loader that is alone has none to wait for
+        turn, _, turns = self._turns(0)
+        others = (turns - 1 - turn) * self._sharding.global_batch_size
+        self._position = min(share.next_place + others, self._rows.num_places)
 
     def _ended(self) -> None:
         finished = self._epoch

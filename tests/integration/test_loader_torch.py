@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -153,6 +154,61 @@ def test_dataloader_workers_that_are_spawned_make_the_loader_again(pets):
     )
 
     assert [batch["_row"].tolist() for batch in stock] == expected
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+def test_dataloader_workers_start_the_epoch_that_is_set(pets):
+    def rows(batches):
+        return [batch["_row"].tolist() for batch in batches]
+
+    loader = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    alone = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    stock = torch.utils.data.DataLoader(
+        loader, batch_size=None, num_workers=1, multiprocessing_context="fork"
+    )
+
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        assert rows(stock) == rows(alone)
+
+
+class StatefulWorkers(torch.utils.data.IterableDataset):
+    """What torchdata's StatefulDataLoader does in each worker: load its state, note it by batch."""
+
+    def __init__(self, loader, states):
+        self.loader, self.states = loader, states
+
+    def __iter__(self):
+        number = torch.utils.data.get_worker_info().id
+        if number in self.states:
+            self.loader.load_state_dict(self.states[number])
+        for batch in self.loader:
+            yield number, batch["_row"].tolist(), self.loader.state_dict()
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+@pytest.mark.parametrize("stop", range(1, 10))
+def test_each_dataloader_worker_goes_on_from_its_own_state(pets, stop):
+    """60 rows are 8 batches and a short one, which the workers make in turn."""
+
+    def batches(states):
+        loader = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+        workers = torch.utils.data.DataLoader(
+            StatefulWorkers(loader, states),
+            batch_size=None,
+            num_workers=2,
+            multiprocessing_context="fork",
+        )
+        return iter(workers)
+
+    states, seen = {}, []
+    for number, rows, state in islice(batches({}), stop):
+        states[number] = state
+        seen.append(rows)
+    seen += [rows for _, rows, _ in batches(states)]
+
+    expected = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    assert sorted(seen) == sorted(batch["_row"].tolist() for batch in expected)
 
 
 def test_map_style_reads_many_rows_at_once(pets):
