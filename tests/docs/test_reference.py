@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import tensorlake as tl
 from tensorlake import errors
+from tensorlake.loader import Loader, decode
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -39,3 +42,24 @@ def test_the_sdk_page_names_every_method_of_a_dataset():
     inner |= {"has_rows", "reader", "repin", "selection", "session", "stream"}
 
     assert public - inner - words_of("sdk.md") == set()
+
+
+def test_the_sdk_page_names_every_importer_and_the_loader_page_every_step():
+    assert {*tl.ingest.__all__} - words_of("sdk.md") == set()
+    assert {*decode.spec.STEPS, "imagenet", "Pad"} - words_of("loader.md") == set()
+
+
+@pytest.mark.parametrize(
+    "kind", [tl.Commit, tl.Diff, tl.Mix, tl.Tensor], ids=lambda one: one.__name__
+)
+def test_the_sdk_page_names_every_word_of_what_calls_return(kind):
+    public = {name for name in dir(kind) if not name.startswith("_")}
+    inner = {"names_or_none", "of_entry", "positions", "read_codes", "tensor_names"}
+
+    assert public - inner - words_of("sdk.md") == set()
+
+
+def test_the_loader_page_names_every_word_of_a_loader():
+    public = {name for name in dir(Loader) if not name.startswith("_")}
+
+    assert public - words_of("loader.md") == set()
