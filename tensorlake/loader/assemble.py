@@ -15,7 +15,6 @@ raises ends the group: its outcome tells the consumer.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 import time
@@ -77,6 +76,7 @@ class Assembler:
     epoch: int
     on_error: OnError
     transform: Transform | None
+    takes_rng: bool  # the transform, each row's own
     watch: DrawWatch | None  # None: it may draw from what it likes
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
@@ -378,7 +378,6 @@ class Assembly:
     def _transform_rows(self, start: int, stop: int) -> None:
         transform, watch = self.how.transform, self.how.watch
         assert transform is not None
-        takes_rng = "rng" in inspect.signature(transform).parameters
         with self.how.counters.timed("transform_s"):
             for number in range(start, stop):
                 if not self.is_whole[number]:
@@ -386,7 +385,7 @@ class Assembly:
                 row = {column.name: self.values[column.name][number] for column in self.how.columns}
                 call = (
                     partial(transform, row, rng=self._rng(number))
-                    if takes_rng
+                    if self.how.takes_rng
                     else partial(transform, row)
                 )
                 try:

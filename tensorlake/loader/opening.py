@@ -24,6 +24,7 @@ from tensorlake.loader.at_hand import PassAtHand
 from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.remote import RemotePass, RemoteSetup
+from tensorlake.loader.rng import takes_rng
 from tensorlake.loader.sharding import ShortBatchWarning
 from tensorlake.loader.strategy import sparse_tensors
 
@@ -188,6 +189,7 @@ def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Ass
         epoch=opening.epoch,
         on_error=opening.arguments.on_error,
         transform=opening.arguments.transform,
+        takes_rng=takes_rng(opening.arguments.transform),
         watch=DrawWatch() if opening.arguments.deterministic else None,
         with_valid=with_valid,
         is_late=opening.is_late,

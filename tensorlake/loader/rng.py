@@ -12,10 +12,13 @@ No global generator is read or advanced.
 from __future__ import annotations
 
 import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-__all__ = ["TRANSFORM_STREAM", "sample_generator", "step_stream"]
+__all__ = ["TRANSFORM_STREAM", "sample_generator", "step_stream", "takes_rng"]
 
 TRANSFORM_STREAM = 0
 
@@ -25,6 +28,20 @@ def sample_generator(*, seed: int, epoch: int, place: int, stream: int) -> np.ra
     return np.random.Generator(
         np.random.Philox(key=seed | epoch << 64, counter=place << 128 | stream << 192)
     )
+
+
+def takes_rng(transform: Callable[..., Any] | None) -> bool:
+    """Whether a user's function has a parameter ``rng``.
+
+    >>> takes_rng(lambda row, rng: row), takes_rng(dict)  # which shows no parameters
+    (True, False)
+    """
+    if transform is None:
+        return False
+    try:
+        return "rng" in inspect.signature(transform).parameters
+    except ValueError:
+        return False
 
 
 def step_stream(tensor: str, step: int) -> int:

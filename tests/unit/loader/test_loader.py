@@ -240,6 +240,12 @@ def test_a_transforms_generator_depends_on_seed_epoch_and_place_alone(pets):
     assert not np.array_equal(draws(60), draws(60, epoch=1))
 
 
+def test_a_transform_may_be_a_function_that_shows_no_parameters(pets):
+    (batch,) = pets.loader(batch_size=ROWS, columns=["label"], transform=dict)
+
+    assert batch["label"].tolist() == [row % 2 for row in range(ROWS)]
+
+
 def test_shapes_that_a_transform_made_differ_are_refused_by_name(pets):
     loader = pets.loader(
         batch_size=4,
