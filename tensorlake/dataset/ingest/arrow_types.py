@@ -4,13 +4,14 @@
     int, uint, float, bool                   Scalar, Bool
     string                                   Text
     dictionary of strings                    ClassLabel (the names of the dictionary)
+    dictionary of others                     as a column of these
     binary                                   Image where all that is seen are pictures, else Bytes
     struct {bytes, path}                     Image (as Hugging Face stores pictures), or Bytes
     list, fixed-size list of numbers         Array, ragged or fixed, of any depth
     fixed-shape tensor (extension)           Array
     list of strings                          Sequence("str")
     list of binary, or of {bytes, path}      Sequence of Image or Bytes
-    timestamp                                Timestamp of its unit and zone
+    timestamp, date                          Timestamp of its unit and zone; of a date seconds
     other struct, map, list of structs       Json
 
 A column that a tensor went out as says so in its field's metadata, and becomes that tensor again.
@@ -85,6 +86,10 @@ def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
     import pyarrow as pa
 
     column, field = table.column(name), table.schema.field(name)
+    if pa.types.is_date(column.type) and isinstance(sample_type, Timestamp):
+        column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
+    if pa.types.is_dictionary(column.type) and not isinstance(sample_type, ClassLabel):
+        column = column.cast(column.type.value_type)
     kind = column.type
     is_ours = TYPE_KEY in (field.metadata or {})  # then text of JSON is not a JSON text
     if is_ours and isinstance(sample_type, InstanceMask) and pa.types.is_binary(kind):
@@ -175,16 +180,20 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
         return Bool(nullable=nullable)
     if types.is_integer(kind) or types.is_floating(kind):
         return Scalar(kind.to_pandas_dtype(), nullable=nullable)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if _is_text(kind):
         return Text(nullable=nullable)
-    if types.is_dictionary(kind) and types.is_string(kind.value_type):
-        return ClassLabel(_dictionary(column), nullable=nullable)
+    if types.is_dictionary(kind):
+        if _is_text(kind.value_type):
+            return ClassLabel(_dictionary(column), nullable=nullable)
+        return _of_arrow(kind.value_type, column.cast(kind.value_type), nullable=nullable)
+    if types.is_fixed_size_binary(kind):
+        return _picture_or_bytes(column.cast(pa.binary()), nullable=nullable)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
         return _picture_or_bytes(column, nullable=nullable)
     if types.is_timestamp(kind):
         return Timestamp(kind.unit, tz=kind.tz, nullable=nullable)
     if types.is_date(kind):
-        return Timestamp("s", nullable=nullable)
+        return Timestamp("s" if types.is_date32(kind) else "ms", nullable=nullable)
     if _is_encoded_struct(kind):
         return _picture_or_bytes(column, nullable=nullable)
     if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
@@ -200,6 +209,13 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
     if is_list:
         return Json(nullable=nullable)
     return None
+
+
+def _is_text(kind: Arrow) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def _nested(kind: Arrow) -> tuple[tuple[int | None, ...], Arrow | None]:

@@ -29,6 +29,7 @@ __all__ = ["arrow", "ingest_pieces", "parquet", "require_pyarrow"]
 
 Arrow = Any  # pyarrow ships no types
 
+_UNNAMED_INDEX = "__index_level_0__"  # as pandas and Arrow name it
 ROWS_AT_ONCE = 4096
 """Rows of a table in memory that are converted together."""
 
@@ -204,7 +205,17 @@ def _as_table(src: Any) -> Arrow:
     if isinstance(src, pa.Table):
         return src
     if hasattr(src, "__arrow_c_stream__"):
-        table = pa.table(src)
+        try:
+            table = pa.table(src)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # a column of objects of two kinds
+            told = "; ".join(str(one) for one in error.args)
+            message = f"{type(src).__name__} is no table of columns of one type each: {told}"
+            raise InvalidInputError(f"{message}\nbring the column to one type") from error
+        # An index without a name, of anything but the numbers of the rows, is a column of its own.
+        if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
+            table = table.rename_columns(
+                ["index" if name == _UNNAMED_INDEX else name for name in table.column_names]
+            )
         # The index of ds.to_pandas(): where rows were, which the new dataset says by itself.
         return table.drop_columns(["_row"]) if "_row" in table.column_names else table
     if hasattr(src, "to_arrow_table"):  # DuckDB's relations

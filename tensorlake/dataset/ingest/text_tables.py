@@ -17,6 +17,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.csv_columns import type_of_text
 from tensorlake.dataset.ingest.csv_records import cut_records, first_record
 from tensorlake.dataset.ingest.found_files import Piece, find_files
+from tensorlake.dataset.ingest.json_numbers import check_whole_numbers
 from tensorlake.dataset.ingest.line_files import cut_lines, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
@@ -240,6 +241,13 @@ def jsonl(
 
     known.update(_declared(members))
     known.update(_guessed(pieces, read))
+    floats = [
+        name
+        for name, one in known.items()
+        if pa.types.is_floating(one) and name not in (members or {})
+    ]
+    for piece in {*pieces[:1], *pieces[-1:]} if floats else ():
+        check_whole_numbers(read_lines(piece, files), floats, piece.name)
     kind = "jsonl" if made is None else "tokens"
     return ingest_pieces(kind, pieces, read, dst, schema, options, tokenized=made)
 
