@@ -100,7 +100,7 @@ def check_viewer_is_built() -> None:
     if not page.is_file():
         raise UnsupportedFeatureError(
             f"this installation has no viewer: {str(page)!r} is not there"
-            "\nbuild it once, with Node.js 20.19 or newer: make viewer"
+            "\nbuild it in a checkout, with Node.js 20.19 or newer: make viewer; then install that"
         )
 
 
