@@ -22,10 +22,11 @@ PACK_NBYTES = 20
 class PackTable(Sequence[PackId]):
     """Packs by number. Equal to any sequence of the same packs."""
 
-    __slots__ = ("_column",)
+    __slots__ = ("_column", "_last")
 
     def __init__(self, column: npt.NDArray[np.uint8]) -> None:
         self._column = column
+        self._last: tuple[int, PackId] | None = None  # chunks beside each other are of one pack
 
     @classmethod
     def concat(cls, tables: Sequence[Sequence[PackId]]) -> PackTable:
@@ -56,7 +57,10 @@ class PackTable(Sequence[PackId]):
     def __getitem__(self, at: int | slice) -> PackId | tuple[PackId, ...]:
         if isinstance(at, slice):
             return tuple(PackTable(self._column[at]))
-        return PackId.from_bytes(self._column[at].tobytes())
+        last = self._last
+        if last is None or last[0] != at:
+            last = self._last = at, PackId.from_bytes(self._column[at].tobytes())
+        return last[1]
 
     def __iter__(self) -> Iterator[PackId]:
         data = self._column.tobytes()

@@ -31,3 +31,12 @@ def test_tables_and_tuples_are_joined_in_order():
     joined = PackTable.concat([PACKS[:2], PackTable(pack_column(PACKS[2:5])), (), PACKS[5:]])
 
     assert joined == PACKS
+
+
+def test_neighbours_in_one_pack_share_its_name_and_others_have_their_own():
+    table = PackTable(pack_column(PACKS))
+
+    first, again, other, back = (table[at] for at in (0, 0, 1, 0))
+
+    assert again is first
+    assert [other, back] == [PACKS[1], PACKS[0]]
