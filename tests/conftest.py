@@ -5,13 +5,18 @@ examples from the test itself, so that a failure on one machine is a failure on 
 `make soak` are new ones at every run, and many; what is printed of a failure finds it again. There
 the processor time of each test is printed too.
 
+Libraries compute in one thread each: the run has a process for each core already, and threads of
+one product that wait for each other spin on the cores that those need.
+
 Every test may take as long as pyproject.toml says, a soak test longer, and Ctrl-C interrupts, also
 where the run was started in the background of a shell, which turns that off for all it starts.
 """
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -41,10 +46,27 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
+    for library in (
+        "OMP",
+        "OPENBLAS",
+    ):  # before NumPy or torch is imported; what is set by hand wins
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("hypothesis_profile") == "soak":
         config.pluginmanager.register(ProcessorTimes())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Find the tests: hundreds of thousands of objects, that no collection need look at again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

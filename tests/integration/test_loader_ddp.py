@@ -31,7 +31,8 @@ def pets(tmp_path_factory):
 
 def run_worlds(tmp_path, url):
     """Train in a world of three, then in one of two of them; return their answers, by rank."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # fresh, but torch is imported once
+    context.set_forkserver_preload([__name__, "torch.distributed.device_mesh"])
     results = context.Queue()
     ranks = [
         context.Process(target=_rank, args=(rank, f"file://{tmp_path}", results, url))
