@@ -5,6 +5,7 @@ export default defineConfig({
   test: {
     include: ["e2e/figures.bench.ts"],
     environment: "node",
+    setupFiles: ["e2e/setup.ts"],
     testTimeout: 1_200_000,
     hookTimeout: 120_000,
     fileParallelism: false,

@@ -1,13 +1,16 @@
 /**
- * One Chromium for all tests, a fresh context for each; what a page did wrong is collected.
+ * One Chromium for all tests, a new page for each; what a page did wrong is collected.
+ *
+ * The pages are of one profile, whose files of the viewer are read, checked and compiled once: that is most of what a
+ * test of a new profile costs. What a page could leave behind, forget() takes away after each test, from setup.ts.
  *
  * VIEWER_SLOW=4 makes every page four times slower and its answers late, each by another time, so
  * that they come in another order than they were asked for: a test that reads what it did not wait
  * for is found on a desk, before a loaded machine finds it.
  */
 import { setTimeout as wait } from "node:timers/promises";
-import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { chromium, type Browser, type BrowserContext, type CDPSession, type Page } from "playwright-core";
+import { expect } from "vitest";
 import { SLOWNESS } from "./slowness";
 
 export const FLAGS = [
@@ -26,36 +29,59 @@ export const PATIENCE_MS = 60_000;
 export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const LATEST_MS = 40; // of an answer, for each step of slowness
 const link = new URL(process.env.VIEWER_LINK ?? "http://127.0.0.1:8300/");
-let browser: Browser;
+let profile: Promise<Profile> | undefined;
 let faults: string[] = [];
 
-beforeAll(async () => {
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-});
+interface Profile {
+  browser: Browser;
+  context: BrowserContext;
+  /** Stays open: a renderer is there when the next page comes, and what is stored can be reached. */
+  keeper: Page;
+  session: CDPSession;
+}
 
-afterAll(() => browser.close());
+async function start(): Promise<Profile> {
+  const args = [...FLAGS, ...(process.env.VIEWER_FLAGS ?? "").split(" ").filter((flag) => flag !== "")];
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args }); // it ends with this process
+  const context = await browser.newContext();
+  const keeper = await context.newPage();
+  return { browser, context, keeper, session: await context.newCDPSession(keeper) };
+}
 
-afterEach(async () => {
+/** Closes a test's pages and forgets all that they stored; fails where one of them did wrong. */
+export async function forget(): Promise<void> {
   const seen = faults;
   faults = [];
-  for (const context of browser.contexts()) await context.close();
+  if (profile !== undefined) {
+    const { browser, context, keeper, session } = await profile;
+    for (const one of browser.contexts()) if (one !== context) await one.close();
+    for (const page of context.pages()) if (page !== keeper) await page.close();
+    await context.setOffline(false);
+    await context.clearPermissions();
+    await context.clearCookies();
+    await session.send("Storage.clearDataForOrigin", { origin: link.origin, storageTypes: "all" });
+  }
   expect(seen.join("\n"), "errors of the page, and requests to other hosts").toBe("");
-});
+}
 
 interface Options {
   viewport?: { width: number; height: number };
   theme?: "dark" | "light";
   withToken?: boolean;
+  /** In a profile of its own: nothing is cached yet. */
+  isFirst?: boolean;
   /** What the console says of faults that the test brings about itself: "status of 404". */
   expected?: string[];
 }
 
 /** Opens a path of the viewer, as a user who followed the printed link. */
 export async function open(path: string, options: Options = {}): Promise<Page> {
-  const { theme = "dark", withToken = true, expected = [], viewport = { width: 1280, height: 800 } } = options;
-  const context = await browser.newContext({ viewport, colorScheme: theme });
-  const page = await context.newPage();
-  if (SLOWNESS > 1) await slowDown(context, page);
+  const { theme = "dark", withToken = true, isFirst = false, expected = [], viewport = { width: 1280, height: 800 } } = options;
+  const { browser, context } = await (profile ??= start());
+  const page = await (isFirst ? await browser.newContext() : context).newPage();
+  await page.setViewportSize(viewport);
+  await page.emulateMedia({ colorScheme: theme });
+  if (SLOWNESS > 1) await slowDown(page);
   page.setDefaultTimeout(PATIENCE_MS);
   page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
   page.on("console", (message) => {
@@ -70,10 +96,10 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
   return page;
 }
 
-async function slowDown(context: BrowserContext, page: Page): Promise<void> {
-  const session = await context.newCDPSession(page);
+async function slowDown(page: Page): Promise<void> {
+  const session = await page.context().newCDPSession(page);
   await session.send("Emulation.setCPUThrottlingRate", { rate: SLOWNESS });
-  await context.route("**/v1/**", async (route) => {
+  await page.route("**/v1/**", async (route) => {
     await wait(Math.random() * LATEST_MS * SLOWNESS);
     await route.fallback().catch(() => undefined); // its page is closed
   });

@@ -34,7 +34,7 @@ const FIRST_PAINTS = `new Promise((resolve) => {
 })`;
 
 async function opened(path: string): Promise<{ page: Page; session: CDPSession }> {
-  const page = await open(path);
+  const page = await open(path, { isFirst: true });
   return { page, session: await page.context().newCDPSession(page) };
 }
 

@@ -203,6 +203,6 @@ test("statistics have no serious fault of access, in light and in dark, from 390
     await expect.poll(() => findings(page), { message: `${theme} ${width}` }).toEqual([]);
     const wide = page.locator(".schema");
     await expect.poll(() => wide.evaluate((panel) => panel.scrollWidth <= panel.clientWidth), { message: `${width} px` }).toBe(true);
-    await page.context().close();
+    await page.close();
   }
 });

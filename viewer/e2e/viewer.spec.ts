@@ -270,7 +270,7 @@ test("a dataset that is not there is an error with its code", async () => {
 });
 
 test("without its link the page says how to get in, and shows nothing", async () => {
-  const page = await open("pets", { withToken: false, expected: ["status of 401"] });
+  const page = await open("pets", { withToken: false, isFirst: true, expected: ["status of 401"] });
 
   await expect.poll(() => page.locator("main").innerText()).toContain("tensorlake serve");
   await expect.poll(() => page.getByRole("option").count()).toBe(0);
