@@ -46,10 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
-    for library in (
-        "OMP",
-        "OPENBLAS",
-    ):  # before NumPy or torch is imported; what is set by hand wins
+    # before NumPy or torch is imported; what is set by hand wins
+    for library in ("OMP", "OPENBLAS"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
