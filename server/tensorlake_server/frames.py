@@ -49,7 +49,8 @@ class Frame:
     @classmethod
     def of_error(cls, error: Exception) -> Frame:
         """Say why there is no picture, in as many words as a cell has room for."""
-        return cls(FrameKind.ERROR, str(error).encode()[:MAX_MESSAGE_NBYTES])
+        cut = str(error).encode()[:MAX_MESSAGE_NBYTES]
+        return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
 
     @classmethod
     def of_picture(cls, picture: Picture) -> Frame:

@@ -16,3 +16,9 @@ def test_a_long_message_is_cut_because_a_cell_has_no_room_for_it() -> None:
     frame = Frame.of_error(ValueError("x" * 10_000))
 
     assert frame.nbytes == len(frame.encode(0)) == 20 + 500
+
+
+def test_a_message_is_cut_between_its_letters() -> None:
+    frame = Frame.of_error(ValueError("x" + "é" * 10_000))
+
+    assert frame.body.decode() == "x" + "é" * 249  # the 500th byte is the first half of one more
