@@ -26,6 +26,7 @@ from tensorlake.storage import LocalStore, runtime
 from tensorlake.versions.conflict_report import conflict_error
 from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.entries import author, check_writable, fence_of
+from tensorlake.versions.entry_making import entry_after
 from tensorlake.versions.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.state import Published, state_of
@@ -170,10 +171,11 @@ async def _attempt(
         "keys": () if request.key is None else (request.key,),
         "changes": transaction.changes(),
     }
-    built = await stage.entry_after(
+    built = await entry_after(
         base,
         transaction.final_state,
         members,
+        stage=stage,
         branch=log.branch,
         is_same_schema=transaction.schema is transaction.base_state.schema,
         packs_may_follow=True,

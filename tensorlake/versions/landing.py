@@ -18,6 +18,7 @@ from tensorlake.format import Entry, PageSink
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.bases import Version
 from tensorlake.versions.entries import check_writable, fence_of
+from tensorlake.versions.entry_making import entry_after
 from tensorlake.versions.log import RACES_MAX, BranchLog
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import Pin, pinned
@@ -87,7 +88,8 @@ def publish_draft(
         built: Published | None = None
         while built is None:  # None: a pack was stored under another name, what cites it is old
             build = partial(draft.build, stage)
-            built = runtime.run(stage.entry_after(head, build, draft.members, branch=log.branch))
+            made = entry_after(head, build, draft.members, stage=stage, branch=log.branch)
+            built = runtime.run(made)
         if fence_of(head).t > begun_t:
             runtime.run(_check_age(log.store, stage, pin, head))
         outcome = runtime.run(log.publish(built.entry, hint_later=True))

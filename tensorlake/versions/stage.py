@@ -1,6 +1,6 @@
 """Where one transaction's chunks and index pages go before they are published: its packs.
 
-    state (pages) ──► entry ──► last pack stored ──► put-if-absent, by whoever asked
+    chunks, pages ──► open pack ──full──► sent ──► stored ──► durable, before anything cites it
 
 Chunks fill the open pack; a full pack is sent to the store in the background, so memory stays
 bounded whatever is staged. Until a pack is stored, its chunks are read from memory, which is how a
@@ -12,7 +12,7 @@ Rules kept here (docs/reference/format.md, "Garbage", rule 1):
 - large raw arrays fill packs of a folder directly (``filled_packs``), which then are never here;
 - a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
   goes out again under the next free number, and ``final_id`` tells which. An entry is made for
-  packs whose names are known: else it is made again (``entry_after``);
+  packs whose names are known: else it is made again (``entry_making.py``);
 - packs of a local folder are stored first and made durable later: together, before what cites
   them is published. A pack whose sync failed is read back, and goes out again as another;
 - the one pack of a small commit in a folder may be synced while its entry is made (``finish``):
@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
@@ -40,7 +39,6 @@ from tensorlake.format import (
     Entry,
     Extents,
     PackId,
-    PackTotals,
     PageRef,
     PlacedChunk,
     TensorSpec,
@@ -55,10 +53,10 @@ from tensorlake.storage import (
     runtime,
 )
 from tensorlake.types import Column, UniformColumn
-from tensorlake.versions.entries import author, fence_of, following, microseconds
+from tensorlake.versions.entries import fence_of, microseconds
 from tensorlake.versions.filled_packs import FilledPack, is_large_and_raw, shares_of, written
-from tensorlake.versions.state import Published, State
-from tensorlake.versions.unsent import UnsentPack, UnsyncedPack
+from tensorlake.versions.unsent import UnsentPack
+from tensorlake.versions.unsynced import UnsyncedPack, UnsyncedPacks
 
 __all__ = ["PACK_NBYTES", "PackStage"]
 
@@ -79,10 +77,6 @@ LOCAL_IN_FLIGHT_NBYTES = 16 << 20
 """Closed packs held in memory at most, by number and bytes, beside the open one and the first of
 them. A folder answers at once, and new memory costs more than waiting for what is used already."""
 
-UNSYNCED_NBYTES = 256 << 20
-"""Of packs stored in a folder but not durable yet, at most: beyond it the older half is brought to
-disk, where it is on its way since it was written."""
-
 PUT_TRIES = 4
 """How many names a pack is given before its PUT is reported as failed."""
 
@@ -102,9 +96,7 @@ class PackStage:
         self._open: UnsentPack | None = None
         self._first: Future[PackId] | None = None
         self._uploads: list[tuple[UnsentPack, Future[PackId]]] = []
-        self._unsynced: dict[PackId, UnsyncedPack] = {}
-        self._doubted: list[UnsyncedPack] = []
-        self._syncing: tuple[list[UnsyncedPack], Future[None]] | None = None
+        self._unsynced = UnsyncedPacks(store)
         self._staged_nbytes = 0
         self.pack_count = 0
         self.pack_nbytes = 0
@@ -120,7 +112,7 @@ class PackStage:
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
         if self._open is None:  # asked once a pack
-            self._keep_few_unsynced()
+            self._unsynced.keep_few()
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
     @property
@@ -196,10 +188,6 @@ class PackStage:
             self._first = self._first or upload
             self._uploads.append((pack, upload))
 
-    def _keep_few_unsynced(self) -> None:
-        if sum(unsynced.nbytes for unsynced in self._unsynced.values()) > UNSYNCED_NBYTES:
-            runtime.run(self._sync(-(-len(self._unsynced) // 2)))
-
     def _waiting(self) -> list[UnsentPack]:
         """Packs that are neither stored nor under way, in order."""
         under_way = {pack.id for pack, _ in self._uploads}
@@ -241,7 +229,7 @@ class PackStage:
             ended.add_done_callback(lambda future: future.cancelled() or future.exception())
             await asyncio.wait([ended])
         self.settle()
-        await self._sync(len(self._unsynced))
+        await self._unsynced.sync()
 
     async def finish(self, *, may_follow: bool = False) -> None:
         """Send what is left; wait until every pack is stored, and durable; on the storage loop.
@@ -268,11 +256,9 @@ class PackStage:
             self._first.set_result(stored_as)
         self._note_stored(pack, stored_as)
         if follows:
-            unsynced = list(self._unsynced.values())
-            paths = [one.stored_as.path for one in unsynced]
-            self._syncing = unsynced, runtime.submit_here(partial(self._store.sync, paths))
+            self._unsynced.begin_sync()
         else:
-            await self._sync(len(self._unsynced))
+            await self._unsynced.sync()
 
     def check_synced(self) -> None:
         """Wait for what ``finish`` let follow: what cites it may be published from then on.
@@ -280,78 +266,12 @@ class PackStage:
         Raises:
             StorageError: It may be lost; ``finish`` sends it again if it can still be read.
         """
-        syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            unsynced, ended = syncing
-            with self._doubting(unsynced):
-                ended.result()
+        self._unsynced.check()
 
     def _has_time_meanwhile(self) -> bool:
         """Whether this thread would wait for a disk, and nothing else."""
         store = self._store
         return runtime.runs_here() and isinstance(store, LocalStore) and store.waits_for_disk
-
-    async def entry_after(
-        self,
-        head: Entry,
-        build: Callable[[], Awaitable[State]],
-        members: Mapping[str, Any],
-        *,
-        branch: str,
-        is_same_schema: bool = False,
-        packs_may_follow: bool = False,
-    ) -> Published | None:
-        """Make the entry that follows ``head``, and store all packs that it cites.
-
-        Args:
-            head: The entry it follows.
-            build: Makes what it says; index pages go here.
-            members: Its other members: message, parents, changes, …
-            branch: Whose log it is in.
-            is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
-            packs_may_follow: Whether ``check_synced`` is called before the entry is published.
-
-        Returns:
-            None when a pack was stored under another name: what cites it must be built again.
-        """
-        renames = self.renames
-        state = await build()
-        body: dict[str, Any] = {
-            "kind": "commit",
-            "txid": self.txid,
-            "roots": dict(state.roots),
-            "rows": state.rows,
-            "row_ids": state.row_ids,
-            "physical": state.physical,
-        }
-        if not is_same_schema:
-            body["schema"] = state.schema.to_json()
-        if "author" not in members:
-            body["author"] = author()
-        entry = following(head, branch=branch, **{**body, **members})
-        entry = await self.completed(entry, renames=renames, packs_may_follow=packs_may_follow)
-        return None if entry is None else Published(entry, state)
-
-    async def completed(
-        self, entry: Entry, *, renames: int, packs_may_follow: bool = False
-    ) -> Entry | None:
-        """Store all packs that an entry cites, and count them in it.
-
-        Args:
-            entry: The entry, in the making.
-            renames: How many packs were renamed when its pages began to be built.
-            packs_may_follow: Whether ``check_synced`` is called before the entry is published.
-
-        Returns:
-            None when one more was: what cites it must be built again.
-        """
-        spilled = entry.spill(self)
-        await self.finish(may_follow=packs_may_follow)
-        if self.renames != renames:
-            return None
-        known = entry.packs
-        totals = PackTotals(known.count + self.pack_count, known.nbytes + self.pack_nbytes)
-        return spilled.changed(packs=totals)
 
     async def check_age(self, head: Entry, *, advice: str) -> None:
         """Rule 1: what was staged before the head's fence may be collected already.
@@ -375,7 +295,7 @@ class PackStage:
             self._final[pack.id] = stored_as
             self.renames += 1
         if not pack.is_durable:
-            self._unsynced[pack.id] = UnsyncedPack.of(pack.writer, stored_as)
+            self._unsynced.add(UnsyncedPack.of(pack.writer, stored_as))
         self._unsent.pop(pack.id)
         self.pack_count += 1
         self.pack_nbytes += pack.writer.nbytes
@@ -384,11 +304,11 @@ class PackStage:
         if self._first is None:
             self._first = Future()
             self._first.set_result(pack.id)
-        self._unsynced[pack.id] = UnsyncedPack.of(pack.writer, pack.id)
+        self._unsynced.add(UnsyncedPack.of(pack.writer, pack.id))
         self.pack_count += 1
         self.pack_nbytes += pack.writer.nbytes
         self._staged_nbytes += pack.writer.nbytes
-        self._keep_few_unsynced()
+        self._unsynced.keep_few()
 
     def _take_back(self) -> None:
         """After a failure: whatever else was not stored either is no longer under way."""
@@ -399,43 +319,20 @@ class PackStage:
             elif self._first is upload:
                 self._first = None
 
-    async def _sync(self, count: int) -> None:
-        """Make the first packs durable that are not yet; on the storage loop.
-
-        Raises:
-            StorageError: They may be lost; ``finish`` sends those again that can still be read.
-        """
-        unsynced = list(self._unsynced.values())[:count]
-        if not unsynced:
-            return
-        with self._doubting(unsynced):
-            await self._store.sync([pack.stored_as.path for pack in unsynced])
-
-    @contextmanager
-    def _doubting(self, unsynced: list[UnsyncedPack]) -> Generator[None]:
-        """Doubt packs whose sync fails, or is interrupted: what it would have said nobody heard."""
-        try:
-            yield
-        except BaseException:
-            self._doubted += unsynced
-            raise
-        finally:
-            for pack in unsynced:
-                self._unsynced.pop(pack.id, None)  # another sync may have had it too
-
     async def _take_back_doubted(self) -> None:
-        """Hold again what a sync left in doubt: another would say that all is well.
+        """Hold again what a sync left in doubt.
 
         Raises:
             CorruptionError: It is lost; nothing that cites it is published.
         """
-        while self._doubted:
-            doubted = self._doubted[-1]
-            self._unsent[doubted.id] = await doubted.read_back(self._store)
-            self._doubted.pop()
-            self._final.pop(doubted.id, None)
+        doubted = self._unsynced.doubted
+        while doubted:
+            one = doubted[-1]
+            self._unsent[one.id] = await one.read_back(self._store)
+            doubted.pop()  # not before it is held again
+            self._final.pop(one.id, None)
             self.pack_count -= 1
-            self.pack_nbytes -= doubted.nbytes
+            self.pack_nbytes -= one.nbytes
 
     def first_pack(self) -> PackId | None:
         """Name the pack whose store time is the transaction's age; None when nothing was sent."""

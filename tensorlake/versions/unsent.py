@@ -1,14 +1,13 @@
-"""Packs that are not surely in the store: being filled or sent, or stored and not yet durable.
+"""A pack in memory: being filled, or sent, until it is stored.
+
+What becomes of it then:
 
     UnsentPack, in memory ──put──► in the store ──► durable at once        (object stores; one pack)
             ▲                           │
             │                           └► UnsyncedPack ──sync──► durable  (packs of a folder)
             └──────── read back ────────── failed ┘
 
-A folder's packs are synced together, which costs one flush instead of one each; their memory is
-free once they are written. When a sync fails, nobody knows which of their bytes are on disk, and
-the system may say of the next one that all is well: so they are read back, compared with their
-checksums, and written once more.
+``unsynced.py`` has the packs of a folder that are stored and not yet durable.
 """
 
 from __future__ import annotations
@@ -17,13 +16,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from xxhash import xxh3_64_intdigest
+from tensorlake.format import PackId, PackWriter
+from tensorlake.storage import Buffer
 
-from tensorlake.errors import CorruptionError
-from tensorlake.format import PackedBlob, PackId, PackWriter
-from tensorlake.storage import Buffer, Store
-
-__all__ = ["UnsentPack", "UnsyncedPack"]
+__all__ = ["UnsentPack"]
 
 
 @dataclass(slots=True)
@@ -71,47 +67,3 @@ class UnsentPack:
             if what != "page":
                 copy.add(pieces, what=what)
         return copy
-
-
-@dataclass(frozen=True, slots=True)
-class UnsyncedPack:
-    """What must be remembered of a pack that a power cut may still take away.
-
-    Attributes:
-        id: The pack that its chunks are cited by.
-        stored_as: The name that it has in the store.
-        blobs: Its directory.
-        nbytes: How long it is.
-    """
-
-    id: PackId
-    stored_as: PackId
-    blobs: tuple[PackedBlob, ...]
-    nbytes: int
-
-    @classmethod
-    def of(cls, written: PackWriter, stored_as: PackId) -> UnsyncedPack:
-        """Remember a pack that was stored."""
-        return cls(written.id, stored_as, tuple(written.blobs), written.nbytes)
-
-    async def read_back(self, store: Store) -> UnsentPack:
-        """Take its bytes into memory again, to be sent under another name.
-
-        Raises:
-            CorruptionError: They are not what was written.
-        """
-        path = self.stored_as.path
-        data = await store.get(path) or b""
-        pack = UnsentPack.empty(self.id)
-        pack.is_tried = True
-        for blob in self.blobs:
-            content = memoryview(data)[blob.offset : blob.offset + blob.nbytes]
-            if xxh3_64_intdigest(content) != blob.checksum:
-                raise CorruptionError(
-                    f"pack {path!r} of {store.url!r} was written, but not kept by its disk: what"
-                    " was staged in it is lost\nds.discard(), check the disk, and stage it again",
-                    object=path,
-                    offset=blob.offset,
-                )
-            pack.add((content,), what=blob.what, checksum=blob.checksum)
-        return pack

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tensorlake.errors import ConflictError, InvalidStateError
 from tensorlake.format import Entry
 from tensorlake.versions.entries import check_writable, fence_of
+from tensorlake.versions.entry_making import completed
 from tensorlake.versions.log import RACES_MAX, BranchLog
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.stage import PackStage
@@ -61,7 +62,7 @@ async def publish_yielding(
         built = await build(head, since)
         if built is None:
             return Yielded(head, is_published=False)
-        entry = await stage.completed(built, renames=renames)
+        entry = await completed(built, stage, renames=renames)
         if entry is None:
             continue
         if fence_of(head).t > fence_of(base).t:
