@@ -83,7 +83,7 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
     """Evaluate a condition over what ``rows`` shows now."""
     if isinstance(condition, Predicate):
         if not condition.is_writable:  # nor could the step be run again
-            return rows[condition]
+            return rows[matching_positions(rows, condition)]
         return run_tree(rows, tql.ast.Query(where=condition.expr), params)
     with engine_errors(rows):
         expr = tql.parse_predicate(condition)

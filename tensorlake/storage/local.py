@@ -23,13 +23,12 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
+from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
     ShortFileError,
@@ -40,6 +39,8 @@ from tensorlake.storage.file_bytes import (
     read_ranges,
     read_whole,
 )
+from tensorlake.storage.file_errors import ABSENT, translate
+from tensorlake.storage.file_listing import meta_of, walk
 from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.publish import publish_exclusive
 from tensorlake.storage.runtime import gather_bounded, runs_here, to_loop
@@ -64,7 +65,6 @@ Durability: TypeAlias = Literal["fsync", "none"]
 
 SYNCS_AT_ONCE: Final = 8
 """Files synced side by side: a disk flushes once for those that wait together."""
-ABSENT: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 class LocalStore:
@@ -122,10 +122,8 @@ class LocalStore:
         nbytes = sum(stop - start for start, stop in ranges)
         try:
             data = await _where_it_pays(nbytes, partial(read_ranges, file, ranges))
-        except ABSENT as error:
-            raise missing(path, self.url) from error
         except OSError as error:
-            raise self._translated(error, "read", path) from error
+            raise self._unreadable(error, "read", path) from error
         for (start, stop), piece in zip(ranges, data, strict=True):
             if len(piece) != stop - start:
                 raise short(path, self.url, start=start, stop=stop, received=len(piece))
@@ -212,7 +210,7 @@ class LocalStore:
             return None
         except OSError as error:
             raise self._translated(error, "look up", path) from error
-        return None if stat.S_ISDIR(found.st_mode) else _meta(path, found)
+        return None if stat.S_ISDIR(found.st_mode) else meta_of(path, found)
 
     def range_at_hand(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
         """Read what there is of a small range, and the object's size; None if it waits or fails."""
@@ -230,10 +228,10 @@ class LocalStore:
             check_path(folder)
         await to_loop()
         # One folder a step: a branch's log may be long, and the caller may stop early.
-        walk = _walk(os.path.join(self._root, folder), f"{folder}/" if folder else "", prefix)
+        batches = walk(os.path.join(self._root, folder), f"{folder}/" if folder else "", prefix)
         loop = asyncio.get_running_loop()
         try:
-            while batch := await loop.run_in_executor(None, next, walk, None):
+            while batch := await loop.run_in_executor(None, next, batches, None):
                 for meta in batch:
                     yield meta
         except OSError as error:
@@ -246,7 +244,7 @@ class LocalStore:
             with os.scandir(os.path.join(self._root, prefix)) as scan:
                 found = [e for e in scan if e.is_dir() and e.name != SCRATCH]
             # Deleting an object leaves its folder: only what holds one is there for others.
-            return sorted(e.name for e in found if next(_walk(e.path, "", ""), None))
+            return sorted(e.name for e in found if next(walk(e.path, "", ""), None))
         except ABSENT:
             return []
         except OSError as error:
@@ -266,10 +264,8 @@ class LocalStore:
             return memoryview(b"")
         try:
             view = self._mappings.view(self._file(path))
-        except ABSENT as error:
-            raise missing(path, self.url) from error
         except OSError as error:
-            raise self._translated(error, "map", path) from error
+            raise self._unreadable(error, "map", path) from error
         if stop > view.nbytes:
             received = max(0, view.nbytes - start)
             raise short(path, self.url, start=start, stop=stop, received=received)
@@ -290,20 +286,16 @@ class LocalStore:
         except ShortFileError as error:
             at = {"start": error.start, "stop": error.stop, "received": error.received}
             raise short(path, self.url, **at) from error
-        except ABSENT as error:
-            raise missing(path, self.url) from error
         except OSError as error:
-            raise self._translated(error, "read", path) from error
+            raise self._unreadable(error, "read", path) from error
 
     def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
         stop = start + nbytes_of(pieces)
         check_range(path, start, stop)
         try:
             received = read_into(self._file(path), start, pieces)
-        except ABSENT as error:
-            raise missing(path, self.url) from error
         except OSError as error:
-            raise self._translated(error, "read", path) from error
+            raise self._unreadable(error, "read", path) from error
         if received != stop - start:
             raise short(path, self.url, start=start, stop=stop, received=received)
         return True
@@ -392,10 +384,8 @@ class LocalStore:
     def _sync_object(self, path: str) -> None:
         try:
             bring_to_disk(self._file(path))
-        except ABSENT as error:
-            raise missing(path, self.url) from error
         except OSError as error:
-            raise self._translated(error, "make durable", path) from error
+            raise self._unreadable(error, "make durable", path) from error
 
     def _sync_new_names(self, folders: Sequence[str]) -> None:
         try:
@@ -414,62 +404,19 @@ class LocalStore:
             folder = parent
 
     def _translated(self, error: OSError, verb: str, path: str = "") -> TensorlakeError:
-        what = f"object {path!r} of {self.url!r}" if path else f"the folder {self.url!r}"
-        reason = error.strerror or str(error)
-        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-            return AccessError(
-                f"may not {verb} {what} ({reason});\n"
-                "ask its owner for permission, or use another folder",
-                path=path,
-                url=self.url,
-            )
-        advice = {
-            errno.ENOENT: "see that its disk is mounted, then try again",
-            errno.ENOSPC: "free some space, then try again",
-            errno.EDQUOT: "free some space or ask for a larger quota, then try again",
-            errno.EIO: "check the disk, then try again",
-            errno.EMFILE: "raise the limit of open files (ulimit -n), then try again",
-        }.get(error.errno or 0, "try again")
-        return StorageError(
-            f"could not {verb} {what} ({reason});\n{advice}",
-            path=path,
-            url=self.url,
-        )
+        return translate(error, verb=verb, path=path, url=self.url)
+
+    def _unreadable(self, error: OSError, verb: str, path: str) -> TensorlakeError:
+        """Build the error of a read that needs an object: it may not be there."""
+        if isinstance(error, ABSENT):
+            return missing(path, self.url)
+        return self._translated(error, verb, path)
 
 
 async def _where_it_pays(nbytes: int, read: Callable[[], T]) -> T:
     if nbytes <= INLINE_NBYTES or runs_here():
         return read()
     return await asyncio.get_running_loop().run_in_executor(None, read)
-
-
-def _walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
-    """Yield the objects below `folder` in the order of their paths, in batches never empty."""
-    try:
-        with os.scandir(folder) as scan:
-            # "a/b" sorts between "a.c" and "a0": a folder's place is that of its name and "/".
-            entries = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in scan)
-    except ABSENT:
-        return
-    batch: list[ObjectMeta] = []
-    for name, entry in entries:
-        path = base + name
-        if not path.startswith(prefix) or name == f"{SCRATCH}/":
-            continue
-        if not name.endswith("/"):
-            with suppress(FileNotFoundError):  # deleted since
-                batch.append(_meta(path, entry.stat()))
-            continue
-        if batch:
-            yield batch
-            batch = []
-        yield from _walk(entry.path, path, prefix)
-    if batch:
-        yield batch
-
-
-def _meta(path: str, found: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
 def _name(scratch: str, file: str, publish: Callable[[str, str], None]) -> None:

@@ -397,3 +397,13 @@ def test_a_range_over_very_many_rows_reads_few_of_them():
 
     read = int(re.search(r"read x: ([\d,]+) samples", plan)[1].replace(",", ""))
     assert 0 < read < rows / 2
+
+
+def test_a_predicate_in_brackets_is_a_where(ds):
+    condition = ds["x"] > 1
+
+    in_brackets, in_words = ds[condition], ds.where(condition)
+
+    assert in_brackets.tql == in_words.tql == "WHERE x > 1"
+    assert in_brackets.explain() == in_words.explain()
+    assert in_brackets.rows.tolist() == in_words.rows.tolist()

@@ -1,0 +1,43 @@
+"""What the system's errors mean for an object of a folder: in a store's words, with what to do."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from tensorlake.errors import AccessError, StorageError, TensorlakeError
+
+__all__ = ["ABSENT", "translate"]
+
+ABSENT: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""What opening a file says where there is no object."""
+
+ADVICE: Final = {
+    errno.ENOENT: "see that its disk is mounted, then try again",
+    errno.ENOSPC: "free some space, then try again",
+    errno.EDQUOT: "free some space or ask for a larger quota, then try again",
+    errno.EIO: "check the disk, then try again",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then try again",
+}
+
+
+def translate(error: OSError, *, verb: str, path: str, url: str) -> TensorlakeError:
+    """Build the error to raise where nothing more specific is known.
+
+    Args:
+        error: What the system said.
+        verb: What was tried: "read", "write", …
+        path: Of the object; "" where it is about the folder.
+        url: The folder.
+    """
+    what = f"object {path!r} of {url!r}" if path else f"the folder {url!r}"
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return AccessError(
+            f"may not {verb} {what} ({reason});\n"
+            "ask its owner for permission, or use another folder",
+            path=path,
+            url=url,
+        )
+    advice = ADVICE.get(error.errno or 0, "try again")
+    return StorageError(f"could not {verb} {what} ({reason});\n{advice}", path=path, url=url)
