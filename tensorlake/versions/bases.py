@@ -23,7 +23,7 @@ from functools import partial
 from tensorlake.errors import SnapshotExpiredError
 from tensorlake.format import Entry
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.entries import fence_of
+from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.references import packs_of
@@ -129,7 +129,7 @@ async def _readable(store: Store, branch: str, seq: int, packs: PackReader) -> V
     log = BranchLog(store, branch)
     entry = await log.existing(seq)
     newest = await log.newest_from(entry)
-    is_kept = newest.kind != "end" and fence_of(newest).expired_before <= seq
+    is_kept = not is_given_up(seq, newest=newest)
     try:
         found = await version_at(store, branch, entry, packs)
         if is_kept or await _is_whole(store, found, packs):
@@ -158,11 +158,11 @@ async def was_reordered(store: Store, base: Version, side: Version) -> bool:
     while at is not None:
         branch, seq = at
         log, at = BranchLog(store, branch), None
-        for number in range(seq, base.entry.seq if branch == base.branch else 0, -1):
-            entry = await log.existing(number)
+        start = base.entry.seq + 1 if branch == base.branch else 1
+        async for entry in log.entries(start, seq + 1):
             if entry.changes.rewrite and len(entry.parents) == 1:
                 return True
             first = entry.parents[0] if len(entry.parents) == 1 else None
-            if first is not None and branch not in (first.branch, base.branch):
+            if at is None and first is not None and branch not in (first.branch, base.branch):
                 at = (first.branch, first.seq)  # where the branch was started
     return False

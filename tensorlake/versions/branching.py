@@ -11,6 +11,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.format import Changes, Entry, Parent, new_txid, tag_path
 from tensorlake.storage import Store
 from tensorlake.versions.entries import author, following, now_microseconds
+from tensorlake.versions.entry_making import completed
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pins import pinned
@@ -50,8 +51,11 @@ async def create_branch(
         raise InvalidInputError(message, branch=name)
     async with pinned(store, source_branch, source, txid=stage.txid) as pin:
         while True:
-            entry = _first_commit(head, name, stage.txid, source_branch, source).spill(stage)
-            await stage.finish()
+            renames = stage.renames
+            first = _first_commit(head, name, stage.txid, source_branch, source)
+            entry = await completed(first, stage, renames=renames)
+            if entry is None:
+                continue  # a pack was stored under another name: its pages are made again
             published = await log.publish(entry)
             if isinstance(published, Entry):
                 break

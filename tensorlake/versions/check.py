@@ -18,7 +18,6 @@ from tensorlake.errors import CorruptionError, UnsupportedFeatureError
 from tensorlake.format import (
     BRANCHES,
     DESCRIPTOR,
-    PACKS,
     TAGS,
     Descriptor,
     PackId,
@@ -30,9 +29,10 @@ from tensorlake.versions.check_log import check_branch, check_foreign
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.check_version import check_version, noting, take
 from tensorlake.versions.citations import Citation, read_citation
-from tensorlake.versions.entries import fence_of
+from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.findings import Finding, Findings
 from tensorlake.versions.log import BranchLog
+from tensorlake.versions.pack_copy import sizes_of
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.references import iter_root_references
 from tensorlake.versions.verify import RangeVerifier
@@ -70,11 +70,7 @@ async def check_dataset(
         progress: Told of bytes as they are read.
     """
     findings = Findings()
-    sizes = {
-        pack: meta.nbytes
-        async for meta in store.list(PACKS)
-        if (pack := PackId.from_path(meta.path)) is not None
-    }
+    sizes = await sizes_of(store)
     stored = set(sizes)
     ranges = RangeVerifier(store, findings, full, sizes, progress)
     check = CheckRun(store, PackReader(store), findings, ranges)
@@ -178,7 +174,7 @@ async def _is_given_up_since(check: CheckRun, version: str) -> bool:
         head = await BranchLog(check.store, branch).head()
     except CorruptionError:
         return False
-    return head is not None and (head.kind == "end" or int(number) < fence_of(head).expired_before)
+    return head is not None and is_given_up(int(number), newest=head)
 
 
 async def _check_directory(check: CheckRun, pack: PackId) -> None:

@@ -9,13 +9,25 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tensorlake.errors import CorruptionError
-from tensorlake.format import PIN_PREFIX, Root, RowSegments, parse_tag_path, seal, tag_path, unseal
-from tensorlake.storage import Store
+from tensorlake.format import (
+    PIN_PREFIX,
+    TAGS,
+    Root,
+    RowSegments,
+    parse_tag_path,
+    seal,
+    tag_path,
+    unseal,
+)
+from tensorlake.storage import ObjectMeta, Store, runtime
 
-__all__ = ["Citation", "parse_citation", "read_citation", "withdraw"]
+__all__ = ["Citation", "list_citations", "parse_citation", "read_citation", "withdraw"]
+
+READ_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,22 @@ async def read_citation(store: Store, path: str) -> Citation | None:
     """
     data = await store.get(path)
     return None if data is None else parse_citation(path, data)
+
+
+async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
+    """Read every tag, view and pin that a listing shows; those gone since and tombstones left out.
+
+    Raises:
+        CorruptionError: One is damaged, so what it holds cannot be told.
+    """
+    listed = [meta async for meta in store.list(TAGS) if parse_tag_path(meta.path) is not None]
+    reads = [partial(read_citation, store, meta.path) for meta in listed]
+    found = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
+    return [
+        (citation, meta)
+        for citation, meta in zip(found, listed, strict=True)
+        if citation is not None
+    ]
 
 
 def parse_citation(path: str, data: bytes) -> Citation | None:

@@ -24,14 +24,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tensorlake.errors import CorruptionError, DatasetNotFoundError, ReadOnlyError, StorageError
-from tensorlake.format import PACKS, TAGS, Entry, Fence, PackId, new_txid, parse_tag_path, seal
+from tensorlake.format import PACKS, Entry, Fence, PackId, new_txid, seal
 from tensorlake.storage import ObjectMeta, Store, runtime
-from tensorlake.versions.citations import Citation, read_citation, withdraw
+from tensorlake.versions.citations import Citation, list_citations, withdraw
 from tensorlake.versions.creation import read_descriptor
-from tensorlake.versions.entries import check_writable, fence_of, microseconds
+from tensorlake.versions.entries import check_writable, fence_of, is_given_up, microseconds
 from tensorlake.versions.fences import Fenced, append_fence
-from tensorlake.versions.log import BranchLog, branch_names
+from tensorlake.versions.log import BranchLog, branch_heads, branch_names
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.references import PageKey, Unreadable, packs_of, packs_of_root
 
 __all__ = ["STEPS", "Collection", "CollectionReport", "collect_garbage"]
@@ -208,7 +209,7 @@ async def read_clock(collection: Collection) -> None:
     for _ in range(CLOCK_TRIES):
         txid = new_txid()
         path = f"{CLOCKS}{txid}.json"
-        await store.put_if_absent(path, seal({"txid": txid}))
+        await put_surely(store, path, seal({"txid": txid}))
         meta = await store.head(path)
         if meta is not None:
             await store.delete(path)
@@ -225,7 +226,7 @@ async def read_clock(collection: Collection) -> None:
 async def expire_tags(collection: Collection) -> None:
     """Turn tags whose time has passed into tombstones, before anything is fenced or marked."""
     assert collection.now is not None
-    for citation, _ in await _citations(collection.store):
+    for citation, _ in await list_citations(collection.store):
         if citation.expires is not None and citation.expires <= collection.now:
             collection.expired_tags.append(citation.name)
             if not collection.is_dry_run:
@@ -256,7 +257,7 @@ async def fence_branches(collection: Collection) -> None:
 
 async def list_tags(collection: Collection) -> None:
     """List to the end what tags name and pins hold. Only then may branches be listed."""
-    for citation, meta in await _citations(collection.store):
+    for citation, meta in await list_citations(collection.store):
         if citation.is_pin and collection.is_late(meta):
             collection.late_pins.append(meta.path)
         elif citation.name not in collection.expired_tags:
@@ -265,13 +266,7 @@ async def list_tags(collection: Collection) -> None:
 
 async def read_heads(collection: Collection) -> None:
     """List the branches again, those made since they were fenced too, and read their heads."""
-    branches = await branch_names(collection.store)
-    heads = await runtime.gather_bounded(
-        [BranchLog(collection.store, branch).head for branch in branches], limit=AT_ONCE
-    )
-    collection.heads = {
-        branch: head for branch, head in zip(branches, heads, strict=True) if head is not None
-    }
+    collection.heads = await branch_heads(collection.store)
 
 
 async def mark(collection: Collection) -> None:
@@ -320,19 +315,6 @@ STEPS: tuple[Callable[[Collection], Awaitable[None]], ...] = (
 """What a collection does, in order."""
 
 
-async def _citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
-    """Read every tag and pin that a listing shows; those gone since, and tombstones, left out."""
-    listed = [meta async for meta in store.list(TAGS) if parse_tag_path(meta.path) is not None]
-    found = await runtime.gather_bounded(
-        [partial(read_citation, store, meta.path) for meta in listed], limit=AT_ONCE
-    )
-    return [
-        (citation, meta)
-        for citation, meta in zip(found, listed, strict=True)
-        if citation is not None
-    ]
-
-
 async def _mark_citation(
     collection: Collection, citation: Citation, packs: PackReader, seen: set[PageKey]
 ) -> None:
@@ -366,20 +348,14 @@ async def _mark_log(
         CorruptionError: A page is missing, and no other collector was right to delete it.
     """
     given_up = 0
-    for first in range(start, head.seq + 1, AT_ONCE):
-        numbers = range(first, min(first + AT_ONCE, head.seq + 1))
-        entries = await runtime.gather_bounded(
-            [partial(log.existing, number) for number in numbers], limit=AT_ONCE
-        )
-        for entry in entries:
-            if not entry.has_body:
-                continue
-            missing = await _mark_version(collection, log.branch, entry, packs, seen)
-            if missing:
-                newest = await log.newest_from(head)
-                if newest.kind != "end" and fence_of(newest).expired_before <= entry.seq:
-                    raise _needed(log, entry, missing[0])
-                given_up += 1
+    async for entry in log.entries(start, head.seq + 1):
+        if not entry.has_body:
+            continue
+        missing = await _mark_version(collection, log.branch, entry, packs, seen)
+        if missing:
+            if not is_given_up(entry.seq, newest=await log.newest_from(head)):
+                raise _needed(log, entry, missing[0])
+            given_up += 1
     if given_up:
         collection.skipped.append(f"{given_up:,} versions of {log.branch}: given up meanwhile")
 

@@ -33,10 +33,11 @@ from tensorlake.format import (
     head_path,
     new_txid,
 )
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, probe, runtime
+from tensorlake.storage import Store, probe, runtime
 from tensorlake.versions.copy_plan import (
     ENTRIES_AT_ONCE,
     CopyPlan,
+    check_history,
     plan_history,
     plan_version,
     refuse_mirror_of_version,
@@ -52,6 +53,7 @@ from tensorlake.versions.pack_copy import (
     sizes_of,
 )
 from tensorlake.versions.pins import pinned
+from tensorlake.versions.put_surely import put_surely
 
 __all__ = ["Copied", "copy_dataset"]
 
@@ -112,7 +114,12 @@ async def copy_dataset(
     for _ in range(PLANS_MAX):
         try:
             plan = await (plan_history if history else plan_version)(source, version)
-            await _check_target(plan, source, target, mirror=mirror)
+        except SnapshotExpiredError:
+            if version is not None:
+                raise
+            continue
+        await _check_target(plan, source, target, mirror=mirror)
+        try:
             return await _copied(
                 plan,
                 source,
@@ -123,10 +130,8 @@ async def copy_dataset(
                 progress=progress,
             )
         except PacksMissingError:
-            continue
-        except SnapshotExpiredError:
-            if version is not None:
-                raise
+            if plan.version is not None and plan.heads:
+                await check_history(source, plan)
     raise StorageError(
         f"packs of {source.url!r} were missing {PLANS_MAX} times, though its logs do not say that"
         " they were given up\nrun tensorlake check on it"
@@ -243,11 +248,7 @@ async def _put_descriptor(plan: CopyPlan, source: Store, target: Store, *, mirro
         source.url if mirror else None,
         plan.descriptor.unknown,
     )
-    try:
-        await target.put_if_absent(DESCRIPTOR, descriptor.to_bytes())
-    except (ObjectExistsError, UnknownOutcomeError):
-        if await read_descriptor(target) is None:
-            raise
+    await put_surely(target, DESCRIPTOR, descriptor.to_bytes())
 
 
 async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> int:
@@ -268,20 +269,12 @@ async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> i
 
 async def _put_same(target: Store, path: str, data: bytes) -> None:
     """Put an object, unless the very same is there."""
-    try:
-        await target.put_if_absent(path, data)
-    except (ObjectExistsError, UnknownOutcomeError) as error:
-        found = await target.get(path)
-        if found is None and isinstance(error, UnknownOutcomeError):
-            await target.put_if_absent(path, data)
-        elif found != data:
-            raise InvalidInputError(
-                f"{path!r} of {target.url!r} is another than the source's: both were written to"
-                "\ncopy to another URL",
-                object=path,
-            ) from error
-        else:
-            await target.sync([path])
+    if not await put_surely(target, path, data) and await target.get(path) != data:
+        raise InvalidInputError(
+            f"{path!r} of {target.url!r} is another than the source's: both were written to"
+            "\ncopy to another URL",
+            object=path,
+        )
 
 
 async def _copy_tags(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> int:

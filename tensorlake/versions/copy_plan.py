@@ -6,25 +6,30 @@ from the logs as they are now, and made again when a pack that it names turns ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    SnapshotExpiredError,
+    VersionNotFoundError,
+)
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.citations import Citation, read_citation
 from tensorlake.versions.creation import read_descriptor
-from tensorlake.versions.entries import fence_of
-from tensorlake.versions.log import BranchLog, branch_names
+from tensorlake.versions.entries import fence_of, is_given_up
+from tensorlake.versions.log import BranchLog, branch_heads
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.references import PageKey, packs_of, packs_of_root
 from tensorlake.versions.refs import commit_under, resolve
 
-__all__ = ["ENTRIES_AT_ONCE", "CopyPlan", "plan_history", "plan_version"]
+__all__ = ["ENTRIES_AT_ONCE", "CopyPlan", "check_history", "plan_history", "plan_version"]
 
 ENTRIES_AT_ONCE = 32
-"""Entries of a log read together: enough to hide a store's latency."""
+"""Entries of a log, or tags, read together: enough to hide a store's latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ async def plan_version(source: Store, version: str | None) -> CopyPlan:
     resolved = await resolve(source, version)
     entry = await commit_under(source, resolved.branch, resolved.entry)
     packs = PackReader(source)
+    packs.read_for(f"{resolved.branch}@{entry.seq}")
     entry = await loaded(entry, packs)
     return CopyPlan(
         descriptor,
@@ -68,10 +74,8 @@ async def plan_history(source: Store, version: str | None) -> CopyPlan:
     heads: dict[str, Entry] = {}
     cited: tuple[str, Entry] | None = None
     if version is None:
-        for name in await branch_names(source):
-            head = await BranchLog(source, name).head()
-            if head is not None and head.kind != "begin":
-                heads[name] = head
+        begun = await branch_heads(source)
+        heads = {name: head for name, head in begun.items() if head.kind != "begin"}
     else:
         resolved = await resolve(source, version)
         entry = await loaded(resolved.entry, packs)
@@ -89,16 +93,16 @@ async def plan_history(source: Store, version: str | None) -> CopyPlan:
     found, seen = set[PackId](), set[PageKey]()
     for name, head in heads.items():
         found |= await _packs_of_log(BranchLog(source, name), head, packs, seen)
-    tags: list[str] = []
-    async for meta in source.list(TAGS):
-        citation = await read_citation(source, meta.path)
-        if citation is None:
-            if parse_tag_path(meta.path) is not None:
-                tags.append(meta.path)  # a tombstone: the name stays used
-        elif not citation.is_pin and _is_within(citation, heads):
-            tags.append(meta.path)
-            found |= await _packs_of_citation(source, citation, packs, seen)
-    return CopyPlan(descriptor, heads, cited, tuple(tags), frozenset(found))
+    paths = [one.path async for one in source.list(TAGS) if parse_tag_path(one.path) is not None]
+    reads = [partial(read_citation, source, path) for path in paths]
+    citations = await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE)
+    kept = {
+        path: citation  # None: a tombstone, for the name stays used
+        for path, citation in zip(paths, citations, strict=True)
+        if citation is None or (not citation.is_pin and _is_within(citation, heads))
+    }
+    found |= await _packs_of_citations(source, [one for one in kept.values() if one], packs, seen)
+    return CopyPlan(descriptor, heads, cited, tuple(kept), frozenset(found))
 
 
 def _is_within(citation: Citation, heads: Mapping[str, Entry]) -> bool:
@@ -113,24 +117,44 @@ async def _packs_of_log(
     if head.kind == "end":
         return set()
     found: set[PackId] = set()
-    for first in range(fence_of(head).expired_before, head.seq + 1, ENTRIES_AT_ONCE):
-        numbers = range(first, min(head.seq, first + ENTRIES_AT_ONCE - 1) + 1)
-        reads = [partial(log.existing, seq) for seq in numbers if seq != head.seq]
-        entries = await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE)
-        for entry in [*entries, *([head] if head.seq in numbers else [])]:
-            if entry.has_body:
-                found |= await packs_of(entry, packs, seen=seen)
+    async for entry in log.entries(fence_of(head).expired_before, head.seq + 1):
+        if entry.has_body:
+            packs.read_for(f"{log.branch}@{entry.seq}")
+            found |= await packs_of(entry, packs, seen=seen)
     return found
 
 
-async def _packs_of_citation(
-    source: Store, citation: Citation, packs: PackReader, seen: set[PageKey]
+async def _packs_of_citations(
+    source: Store, citations: Sequence[Citation], packs: PackReader, seen: set[PageKey]
 ) -> set[PackId]:
-    entry = await BranchLog(source, citation.branch).existing(citation.seq)
-    found = await packs_of(entry, packs, seen=seen)
-    if citation.rows is not None:
-        found |= await packs_of_root(citation.rows, packs, what="rows", seen=seen)
+    reads = [partial(BranchLog(source, one.branch).existing, one.seq) for one in citations]
+    entries = await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE)
+    found: set[PackId] = set()
+    for citation, entry in zip(citations, entries, strict=True):
+        found |= await packs_of(entry, packs, seen=seen)
+        if citation.rows is not None:
+            found |= await packs_of_root(citation.rows, packs, what="rows", seen=seen)
     return found
+
+
+async def check_history(source: Store, plan: CopyPlan) -> None:
+    """Find out why packs are missing that the history of a version needs.
+
+    Raises:
+        SnapshotExpiredError: Versions that it stands on were given up since.
+    """
+    assert plan.version is not None
+    branch, entry = plan.version
+    for name, head in plan.heads.items():
+        newest = await BranchLog(source, name).newest_from(head)
+        if is_given_up(fence_of(head).expired_before, newest=newest):
+            raise SnapshotExpiredError(
+                f"{branch}@{entry.seq} of {source.url!r} stands on versions of {name!r} that were"
+                " given up and collected, so they cannot be copied with it\n"
+                "copy it alone: history=False; or, without version=, every version that is kept",
+                version=f"{branch}@{entry.seq}",
+                branch=name,
+            )
 
 
 async def _descriptor(source: Store) -> Descriptor:

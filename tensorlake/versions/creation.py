@@ -26,9 +26,10 @@ from tensorlake.format import (
     Schema,
     new_txid,
 )
-from tensorlake.storage import Buffer, ObjectExistsError, Store, probe
+from tensorlake.storage import Buffer, Store, probe
 from tensorlake.versions.entries import author, now_microseconds
 from tensorlake.versions.log import BranchLog, LostRace
+from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.refs import Resolved
 
 __all__ = ["create_dataset", "read_descriptor"]
@@ -45,10 +46,8 @@ async def create_dataset(
     if await read_descriptor(store) is None:
         await probe(store)
         descriptor = Descriptor(new_txid(), now_microseconds(), grace_s)
-        try:
-            await store.put_if_absent(DESCRIPTOR, descriptor.to_bytes())
-        except ObjectExistsError:
-            await read_descriptor(store)  # another creator's; it must be one we can write
+        if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
+            await read_descriptor(store)  # perhaps another creator's: one we can write
     log = BranchLog(store, MAIN)
     head = await log.head()
     if head is None:
@@ -82,7 +81,7 @@ async def _with_pages(store: Store, first: Entry) -> Entry:
     pages = _FirstPack(first.txid)
     entry = first.spill(pages)
     if entry.spilled:
-        await store.put_if_absent(pages.id.path, pages.writer.finish())
+        await put_surely(store, pages.id.path, pages.writer.finish())
     return entry
 
 

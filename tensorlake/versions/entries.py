@@ -21,6 +21,7 @@ __all__ = [
     "entry_number",
     "fence_of",
     "following",
+    "is_given_up",
     "microseconds",
     "now_microseconds",
     "time_of",
@@ -90,6 +91,14 @@ def time_of(entry: Entry | EntryLine) -> dt.datetime:
 def fence_of(entry: Entry) -> Fence:
     """The largest fence of the log up to this entry."""
     return entry.fence or Fence()
+
+
+def is_given_up(seq: int, *, newest: Entry) -> bool:
+    """Whether a log whose newest entry is known has given up its version ``seq``.
+
+    Such a version is cited no more, and a collector may take what only it needs.
+    """
+    return newest.kind == "end" or fence_of(newest).expired_before > seq
 
 
 def check_writable(entry: Entry, *, url: str) -> None:

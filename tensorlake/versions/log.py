@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
@@ -35,7 +36,7 @@ from tensorlake.storage import (
     runtime,
 )
 
-__all__ = ["RACES_MAX", "BranchLog", "LostRace", "branch_names", "list_branches"]
+__all__ = ["RACES_MAX", "BranchLog", "LostRace", "branch_heads", "branch_names", "list_branches"]
 
 _log = logging.getLogger("tensorlake.versions")
 
@@ -51,7 +52,7 @@ RACES_MAX = 64
 RETRY_CEILING_S = 5.0
 
 READ_AT_ONCE = 32
-"""Entries read together on the way to a head that is far ahead."""
+"""Entries read together: logs are many small objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,14 @@ class BranchLog:
                 found.append(entry)
             at_once = min(2 * at_once, READ_AT_ONCE)
 
+    async def entries(self, start: int, stop: int) -> AsyncIterator[Entry]:
+        """Yield entries [start, stop), which must exist, oldest first; many are read at once."""
+        for first in range(start, stop, READ_AT_ONCE):
+            numbers = range(first, min(stop, first + READ_AT_ONCE))
+            reads = [partial(self.existing, number) for number in numbers]
+            for entry in await runtime.gather_bounded(reads, limit=READ_AT_ONCE):
+                yield entry
+
     async def publish(
         self, entry: Entry, *, hint_later: bool = False, after: Callable[[], None] | None = None
     ) -> Entry | LostRace:
@@ -284,10 +293,13 @@ async def branch_names(store: Store) -> list[str]:
 
 async def list_branches(store: Store) -> list[str]:
     """Name the branches that have not ended, in order."""
+    heads = await branch_heads(store)
+    return [name for name, head in heads.items() if head.has_body and head.kind != "end"]
+
+
+async def branch_heads(store: Store) -> dict[str, Entry]:
+    """Read the newest entry of every branch that was ever begun, by name, in order."""
     names = await branch_names(store)
-    heads = await runtime.gather_bounded([BranchLog(store, name).head for name in names], limit=16)
-    return [
-        name
-        for name, head in zip(names, heads, strict=True)
-        if head is not None and head.has_body and head.kind != "end"
-    ]
+    reads = [BranchLog(store, name).head for name in names]
+    heads = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
+    return {name: head for name, head in zip(names, heads, strict=True) if head is not None}

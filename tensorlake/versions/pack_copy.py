@@ -22,11 +22,10 @@ from tensorlake.format import PACKS, PackId, checksum_of, read_directory
 from tensorlake.storage import (
     Buffer,
     MissingObjectError,
-    ObjectExistsError,
     Store,
-    UnknownOutcomeError,
     runtime,
 )
+from tensorlake.versions.put_surely import put_surely
 
 __all__ = ["PACKS_AT_ONCE", "PacksCopied", "PacksMissingError", "copy_packs", "sizes_of"]
 
@@ -140,9 +139,7 @@ async def _copy(source: Store, target: Store, pack: PackId, nbytes: int) -> None
     except MissingObjectError as error:
         raise PacksMissingError from error
     verify_pack(pack, pieces, url=source.url)
-    try:
-        await target.put_if_absent(pack.path, pieces)
-    except (ObjectExistsError, UnknownOutcomeError) as error:
+    if not await put_surely(target, pack.path, pieces):
         found = await target.head(pack.path)
         if found is None or found.nbytes != nbytes:
             size = "nothing" if found is None else f"{found.nbytes:,} bytes"
@@ -150,8 +147,7 @@ async def _copy(source: Store, target: Store, pack: PackId, nbytes: int) -> None
                 f"pack {pack.path!r} could not be copied to {target.url!r}: {size} stand there"
                 f" instead of {nbytes:,}\nremove what stands there, and copy again",
                 object=pack.path,
-            ) from error
-        await target.sync([pack.path])
+            )
 
 
 def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:

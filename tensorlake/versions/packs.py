@@ -27,7 +27,7 @@ from tensorlake.storage import (
     merge_ranges,
     note_read,
 )
-from tensorlake.versions.entries import fence_of
+from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.log import BranchLog
 
 __all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
@@ -205,7 +205,7 @@ class PackReader:
         branch, _, number = version.rpartition("@")
         log = BranchLog(self.store, branch)
         newest = await log.newest_from(await log.existing(int(number)))
-        return newest.kind == "end" or fence_of(newest).expired_before > int(number)
+        return is_given_up(int(number), newest=newest)
 
 
 def _requests_of(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

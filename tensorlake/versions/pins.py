@@ -24,9 +24,10 @@ from tensorlake.errors import (
     TransactionExpiredError,
 )
 from tensorlake.format import PIN_PREFIX, Entry, seal, tag_path
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
-from tensorlake.versions.entries import fence_of, microseconds
+from tensorlake.storage import Store
+from tensorlake.versions.entries import fence_of, is_given_up, microseconds
 from tensorlake.versions.log import BranchLog
+from tensorlake.versions.put_surely import put_surely
 
 __all__ = ["Pin", "pinned"]
 
@@ -83,9 +84,9 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
     pin = Pin(branch, entry, tag_path(f"{PIN_PREFIX}{txid}"))
     body = {"branch": branch, "seq": entry.seq, "digest_of": entry.digest, "txid": txid}
     try:
-        await _put(store, pin.path, seal(body))
+        await put_surely(store, pin.path, seal(body))  # the name is random: what is there is ours
         newest = await BranchLog(store, branch).newest_from(entry)
-        if newest.kind == "end" or fence_of(newest).expired_before > entry.seq:
+        if is_given_up(entry.seq, newest=newest):
             what = "its branch has ended" if newest.kind == "end" else "it was expired"
             raise SnapshotExpiredError(
                 f"{pin.version} of {store.url!r} was given up ({what}), so nothing new can be made"
@@ -95,16 +96,6 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
         yield pin
     finally:
         await _unpin(store, pin)
-
-
-async def _put(store: Store, path: str, data: bytes) -> None:
-    try:
-        await store.put_if_absent(path, data)
-    except (UnknownOutcomeError, ObjectExistsError):
-        # The name is random: whatever stands there is what this very call stored.
-        if await store.head(path) is None:
-            raise
-        await store.sync([path])
 
 
 async def _unpin(store: Store, pin: Pin) -> None:

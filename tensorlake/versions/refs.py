@@ -28,16 +28,16 @@ from tensorlake.errors import (
 from tensorlake.format import (
     PIN_PREFIX,
     Entry,
-    decode_name,
     new_txid,
     seal,
     tag_path,
 )
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError
+from tensorlake.storage import Store
 from tensorlake.versions.at_time import newest_at
-from tensorlake.versions.citations import read_citation, withdraw
-from tensorlake.versions.entries import entry_number, fence_of, microseconds, time_of
+from tensorlake.versions.citations import Citation, list_citations, read_citation, withdraw
+from tensorlake.versions.entries import entry_number, is_given_up, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
+from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.texts import check_text
 
 __all__ = [
@@ -104,10 +104,19 @@ class Resolved:
 async def read_tag(store: Store, name: str) -> Tag | None:
     """Read a tag; None when there is none, or it was deleted."""
     found = await read_citation(store, tag_path(name))
-    if found is None:
-        return None
-    is_view = found.rows is not None
-    return Tag(name, found.branch, found.seq, found.digest, found.txid, found.expires, is_view)
+    return None if found is None else _tag(found)
+
+
+def _tag(citation: Citation) -> Tag:
+    return Tag(
+        citation.name,
+        citation.branch,
+        citation.seq,
+        citation.digest,
+        citation.txid,
+        citation.expires,
+        is_view=citation.rows is not None,
+    )
 
 
 async def list_tags(store: Store) -> dict[str, Tag]:
@@ -115,15 +124,8 @@ async def list_tags(store: Store) -> dict[str, Tag]:
 
     Pins are not tags of the user's. The names are in order, in whichever the store lists them.
     """
-    tags: dict[str, Tag] = {}
-    async for meta in store.list("tags/"):
-        name = decode_name(meta.path.removeprefix("tags/").removesuffix(".json"))
-        if name.startswith("pin-"):
-            continue
-        tag = await read_tag(store, name)
-        if tag is not None and not tag.is_view:
-            tags[name] = tag
-    return dict(sorted(tags.items()))
+    found = [_tag(citation) for citation, _ in await list_citations(store) if not citation.is_pin]
+    return {tag.name: tag for tag in sorted(found, key=lambda tag: tag.name) if not tag.is_view}
 
 
 async def create_tag(
@@ -137,20 +139,14 @@ async def create_tag(
     """
     name = await check_new_name(store, name)
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
-    try:
-        await store.put_if_absent(tag_path(name), tag.to_bytes())
-    except (ObjectExistsError, UnknownOutcomeError) as error:
+    if not await put_surely(store, tag_path(name), tag.to_bytes()):
         found = await read_tag(store, name)
-        if found is None and isinstance(error, UnknownOutcomeError):
-            raise
         same = (tag.branch, tag.seq, False)
         if found is None or (found.branch, found.seq, found.is_view) != same:
-            raise _taken(store, name, found) from None
-        await store.sync([tag_path(name)])  # whoever put it may have been stopped before that
+            raise _taken(store, name, found)
         if found.txid != tag.txid:
             return found
-    head = await BranchLog(store, branch).newest_from(entry)
-    if head.kind == "end" or fence_of(head).expired_before > entry.seq:
+    if is_given_up(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
         await withdraw(store, tag.name, txid=tag.txid)
         message = (
             f"{tag.version} of {store.url!r} was given up while it was being tagged {name!r};"

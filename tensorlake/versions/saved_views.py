@@ -25,7 +25,6 @@ from tensorlake.errors import (
     CorruptionError,
     InvalidInputError,
     SnapshotExpiredError,
-    StorageError,
     TransactionExpiredError,
     ViewNotFoundError,
 )
@@ -40,11 +39,12 @@ from tensorlake.format import (
     tree,
     unseal,
 )
-from tensorlake.storage import ObjectExistsError, Store, UnknownOutcomeError, runtime
+from tensorlake.storage import Store, runtime
 from tensorlake.versions.citations import withdraw
-from tensorlake.versions.entries import author, fence_of, now_microseconds
+from tensorlake.versions.entries import author, is_given_up, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.refs import check_new_name, normal_name
 from tensorlake.versions.stage import PackStage
 
@@ -240,18 +240,13 @@ async def _published(
     store: Store, view: SavedView, data: bytes, stage: PackStage, entry: Entry, grace_s: int
 ) -> SavedView:
     path = tag_path(view.name)
-    try:
-        await store.put_if_absent(path, data)
-    except (ObjectExistsError, UnknownOutcomeError) as error:
+    if not await put_surely(store, path, data):
         found = await store.get(path)
-        if found is None:
-            raise
-        standing = SavedView.from_bytes(view.name, found, where=path)
-        await store.sync([path])
+        standing = None if found is None else SavedView.from_bytes(view.name, found, where=path)
         if standing is None or standing.txid != view.txid:
-            return _same(store, view, standing, error)
+            return _same(store, view, standing)
     newest = await BranchLog(store, view.branch).newest_from(entry)
-    if newest.kind == "end" or fence_of(newest).expired_before > entry.seq:
+    if is_given_up(entry.seq, newest=newest):
         await withdraw(store, view.name, txid=view.txid)
         raise SnapshotExpiredError(
             f"{view.version} of {store.url!r} was given up while the view {view.name!r} was being"
@@ -278,9 +273,7 @@ async def _is_young(store: Store, tag: str, pack: str, grace_s: int) -> bool:
     return put.modified - stored.modified < dt.timedelta(seconds=grace_s) / 2
 
 
-def _same(
-    store: Store, view: SavedView, standing: SavedView | None, error: StorageError
-) -> SavedView:
+def _same(store: Store, view: SavedView, standing: SavedView | None) -> SavedView:
     """The view that has the name already, when it is this one."""
     kept = replace(view, message="", author="", time=0, txid="", rows=Root.of(RowSegments.empty()))
     if standing is not None and kept == replace(
@@ -295,4 +288,4 @@ def _same(
     raise InvalidInputError(
         f"{view.name!r} of {store.url!r} {what}; names are never used twice: choose another",
         view=view.name,
-    ) from error
+    )

@@ -5,11 +5,19 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
+from tensorlake.errors import SnapshotExpiredError, VersionNotFoundError
 from tensorlake.format import head_path
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import Copied, copy_dataset, packs_of, read_descriptor
+from tensorlake.versions.copy_plan import plan_history
+from tests.garbage import GRACE, Clock
 from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 def source_with(commits: int = 5, store: Store | None = None) -> Dataset:
@@ -401,3 +409,78 @@ def test_a_session_on_a_mirror_says_what_it_mirrors():
 
     assert session.mirror_of == ds.url
     assert not session.is_writable
+
+
+@pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST, Fault.LANDS_LATER])
+@pytest.mark.parametrize("path", ["tensorlake.json", "packs/", "branches/"])
+def test_a_store_that_does_not_say_how_a_write_went_ends_no_copy(fault, path):
+    ds = source_with(commits=2)
+    target = FaultyStore(MemoryStore())
+    target.inject(fault, call="put_if_absent", path=path)
+
+    copied(ds, target)
+
+    assert content(open_on(target)) == content(ds)
+    assert open_on(target).check().ok
+
+
+def test_a_version_whose_history_was_given_up_is_copied_alone(clock):
+    source = MemoryStore(clock=clock)
+    ds = source_with(store=source)
+    ds["number"][0] = 5
+    ds.commit("changed")
+    ds.optimize()
+    ds.expire(keep_last=1)
+    clock.now += 2 * GRACE
+    ds.gc()
+    newest = ds.version
+
+    with pytest.raises(SnapshotExpiredError, match="history=False"):
+        copied(ds, MemoryStore(), version=newest)
+
+    target = MemoryStore()
+    copied(ds, target, version=newest, history=False)
+    assert rows_of(open_on(target)) == rows_of(ds)
+
+
+def test_pages_collected_while_a_copy_is_planned_make_a_new_plan(clock):
+    source = FaultyStore(MemoryStore(clock=clock))
+    ds = source_with(commits=70, store=source)  # so many extents lie in pages
+
+    def give_up() -> None:
+        ds.optimize()
+        ds.expire(keep_last=1)
+        clock.now += 2 * GRACE
+        ds.gc()
+
+    source.before("get_range", give_up, path="packs/")
+    target = MemoryStore()
+
+    copied(open_on(source), target)
+
+    assert rows_of(open_on(target)) == rows_of(ds)
+
+
+def test_a_long_history_far_away_is_planned_in_few_round_trips():
+    ds = source_with(commits=40)
+    for number in range(40):
+        ds.tag(f"tag-{number}")
+    counting = CountingStore(ds.session.store)
+
+    runtime.run(plan_history(counting, None))
+
+    assert counting.round_trips < 20
+
+
+@pytest.mark.parametrize("path", ["tags/.DS_Store", "tags/read me.txt"])
+def test_what_others_leave_beside_the_tags_is_left_alone(path):
+    ds = source_with(commits=1)
+    ds.tag("first")
+    runtime.run(ds.session.store.put(path, b"somebody else's"))
+    target = MemoryStore()
+
+    copied(ds, target)
+
+    assert list(ds.tags) == list(open_on(target).tags) == ["first"]
+    with pytest.raises(VersionNotFoundError, match="tags: first"):
+        ds.at("second")

@@ -8,7 +8,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import SnapshotExpiredError
 from tensorlake.format import Changes, Entry, Parent
 from tensorlake.storage import MemoryStore, run
-from tensorlake.testing import CountingStore
+from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import BranchLog, PackReader, loaded, version_at
 from tensorlake.versions.bases import contains, merge_bases, was_reordered
 from tensorlake.versions.entries import following
@@ -204,6 +204,36 @@ def test_ten_thousand_merged_branches_cost_no_more_reads(store, main):
     assert entry.merged == merged | {"fix": 2}
     assert contains(entry.merged, "gone-09999", 9999)
     assert bases(store, "main", "fix") == ["fix@2"]
+
+
+def test_a_branch_whose_first_pack_took_another_name_is_whole(store, main):
+    """Its version vector lies in a page of that pack: the page is made again."""
+    head = run(BranchLog(store, "main").head())
+    assert head is not None
+    merged = {f"gone-{number:05d}": number for number in range(MANY)}
+    run(publish_merged(store, head, merged))
+    faulty = FaultyStore(store)
+    faulty.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+
+    open_on(faulty).branch("fix")
+
+    entry = run(BranchLog(store, "fix").head())
+    assert entry is not None
+    assert run(loaded(entry, PackReader(store))).merged == merged | {"main": 4}
+    assert open_on(store, "fix").check().ok
+
+
+def test_whether_rows_were_reordered_long_ago_is_found_in_few_round_trips(store, main):
+    for x in range(64):
+        append(main, x)
+    counting = CountingStore(store)
+    packs = PackReader(counting)
+    base, side = (run(version_of(counting, packs, name)) for name in ("main@1", "main"))
+    counting.reset()
+
+    assert not run(was_reordered(counting, base, side))
+
+    assert counting.round_trips <= 4
 
 
 async def publish_merged(store, head: Entry, merged: dict[str, int]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tensorlake.errors import InvalidInputError, UnsupportedStoreError
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import Data, MemoryStore, run
+from tensorlake.testing import Fault, FaultyStore
 from tests.handles import create_on, open_on
 
 
@@ -26,6 +27,39 @@ def test_a_store_that_cannot_decide_between_writers_is_refused():
         create_on(store, {"x": "int64"})
 
     assert run(store.head(DESCRIPTOR)) is None
+
+
+@pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST, Fault.LANDS_LATER])
+@pytest.mark.parametrize("path", [DESCRIPTOR, "packs/", "branches/main/"])
+def test_a_store_that_does_not_say_how_a_write_went_ends_no_creation(fault, path):
+    store = FaultyStore(MemoryStore())
+    store.inject(fault, call="put_if_absent", path=path)
+
+    ds = create_on(store, {f"x{number}": "int64" for number in range(1000)})  # its schema is a page
+    ds.append({f"x{number}": number for number in range(1000)})
+    ds.commit("row")
+
+    assert open_on(store)["x999"][:].tolist() == [999]
+
+
+@pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST, Fault.LANDS_LATER])
+def test_a_store_that_does_not_say_how_a_write_went_ends_no_tag_view_or_branch(fault):
+    store = FaultyStore(MemoryStore())
+    ds = create_on(store, {"x": "int64"})
+    ds.extend({"x": range(9)})
+    ds.commit("rows")
+    for name, make in (
+        ("tag", ds.tag),
+        ("view", lambda name: ds.where("x > 5").save(name)),
+        ("pin-", lambda _: ds.branch("branch")),
+    ):
+        store.inject(fault, call="put_if_absent", path=f"tags/{name}")
+        make(name)
+
+    again = open_on(store)
+    assert list(again.tags) == ["tag"]
+    assert again.views["view"]["x"][:].tolist() == [6, 7, 8]
+    assert again.at("branch")["x"][:].tolist() == list(range(9))
 
 
 def test_of_many_creators_one_succeeds_and_the_others_are_told():
