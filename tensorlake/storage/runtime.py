@@ -18,7 +18,7 @@ import asyncio
 import os
 import threading
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -285,10 +285,15 @@ async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, lim
     try:
         await asyncio.gather(*workers)
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await _ended(workers)
+        workers.clear()  # the first error's traceback holds this frame, and its worker the error
     return [results[position] for position in range(len(waiting))]
+
+
+async def _ended(workers: Sequence[asyncio.Future[None]]) -> None:
+    for worker in workers:
+        worker.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
 
 
 def stop() -> None:

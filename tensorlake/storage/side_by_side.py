@@ -14,6 +14,7 @@ stops, by an error or an interrupt, nothing of it is still being done.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, wait
 from contextvars import copy_context
@@ -39,8 +40,8 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
     >>> list(side_by_side(str.upper, ["a", "b", "c"]))
     ['A', 'B', 'C']
     """
-    asked = [(item, Future[T]()) for item in items]
-    waiting = iter(asked)  # taken from by all threads, each time in one atomic step
+    asked = deque((item, Future[T]()) for item in items)
+    waiting = iter([*asked])  # taken from by all threads, each time in one atomic step
 
     def take() -> None:
         for item, answer in waiting:
@@ -49,18 +50,27 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
                     answer.set_result(work(item))
                 except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
                     answer.set_exception(error)
+            del answer  # an error's traceback holds this frame, and the answer holds the error
 
     threads = min(usable_cores(), THREADS_MAX, len(asked) - 1)
     # each in a copy of the caller's context: what counts its reads counts these
     begun = [submit_work(partial(copy_context().run, take)) for _ in range(threads)]
     try:
-        for item, answer in asked:
-            is_left_to_me = answer.cancel()  # nobody has begun it, and now nobody will
-            yield work(item) if is_left_to_me else answer.result()
+        while asked:
+            yield _result(work, *asked.popleft())
     finally:
+        asked.clear()  # as above: this frame holds no answer either
         for _ in waiting:  # nobody waits for these any more
             pass
         wait([one for one in begun if not one.cancel()])
+
+
+def _result(work: Callable[[S], T], item: S, answer: Future[T]) -> T:
+    """Wait for what a thread has begun; do here what none has, and now none will."""
+    try:
+        return work(item) if answer.cancel() else answer.result()
+    finally:
+        del answer
 
 
 def usable_cores() -> int:

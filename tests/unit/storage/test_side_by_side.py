@@ -1,12 +1,16 @@
 """Work for many items in several threads: in order, and nothing left running behind the caller."""
 
+import asyncio
+import gc
 import os
 import threading
+import weakref
+from functools import partial
 
 import pytest
 
 from tensorlake.storage import counted, note_read, side_by_side
-from tensorlake.storage.runtime import BLOCKING_THREADS, submit_work
+from tensorlake.storage.runtime import BLOCKING_THREADS, gather_bounded, run, submit_work
 
 WAIT_S = 60
 
@@ -99,3 +103,43 @@ def test_what_the_threads_read_is_counted_where_the_caller_counts():
         list(side_by_side(work, range(20)))
 
     assert (tally.nbytes, tally.requests) == (200, 20)
+
+
+class Held:
+    """What an error's frames hold."""
+
+
+def failing(held: Held, which: int, number: int) -> int:
+    if number == which:
+        raise ValueError(held)
+    return number
+
+
+def in_threads(held: Held, which: int) -> None:
+    list(side_by_side(partial(failing, held, which), range(20)))
+
+
+def on_the_loop(held: Held, which: int) -> None:
+    async def one(number: int) -> int:
+        await asyncio.sleep(0)
+        return failing(held, which, number)
+
+    run(gather_bounded([partial(one, number) for number in range(20)], limit=4))
+
+
+@pytest.mark.parametrize("several", [in_threads, on_the_loop])
+@pytest.mark.parametrize("which", [0, 3, 19])
+def test_an_error_of_one_of_many_leaves_no_cycle(several, which):
+    gc.collect()
+    gc.disable()
+    is_gone = threading.Event()
+    try:
+        held = Held()
+        weakref.finalize(held, is_gone.set)
+        with pytest.raises(ValueError, match="Held"):
+            several(held, which)
+        del held
+
+        assert is_gone.wait(WAIT_S)  # a thread may still be about to let go of it
+    finally:
+        gc.enable()
