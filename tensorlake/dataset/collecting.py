@@ -22,7 +22,7 @@ OlderThan = str | dt.timedelta | dt.datetime
 
 def gc(session: Session, *, dry_run: bool) -> CollectionReport:
     """Remove what no version needs."""
-    _check_may_write(session, "gc")
+    _check_may_write(session, "gc", dry_run=dry_run)
     return runtime.run(collect_garbage(session.store, dry_run=dry_run))
 
 
@@ -30,6 +30,7 @@ def expire(
     session: Session, *, older_than: OlderThan | None, keep_last: int | None, dry_run: bool
 ) -> ExpiryReport:
     """Give up old versions of every branch."""
+    _check_may_write(session, "expire", dry_run=dry_run)
     if older_than is None and keep_last is None:
         raise InvalidInputError(
             "expire() was not told which versions are old\n"
@@ -47,8 +48,6 @@ def expire(
             "give 1 or more; a branch as a whole is given up by ds.delete_branch(name)",
             keep_last=keep_last,
         )
-    if not dry_run:
-        _check_may_write(session, "expire")
     cut = None if older_than is None else _moment(older_than)
     made = expire_versions(session.store, older_than=cut, keep_last=keep_last, dry_run=dry_run)
     return runtime.run(made)
@@ -67,11 +66,11 @@ def _moment(older_than: OlderThan) -> dt.datetime:
     return now - min(span, now - dt.datetime.min.replace(tzinfo=dt.UTC))
 
 
-def _check_may_write(session: Session, what: str) -> None:
+def _check_may_write(session: Session, what: str, *, dry_run: bool) -> None:
     session.check_open()
-    if session.why_read_only is not None:
+    if session.why_read_only is not None and not dry_run:
         raise ReadOnlyError(
             f"{what}() writes to {session.store.url!r}, and this handle cannot:"
-            f" {session.why_read_only}\nopen the dataset without read_only",
+            f" {session.why_read_only}\nopen the dataset without read_only, or give dry_run=True",
             dataset=session.store.url,
         )

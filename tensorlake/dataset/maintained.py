@@ -76,6 +76,7 @@ class Maintained:
 
         Raises:
             InvalidInputError: Neither is given, or one makes no sense.
+            ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
 
         Example:
             >>> import tensorlake as tl
@@ -98,9 +99,11 @@ class Maintained:
         ``expire`` or ``delete_branch`` gave it up. It may be stopped and run again at any point.
 
         Args:
-            dry_run: Only say what would go; commits that come meanwhile make it an estimate.
+            dry_run: Only say what would go; commits that come meanwhile make it an estimate. All
+                that is written is an object that tells the store's time, and is removed.
 
         Raises:
+            ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
             CorruptionError: Something that is needed is missing or damaged; nothing was removed.
             AccessError: The credentials may not list, write or delete.
 
