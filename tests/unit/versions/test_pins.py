@@ -12,6 +12,7 @@ from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
 from tensorlake.versions.entries import following, microseconds
+from tensorlake.versions.put_surely import TRIES
 from tests.handles import create_on, open_on
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -99,11 +100,12 @@ def test_a_pin_that_cannot_be_deleted_fails_nothing(store, dataset, caplog):
 
 def test_a_pin_whose_answer_was_lost_is_looked_for(store, dataset):
     faulty = FaultyStore(store)
-    faulty.inject(Fault.ANSWER_LOST, call="put_if_absent", path="tags/pin-")
+    for fault in (Fault.ANSWER_LOST, Fault.NOT_STORED):
+        faulty.inject(fault, call="put_if_absent", path="tags/pin-")
 
-    assert len(run(hold(faulty, dataset.session.head))) == 1
+        assert len(run(hold(faulty, dataset.session.head))) == 1
 
-    faulty.inject(Fault.NOT_STORED, call="put_if_absent", path="tags/pin-")
+    faulty.inject(Fault.NOT_STORED, call="put_if_absent", path="tags/pin-", times=TRIES)
     with pytest.raises(StorageError):
         run(hold(faulty, dataset.session.head))
     assert run(pins_of(store)) == []

@@ -11,6 +11,7 @@ from tensorlake.format import Root, RowSegments, seal, tag_path, unseal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import SavedView
+from tensorlake.versions.put_surely import TRIES
 from tests.garbage import GRACE, Clock, pack_paths
 from tests.handles import create_on, open_on
 
@@ -131,7 +132,7 @@ def test_a_view_whose_answer_was_lost_stands(dataset, store):
 
 def test_a_view_that_did_not_land_is_an_error_and_can_be_saved_again(dataset, store):
     lossy = FaultyStore(store)
-    lossy.inject(Fault.NOT_STORED, call="put_if_absent", path="tags/")
+    lossy.inject(Fault.NOT_STORED, call="put_if_absent", path="tags/", times=TRIES)
     view = open_on(lossy)[[1, 2]]
 
     with pytest.raises(StorageError):
