@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from tensorlake.errors import VersionNotFoundError
+from tensorlake.storage import name_of_part
 from tensorlake.versions import authored_by
 from tensorlake_server.changes import (
     BranchRequest,
@@ -15,7 +16,7 @@ from tensorlake_server.changes import (
     TagRequest,
 )
 from tensorlake_server.messages import Ref
-from tensorlake_server.request import DatasetPath, decode_name, lake_of, note_change
+from tensorlake_server.request import DatasetPath, lake_of, note_change
 
 __all__ = ["router"]
 
@@ -36,7 +37,7 @@ def create_branch(request: Request, name: DatasetPath, asked: BranchRequest) -> 
 @router.delete("/{name}/branches/{branch}", status_code=204)
 def delete_branch(request: Request, name: DatasetPath, branch: str) -> Response:
     """End a branch; its name stays used."""
-    branch, lake = decode_name(branch), lake_of(request)
+    branch, lake = name_of_part(branch), lake_of(request)
     with authored_by(lake.author):
         lake.begin(name, branch).dataset.delete_branch(branch)
     return Response(status_code=204)
@@ -55,7 +56,7 @@ def create_tag(request: Request, name: DatasetPath, asked: TagRequest) -> Ref:
 @router.delete("/{name}/tags/{tag}", status_code=204)
 def delete_tag(request: Request, name: DatasetPath, tag: str) -> Response:
     """Give up a tag; its name stays used."""
-    tag, lake = decode_name(tag), lake_of(request)
+    tag, lake = name_of_part(tag), lake_of(request)
     lake.check_writable(name)
     dataset = lake.open(name)
     if tag not in dataset.tags:

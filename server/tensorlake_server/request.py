@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Path, Request
 
+from tensorlake.storage import name_of_part
 from tensorlake_server.allowed import AllowedLake
 from tensorlake_server.problems import Problem
 
@@ -22,7 +22,6 @@ __all__ = [
     "DatasetPath",
     "TensorPath",
     "batch_streams_of",
-    "decode_name",
     "lake_of",
     "note_change",
     "queries_of",
@@ -32,17 +31,9 @@ __all__ = [
     "thumbnails_of",
 ]
 
-NAME_IN_PATH = "`~` stands for `/`, and `~~` for `~`"
-ESCAPED = re.compile("~~?")
-
-
-def decode_name(text: str) -> str:
-    """Read a name that is one part of a path.
-
-    >>> decode_name("vision~pets"), decode_name("a~~b")
-    ('vision/pets', 'a~b')
-    """
-    return ESCAPED.sub(lambda found: "~" if len(found[0]) > 1 else "/", text)
+NAME_IN_PATH = (
+    "`~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows"
+)
 
 
 def lake_of(request: Request) -> AllowedLake:
@@ -106,13 +97,13 @@ def note_change(request: Request, version: str) -> None:
 async def _dataset_name(  # async: FastAPI would call a plain function in a thread
     name: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
 ) -> str:
-    return decode_name(name)
+    return name_of_part(name)
 
 
 async def _tensor_name(
     tensor: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
 ) -> str:
-    return decode_name(tensor)
+    return name_of_part(tensor)
 
 
 DatasetPath = Annotated[str, Depends(_dataset_name)]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.storage import part_of_name
 from tensorlake_server.tokens import read_tokens
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Settings:
     def link(self, dataset: str | None = None) -> str:
         """Return the address to open; the token is in its fragment, which is never sent."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        path = "" if dataset is None else dataset.replace("~", "~~").replace("/", "~")
+        path = "" if dataset is None else part_of_name(dataset)
         is_needed = self.has_link and (self.write or not self.public_read)
         fragment = f"#token={self.token}" if is_needed else ""
         return f"http://{host}:{self.port}/{path}{fragment}"

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tensorlake.storage import runtime
+from tensorlake.storage import name_of_part, runtime
 from tensorlake.versions import authored_by, list_views
 from tensorlake_server.messages import QueryResult, SavedViewInfo, SavedViews, SaveViewRequest
 from tensorlake_server.request import (
     NAME_IN_PATH,
     DatasetPath,
-    decode_name,
     lake_of,
     note_change,
     settings_of,
@@ -60,7 +59,7 @@ def open_saved(
 ) -> Response:
     """Open a saved view as a query's result."""
     lake = lake_of(request)
-    saved = decode_name(view)
+    saved = name_of_part(view)
     with costed() as cost:
         opened = lake.open(name).views[saved]
     query = ViewQuery(

@@ -11,6 +11,7 @@ from tensorlake.storage.mappings import Mappings
 from tensorlake.storage.memory import MemoryStore
 from tensorlake.storage.object_store import ObjectStore
 from tensorlake.storage.open import open_store
+from tensorlake.storage.path_names import name_of_part, part_of_name
 from tensorlake.storage.probe import probe
 from tensorlake.storage.problems import error_of_problem
 from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
@@ -66,9 +67,11 @@ __all__ = [
     "is_lake_url",
     "join_url",
     "merge_ranges",
+    "name_of_part",
     "nbytes_of",
     "note_read",
     "open_store",
+    "part_of_name",
     "pieces_of",
     "probe",
     "public_url",

@@ -38,6 +38,7 @@ from tensorlake.errors import (
 from tensorlake.storage.answer_stream import AnswerStream
 from tensorlake.storage.answers import Answer, AttemptError
 from tensorlake.storage.coalesce import read_merged
+from tensorlake.storage.path_names import part_of_name
 from tensorlake.storage.problems import detail_of, error_of
 from tensorlake.storage.retry import RetryPolicy, retry
 from tensorlake.storage.runtime import run
@@ -109,7 +110,7 @@ class LakeStore:
             )
         self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._name = name
-        encoded = quote(name.replace("~", "~~").replace("/", "~"), safe="~")
+        encoded = quote(part_of_name(name), safe="~!")
         self._dataset = f"/v1/datasets/{encoded}"
         self._policy = policy or RetryPolicy()
         self._signed: dict[str, str] = {}  # addresses for which the server signed a link

@@ -1697,7 +1697,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -1740,7 +1740,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -1782,7 +1782,7 @@ export interface operations {
             header?: never;
             path: {
                 path: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -1825,7 +1825,7 @@ export interface operations {
             header?: never;
             path: {
                 path: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -1865,7 +1865,7 @@ export interface operations {
             header?: never;
             path: {
                 path: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -1987,7 +1987,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2031,7 +2031,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2074,7 +2074,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2115,7 +2115,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2156,7 +2156,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2201,7 +2201,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2242,7 +2242,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2291,7 +2291,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2343,7 +2343,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2386,7 +2386,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2431,7 +2431,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2476,7 +2476,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2521,7 +2521,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2566,7 +2566,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2607,7 +2607,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2654,9 +2654,9 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 view: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2708,9 +2708,9 @@ export interface operations {
             header?: never;
             path: {
                 row: number;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
             };
             cookie?: never;
@@ -2749,7 +2749,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2799,9 +2799,9 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
             };
             cookie?: never;
@@ -2842,7 +2842,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2896,7 +2896,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2943,7 +2943,7 @@ export interface operations {
             header?: never;
             path: {
                 branch: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -2983,7 +2983,7 @@ export interface operations {
             header?: never;
             path: {
                 tag: string;
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -3022,7 +3022,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -3067,7 +3067,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;
@@ -3120,7 +3120,7 @@ export interface operations {
                 "last-event-id"?: string | null;
             };
             path: {
-                /** @description `~` stands for `/`, and `~~` for `~` */
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
             };
             cookie?: never;

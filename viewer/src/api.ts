@@ -193,9 +193,9 @@ export class Api {
   }
 }
 
-/** In paths `~` stands for the `/` in names, and `~~` for `~`. */
+/** In paths `~` stands for the `/` in names, `~~` for `~`, and `~!` for a `/` that one of `/ ~ !` follows. */
 export function encodeName(name: string): string {
-  return encodeURIComponent(name.replaceAll("~", "~~").replaceAll("/", "~"));
+  return encodeURIComponent(name.replaceAll("~", "~~").replace(/\/(?=[/~!])/g, "~!").replaceAll("/", "~"));
 }
 
 export function isSummary(value: CellValue | Summary | undefined): value is Summary {

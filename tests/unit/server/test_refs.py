@@ -54,7 +54,16 @@ def test_the_servers_own_user_is_named_again_after_a_tokens(written: Written) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "in_path"), [("v/1", "v~1"), ("v~1", "v~~1"), ("a.b", "a.b"), ("ünï cödé", "ünï cödé")]
+    ("name", "in_path"),
+    [
+        ("v/1", "v~1"),
+        ("v~1", "v~~1"),
+        ("v/~1", "v~!~~1"),
+        ("v~/1", "v~~~1"),
+        ("v/!1", "v~!!1"),
+        ("a.b", "a.b"),
+        ("ünï cödé", "ünï cödé"),
+    ],
 )
 @pytest.mark.parametrize("what", ["tags", "branches"])
 def test_whatever_its_name_it_can_be_given_up(

@@ -31,6 +31,10 @@ test("what is at its default is left out of the address", () => {
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~my~~pets");
 });
 
+test.each(["a/~b", "a~/b", "a//b", "a/!b", "a~!b", "a/~!/~/b"])("the dataset %j is read back from its link", (dataset) => {
+  expect(readPlace(writePlace({ ...place, dataset }, root), root).dataset).toBe(dataset);
+});
+
 test("a page on which no statistics are chosen is another link than one that chooses itself", () => {
   expect(readPlace(writePlace({ ...place, counted: [] }, root), root).counted).toEqual([]);
   expect(readPlace(writePlace({ ...place, counted: null }, root), root).counted).toBeNull();

@@ -72,9 +72,9 @@ export function readPlace(url: URL, root: URL): Place {
   };
 }
 
-/** `~` stands for the `/` in names, and `~~` for `~`: what encodeName writes. */
+/** Read what encodeName writes: `~~` stands for `~`, and `~` and `~!` for `/`. */
 function decodeName(text: string): string {
-  return text.replace(/~~?/g, (found) => (found === "~" ? "/" : "~"));
+  return text.replace(/~[~!]?/g, (found) => (found === "~~" ? "~" : "/"));
 }
 
 export function writePlace(place: Place, root: URL): URL {
