@@ -49,6 +49,8 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "upsert": lambda ds: ds.upsert({"x": [1], "label": ["b"]}, on="x"),
     # Not of a dataset by name, and changes all the same.
     "ds[name][rows] =": _assign_item,
+    "expire(dry_run=True)": lambda ds: ds.expire(keep_last=1, dry_run=True),
+    "gc(dry_run=True)": lambda ds: ds.gc(dry_run=True),
     "refresh(keep_staged=True)": lambda ds: ds.refresh(keep_staged=True),
     "view.save": lambda ds: ds.query("WHERE x > 1").save("large"),
 }

@@ -10,7 +10,6 @@ from tensorlake.errors import (
     CorruptionError,
     DatasetNotFoundError,
     InvalidInputError,
-    InvalidStateError,
     ReadOnlyError,
     SnapshotExpiredError,
     TransactionExpiredError,
@@ -492,13 +491,3 @@ def test_a_read_only_handle_collects_and_expires_nothing(clock):
 
     assert handle.expire(keep_last=1, dry_run=True).given_up == ()
     assert handle.gc(dry_run=True).kept_packs == 0
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_a_closed_handle_collects_and_expires_nothing(dataset, dry_run):
-    dataset.close()
-
-    with pytest.raises(InvalidStateError, match="closed"):
-        dataset.gc(dry_run=dry_run)
-    with pytest.raises(InvalidStateError, match="closed"):
-        dataset.expire(keep_last=1, dry_run=dry_run)
