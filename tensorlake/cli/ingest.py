@@ -87,7 +87,7 @@ def ingest(
         bool | None, typer.Option("--masks/--no-masks", help="Whether to take COCO's masks.")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="Of YOLO: detect, segment or pose.")
+        str | None, typer.Option(metavar="TASK", help="Of YOLO: detect, segment, obb or pose.")
     ] = None,
     commit_every: Annotated[
         str, typer.Option(metavar="SIZE", help="Source bytes a commit.")

@@ -2,6 +2,7 @@
 
     detect    class cx cy w h                           of the picture's size, 0 … 1
     segment   class x y x y x y …
+    obb       class x y x y x y x y                     the corners of a turned box
     pose      class cx cy w h, then x y [visibility] for each point
 
 (https://docs.ultralytics.com/datasets/). What is stored is in pixels; pictures without a file of
@@ -33,8 +34,10 @@ from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
 
 __all__ = ["yolo"]
 
-Task = Literal["detect", "segment", "pose"]
+Task = Literal["detect", "segment", "obb", "pose"]
+_OUTLINED = ("segment", "obb")
 _BOX = 4
+_CORNERS_VALUES = 8
 _DETECT_VALUES = 5
 _BEYOND_ANY_SHARE = 1.5
 _SPLITS = ("train", "val", "test")
@@ -70,14 +73,15 @@ def yolo(
     r"""Ingest a YOLO dataset: pictures with boxes, outlines or points.
 
     Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class a box) and ``split``; of
-    "segment" also ``outlines``, of "pose" ``keypoints``.
+    "segment" also ``outlines``, and of "obb", where they are the four corners of turned boxes; of
+    "pose" ``keypoints``.
 
     Args:
         src: The YAML file, or the folder that holds one, such as ``data.yaml``; or its URL in a
             store.
         dst: Path or URL of the dataset.
         task: What the lines are; None: "pose" where the YAML file has ``kpt_shape``, else by the
-            first line.
+            first line, which tells no "obb" from a "segment" of four points: they become the same.
         **options: See `IngestOptions`.
 
     Raises:
@@ -117,7 +121,7 @@ def yolo(
         "label": ClassLabel(list(layout.names.values()), per="boxes"),
         "split": ClassLabel([*layout.splits]),
     }
-    if kind == "segment":
+    if kind in _OUTLINED:
         schema["outlines"] = Polygon(of="image")
     if kind == "pose":
         schema["keypoints"] = Keypoints(of="image")
@@ -136,7 +140,7 @@ def yolo(
             "label": [one.codes for one in objects],
             "split": [one.split for one in batch],
         }
-        if kind == "segment":
+        if kind in _OUTLINED:
             columns["outlines"] = [one.outlines for one in objects]
         if kind == "pose":
             columns["keypoints"] = [one.points for one in objects]
@@ -180,7 +184,9 @@ def _read_objects(
         values = _numbers(text, picture.labels, number)
         codes.append(_code(values[0], code_of, picture.labels, number))
         rest = values[1:]
-        if task == "segment":
+        if task == "obb" and len(rest) != _CORNERS_VALUES:
+            raise _bad_line(picture.labels, number, "the corners of a box: class x y x y x y x y")
+        if task in _OUTLINED:
             if len(rest) < 6 or len(rest) % 2:  # noqa: PLR2004 - three points
                 raise _bad_line(picture.labels, number, "an outline: class x y x y x y …")
             _check_shares(rest, picture.labels, number)

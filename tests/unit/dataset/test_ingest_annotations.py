@@ -109,6 +109,22 @@ def test_bad_yolo_line_is_named(dst, tmp_path, lines, words):
         tl.ingest.yolo(yolo_folder(tmp_path, lines), dst, task="detect")
 
 
+def test_yolo_turned_boxes_are_outlines_of_four_corners(dst, tmp_path):
+    root = yolo_folder(tmp_path / "o", ["1 0.5 0 1 0.5 0.5 1 0 0.5"])
+    bad = yolo_folder(tmp_path / "b", ["1 0.5 0 1 0.5 0.5 1"])
+
+    ds = tl.ingest.yolo(root, f"{dst}-o", task="obb")
+    guessed = tl.ingest.yolo(root, f"{dst}-g")
+
+    height, width = ds["image"].shapes()[0][:2].tolist()
+    corners = [[width / 2, 0], [width, height / 2], [width / 2, height], [0, height / 2]]
+    assert ds["outlines"][0][0].tolist() == corners
+    assert ds["boxes"][0].tolist() == [[0, 0, width, height]]
+    assert guessed["outlines"][0][0].tolist() == corners
+    with pytest.raises(InvalidInputError, match="the corners of a box"):
+        tl.ingest.yolo(bad, f"{dst}-b", task="obb")
+
+
 def test_yolo_classes_keep_their_numbers_apart_where_some_have_no_name(dst, tmp_path):
     lines = ["1 0.5 0.5 0.2 0.5", "90 0.1 0.25 0.2 0.5"]
     root = yolo_folder(tmp_path, lines, names={90: "toothbrush", 1: "person"})
