@@ -54,10 +54,13 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
 
     Makes ``image``, ``boxes`` (xyxy), ``label`` (one class a box), ``difficult`` and ``truncated``
     (one a box), ``sets`` (the files of ``ImageSets/Main`` that name the picture), and ``mask``
-    where ``SegmentationClass`` has one for every picture. Rows are in the order of the names.
+    where ``SegmentationClass`` has one for every picture. Without these folders, pictures may lie
+    beside their XML files; ``sets`` are then the folders that they lie in. Rows are in the order
+    of the names.
 
     Args:
-        src: The folder that holds ``JPEGImages`` and ``Annotations``, or its URL in a store.
+        src: The folder that holds ``JPEGImages`` and ``Annotations``, or pictures beside their XML
+            files; or its URL in a store.
         dst: Path or URL of the dataset.
         **options: See `IngestOptions`.
 
@@ -142,26 +145,23 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
         PurePath(path[len(root) :].lstrip("/\\")).as_posix(): (path, nbytes)
         for path, nbytes in files.below(root).items()
     }
-    found = [
-        (PurePath(name).stem, *sizes[name])
-        for name in sizes
-        if PurePath(name).parent.as_posix() == _FOLDER
-        and PurePath(name).suffix.lower() in PICTURE_ENDINGS
-    ]
+    found = _found(sizes)
     if not found:
         has_folder = any(name.startswith(f"{_FOLDER}/") for name in sizes)
         message = (
             f"no picture in {_FOLDER!r} of {shown!r}"
             if has_folder
-            else f"no pictures in a folder {_FOLDER!r} of {shown!r}\ngive the folder that holds it"
+            else f"no pictures in a folder {_FOLDER!r} of {shown!r}, nor beside XML files"
+            "\ngive the folder that holds them"
         )
         raise InvalidInputError(message, src=shown)
     sets = _read_sets(sizes, files)
     nothing = ("", 0)
-    annotations = [sizes.get(f"Annotations/{stem}.xml", nothing)[0] for stem, _, _ in found]
+    annotations = [sizes.get(annotation, nothing)[0] for _, annotation in found]
     contents = iter(files.contents([path for path in annotations if path]))
     pictures: list[_Picture] = []
-    for (stem, path, nbytes), annotation in zip(found, annotations, strict=True):
+    for (name, _), annotation in zip(found, annotations, strict=True):
+        (path, nbytes), stem = sizes[name], PurePath(name).stem
         content = next(contents) if annotation else None
         try:
             objects = () if content is None else _read_objects(content, public_url(annotation))
@@ -171,11 +171,28 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
             left_out.append(SkippedItem(PurePath(path).name, error.message.splitlines()[0]))
             continue
         mask = sizes.get(f"SegmentationClass/{stem}.png", nothing)[0] or None
-        of_sets = sorted(name for name, stems in sets.items() if stem in stems)
+        of_sets = sorted(one for one, stems in sets.items() if stem in stems)
+        folder = name.partition("/")[0]
+        if folder not in (_FOLDER, name):  # beside their annotations
+            of_sets = [folder]
         pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets)))
     if not pictures:
         raise InvalidInputError(f"no picture of {shown!r} has an annotation of VOC's", src=shown)
     return pictures
+
+
+def _found(sizes: Mapping[str, tuple[str, int]]) -> list[tuple[str, str]]:
+    """Names of pictures, each with that of its annotation, which may lie beside it."""
+    names = [name for name in sizes if PurePath(name).suffix.lower() in PICTURE_ENDINGS]
+    listed = [name for name in names if PurePath(name).parent.as_posix() == _FOLDER]
+    if listed or any(name.startswith(f"{_FOLDER}/") for name in sizes):
+        return [(name, f"Annotations/{PurePath(name).stem}.xml") for name in listed]
+    annotated = {PurePath(name).parent for name in sizes if name.endswith(".xml")}
+    return [
+        (name, PurePath(name).with_suffix(".xml").as_posix())
+        for name in names
+        if PurePath(name).parent in annotated
+    ]
 
 
 def _read_sets(sizes: Mapping[str, tuple[str, int]], files: SourceFiles) -> dict[str, set[str]]:

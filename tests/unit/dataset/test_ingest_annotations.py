@@ -194,6 +194,22 @@ def test_bad_voc_annotation_is_named(dst, tmp_path, annotation):
         tl.ingest.voc(voc_folder(tmp_path, annotation), dst)
 
 
+def test_voc_pictures_may_lie_beside_their_annotations(dst, tmp_path):
+    box = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>5</xmax><ymax>4</ymax></bndbox>"
+    for at, name in enumerate(("train/a", "valid/a", "train/b")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.jpg").write_bytes(jpeg(at))
+        objects = f"<object><name>cat</name>{box}</object>" * at
+        (tmp_path / f"{name}.xml").write_text(f"<annotation>{objects}</annotation>")
+
+    ds = tl.ingest.voc(tmp_path, dst)
+
+    rows = {(row["sets"].as_names()[0], len(row["boxes"])): row for row in ds}
+    assert sorted(rows) == [("train", 0), ("train", 2), ("valid", 1)]
+    assert rows["valid", 1]["boxes"].tolist() == [[0, 0, 5, 4]]
+    assert ds["image"].bytes(0) == jpeg(0)
+
+
 def test_picture_of_a_bad_voc_annotation_can_be_left_out(dst, tmp_path):
     ds = tl.ingest.voc(voc_folder(tmp_path, "<annotation>"), dst, on_error="skip")
 
