@@ -2,7 +2,8 @@
 
     many rows of a chunk     the chunk, by one request; kept
     few, units in the index  only the units that hold them, of all chunks of a pack together
-    few, units not there     the chunk's header first, which records them too
+    few, units not there     the chunk's header first, which records them too; then the units of
+                             several chunks together, whatever packs they are in
 
 Everything is verified where it is made into columns, work for a thread that has no other answers to
 take.
@@ -11,7 +12,7 @@ take.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import chain, compress
 from operator import not_
@@ -38,6 +39,10 @@ __all__ = ["CHUNKS_IN_FLIGHT", "RowFetches"]
 Int64Array = npt.NDArray[np.int64]
 
 CHUNKS_IN_FLIGHT = 64
+
+HEADERS_TOGETHER = 8
+"""Of so many chunks units are planned together once all their headers are here: planning costs as
+much for one as for several, and the slowest header of few is not much later than another."""
 
 ASIDE_UNITS_MIN = 32
 """So many parts are verified and decoded in a thread of their own; fewer when all are here."""
@@ -78,24 +83,25 @@ class RowFetches:
         sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
         recorded = await index.units(located.starts[sparse]) if sparse else []
         units = dict(zip(sparse, recorded, strict=True))
-        together: dict[tuple[PackId, int], list[int]] = {}
+        together: dict[tuple[PackId, int], tuple[list[int], list[ChunkRows]]] = {}
+        unknown: list[tuple[int, ChunkKey, Int64Array]] = []
         factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
         for at in which:
             key = located.chunks[at]
-            if units.get(at) is not None:
-                together.setdefault((key.pack, key.read_as), []).append(at)
-                continue
-            fetch = self._by_header if at in units else self._whole
-            factories.append(partial(fetch, spec, at, key, wanted[at]))
-        for places in together.values():
-            chunks = [
-                ChunkRows(located.chunks[at], wanted[at], found)
-                for at in places
-                if (found := units[at]) is not None
-            ]
+            if at not in units:
+                factories.append(partial(self._whole, spec, at, key, wanted[at]))
+            elif (found := units[at]) is None:
+                unknown.append((at, key, wanted[at]))
+            else:
+                places, chunks = together.setdefault((key.pack, key.read_as), ([], []))
+                places.append(at)
+                chunks.append(ChunkRows(key, wanted[at], found))
+        for start in range(0, len(unknown), HEADERS_TOGETHER):
+            some = unknown[start : start + HEADERS_TOGETHER]
+            factories.append(partial(self._by_headers, spec, some))
+        for places, chunks in together.values():
             factories.append(partial(self._parts, spec, places, chunks))
-        fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
-        return [*chain.from_iterable(fetched)]
+        return await _all(factories)
 
     async def _whole(
         self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
@@ -114,20 +120,30 @@ class RowFetches:
     async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
         return decoded_and_kept(self._cache, spec, key, await self.chunk(key))
 
-    async def _by_header(
-        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
+    async def _by_headers(
+        self, spec: TensorSpec, unknown: Sequence[tuple[int, ChunkKey, Int64Array]]
     ) -> list[Fetched]:
-        """Read rows of a chunk whose units the index does not record: its header does."""
-        header = await self._headers.fetch(key)
-        units = header_units(header, layout=spec.encodings[key.read_as], where=str(key))
-        if units is None:
-            return await self._whole(spec, at, key, rows)
-        return await self._parts(spec, [at], [ChunkRows(key, rows, units)])
+        """Read rows of chunks whose units the index does not record: their headers do."""
+        fetches = [partial(self._headers.fetch, key) for _, key, _ in unknown]
+        headers = await runtime.gather_bounded(fetches, limit=len(fetches))
+        together: dict[int, tuple[list[int], list[ChunkRows]]] = {}
+        factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
+        for (at, key, rows), header in zip(unknown, headers, strict=True):
+            units = header_units(header, layout=spec.encodings[key.read_as], where=str(key))
+            if units is None:
+                factories.append(partial(self._whole, spec, at, key, rows))
+                continue
+            places, chunks = together.setdefault(key.read_as, ([], []))
+            places.append(at)
+            chunks.append(ChunkRows(key, rows, units))
+        for places, chunks in together.values():
+            factories.append(partial(self._parts, spec, places, chunks))
+        return await _all(factories)
 
     async def _parts(
         self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
     ) -> list[Fetched]:
-        """Read only the parts of a pack's chunks that hold some rows, or wholes that cost less."""
+        """Read only the parts of chunks that hold some rows, or wholes that cost less."""
         layout = spec.encodings[chunks[0].key.read_as]
         parts = Parts.of(chunks, layout)
         nbytes = parts.nbytes_by_chunk().tolist()
@@ -141,13 +157,18 @@ class RowFetches:
         if any(is_part):
             rest = [*compress(places, is_part)], [*compress(chunks, is_part)]
             whole.append(partial(self._parts, spec, *rest))
-        found = await runtime.gather_bounded(whole, limit=CHUNKS_IN_FLIGHT)
-        return [*chain.from_iterable(found)]
+        return await _all(whole)
 
     async def _read_units(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
-        keys = parts.keys
-        ranges = [(start, stop) for start, stop in parts.ranges.tolist()]
-        buffers = await self._packs.read_ranges(keys[0].pack, ranges)
+        keys, chunk = parts.keys, parts.chunk_of_wanted.tolist()
+        ranges: dict[PackId, list[tuple[int, int]]] = {}
+        for number, (start, stop) in zip(chunk, parts.ranges.tolist(), strict=True):
+            ranges.setdefault(keys[number].pack, []).append((start, stop))
+        reads = [partial(self._packs.read_ranges, *one) for one in ranges.items()]
+        read = await runtime.gather_bounded(reads, limit=len(reads))
+        # of each pack they came in the order in which the parts name it
+        coming = dict(zip(ranges, map(iter, read), strict=True))
+        buffers = [next(coming[keys[number].pack]) for number in chunk]
 
         def made() -> list[Column]:
             columns = zip(keys, parts.columns(buffers), strict=True)
@@ -158,3 +179,12 @@ class RowFetches:
         # while those of other packs are on their way
         columns = await asyncio.get_running_loop().run_in_executor(None, made)
         return Fetched(places, lambda: columns)
+
+
+async def _all(
+    factories: Sequence[Callable[[], Coroutine[Any, Any, list[Fetched]]]],
+) -> list[Fetched]:
+    if len(factories) == 1:
+        return await factories[0]()  # most pieces of a batch are: no task for it
+    fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
+    return [*chain.from_iterable(fetched)]

@@ -39,15 +39,8 @@ from tensorlake.format import (
     UnitTable,
     tree,
 )
-from tensorlake.reading.flat import (
-    ChunkKeys,
-    ChunkRun,
-    FlatExtents,
-    Located,
-    canonical,
-    distinct,
-    first_of_chunk,
-)
+from tensorlake.reading.ahead import FoundAhead, located_in
+from tensorlake.reading.flat import ChunkRun, FlatExtents, Located, canonical, first_of_chunk
 from tensorlake.storage import runtime
 
 __all__ = ["ChunkIndex", "leaf_count", "leaves_touched"]
@@ -92,6 +85,7 @@ class ChunkIndex:
         self._is_local = is_local
         self._tail = FlatExtents.of(root.tail, first_row=root.body_rows)
         self._body: FlatExtents | None = None
+        self._ahead: FoundAhead | None = None
         self._extents: Extents | None = None
         self._mean_row_nbytes: int | None = None
         self._leaves = leaf_count(root.children)
@@ -175,15 +169,16 @@ class ChunkIndex:
             raise RowNotFoundError(message, row=highest)
         if first_of_tail == 0 or (len(physical) and int(physical.min()) >= first_of_tail):
             return self._tail.locate(physical)
-        body = self._body
+        body = self._body or self._ahead
         if body is None:
             return None
         if highest < first_of_tail:
             return body.locate(physical)
         is_in_tail = physical >= first_of_tail
-        return _both(
-            body.locate(physical[~is_in_tail]), self._tail.locate(physical[is_in_tail]), is_in_tail
-        )
+        in_body = body.locate(physical[~is_in_tail])
+        if in_body is None:
+            return None
+        return _both(in_body, self._tail.locate(physical[is_in_tail]), is_in_tail)
 
     def runs(self, start: int, stop: int) -> list[ChunkRun] | None:
         """Find physical rows ``start`` … ``stop`` - 1; None where that needs ``locate``.
@@ -226,10 +221,13 @@ class ChunkIndex:
         """
         if not len(self._root.tail.units.lengths) and int(starts[0]) >= self._root.body_rows:
             return [None] * len(starts)  # most of a young dataset: its tail records none
+        ahead = self._ahead if self._body is None else None  # read with units, if they are few
+        entries = None if ahead is None else ahead.entries(starts)
+        if ahead is not None and entries is not None:
+            return _each(ahead.found.table.units, entries)
         parts = Parts.UNITS if self._is_local or self._body is not None else Parts.LOCATIONS
         found = await tree.locate(self._root, starts, self._pages, parts=parts)
-        recorded = found.table.units.each(found.entry)
-        return [None if one is None else Units(*one) for one in recorded]
+        return _each(found.table.units, found.entry)
 
     def with_units(self, rows: Int64Array) -> tree.Located[Extents] | None:
         """Find physical rows, ascending, in extents with their units; in the caller's own thread.
@@ -263,19 +261,18 @@ class ChunkIndex:
         rows = np.unique(physical[physical < self._tail.first_row])
         if not len(rows) or self.is_at_hand:
             return
-        if self._can_be_flat and self._leaves_read_with(rows) >= self._leaves:
+        if self._is_flat_due(rows) and not self._is_flat_heavy():
             self._body = await self._flattened()
-        else:
-            await tree.locate(self._root, rows, self._pages, parts=self._parts_of_rows(rows))
-
-    def _leaves_read_with(self, physical: Int64Array) -> int:
-        return self._leaves_read + leaves_touched(physical, self._leaves, self._root.body_rows)
+        if self._body is None:
+            parts = self._parts_of_rows(rows)
+            found = await tree.locate(self._root, rows, self._pages, parts=parts)
+            self._ahead = FoundAhead(rows, found)
 
     def _is_flat_due(self, physical: Int64Array) -> bool:
         """Count what the tree will have to read; say whether all of it costs no more."""
         if not self._can_be_flat:
             return False
-        self._leaves_read = self._leaves_read_with(physical)
+        self._leaves_read += leaves_touched(physical, self._leaves, self._root.body_rows)
         return self._leaves_read >= self._leaves
 
     async def _flattened(self) -> FlatExtents | None:
@@ -323,11 +320,21 @@ class ChunkIndex:
             self._has_units = self._units_nbytes(physical) <= UNITS_NBYTES_MAX
         return Parts.UNITS if self._has_units else Parts.LOCATIONS
 
+    def _is_flat_heavy(self) -> bool:
+        """Whether so many units are read with the flat part that those in a hurry go without it.
+
+        It is made, and they are read, when the next rows are asked for.
+        """
+        nbytes = self._leaves * self._units_nbytes_of_leaf()
+        return Parts.UNITS in self._parts_of_all() and nbytes > UNITS_NBYTES_MAX
+
     def _units_nbytes(self, physical: Int64Array) -> int:
-        """Estimate what the units in the leaves of some rows take, at most one a row."""
-        rows_of_leaf = min(self._root.body_rows // self._leaves, LIMITS.leaf_units)
         leaves = leaves_touched(physical, self._leaves, self._root.body_rows)
-        return leaves * rows_of_leaf * UNIT_NBYTES
+        return leaves * self._units_nbytes_of_leaf()
+
+    def _units_nbytes_of_leaf(self) -> int:
+        """Estimate what the units in a leaf take, at most one a row."""
+        return min(self._root.body_rows // self._leaves, LIMITS.leaf_units) * UNIT_NBYTES
 
     def _parts_of_all(self) -> Parts:
         is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
@@ -338,7 +345,8 @@ class ChunkIndex:
         rows = self.num_rows
         if all(child.height == 0 for child in self._root.children):
             # whoever asks will search these pages next, and finds them read
-            return _mean([await self._all(rows, self._parts_of_all())])
+            parts = Parts.LOCATIONS if self._is_flat_heavy() else self._parts_of_all()
+            return _mean([await self._all(rows, parts)])
         step = self._root.body_rows // self._leaves
         last = SAMPLED_WINDOWS - 1
         starts = [window * (rows - step) // last for window in range(SAMPLED_WINDOWS)]
@@ -363,20 +371,9 @@ class ChunkIndex:
         rows, order = (physical, None) if is_sorted else np.unique(physical, return_inverse=True)
         parts = self._parts_of_rows(rows)
         found = await tree.locate(self._root, rows, self._pages, parts=parts)
-        extents = found.table
-        entry, offset = (
-            (found.entry, found.offset)
-            if order is None
-            else (found.entry[order], found.offset[order])
-        )
-        touched, chunk = distinct(canonical(first_of_chunk(extents), entry), len(extents))
-        return Located(
-            chunk=chunk.astype(np.int32),
-            row_in_chunk=offset + extents.skip[entry],
-            chunks=ChunkKeys(extents, touched, {}),
-            starts=found.starts[touched],
-            rows=extents.rows[touched].astype(np.int64),
-        )
+        if order is None:
+            return located_in(found, found.entry, found.offset)
+        return located_in(found, found.entry[order], found.offset[order])
 
 
 def leaf_count(children: Sequence[PageRef]) -> int:
@@ -391,6 +388,10 @@ def leaves_touched(rows: Int64Array, leaves: int, num_rows: int) -> int:
     """Estimate in how many of a tree's leaves some rows lie, were all leaves of one size."""
     step = max(1, num_rows // leaves)
     return min(leaves, len(np.unique(rows // step))) if leaves > 1 else 1
+
+
+def _each(units: UnitTable, entries: Int64Array) -> list[Units | None]:
+    return [None if one is None else Units(*one) for one in units.each(entries)]
 
 
 def _both(body: Located, tail: Located, is_in_tail: npt.NDArray[np.bool_]) -> Located:
