@@ -81,6 +81,10 @@ EARLY_CHUNKS = 2
 # They are asked for when so much of that group is decoded, and come when the rest is: what comes
 # before takes the processors from it (docs/decisions/0018).
 EARLY_SHARE = 3 / 4
+# Segments that are planned before it is made, beside its own: they have those chunks. Where tensors
+# are sparse there is none: planning read 8 to 48 MB of an index, and of 10⁹ rows took a fifth of
+# the processor time, before the batch that everybody waited for (docs/decisions/0018).
+EARLY_SEGMENTS = 1
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
 
@@ -130,7 +134,8 @@ class Pipeline:
         )
         # to the consumer: groups in plan order, then an end or an error that is of no group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
-        self._taken: SimpleQueue[Group | None] = SimpleQueue()  # from the consumer; None: end
+        # from the consumer; None: something else has changed, the end above all
+        self._taken: SimpleQueue[Group | None] = SimpleQueue()
         self._is_closed = False
         self._reads = runtime.Scope()  # of the pass's own thread
         self._lock = threading.Lock()
@@ -245,11 +250,20 @@ class Pipeline:
         setup = self._setup
         is_first = not self._is_local
         number = 0
-        for segment in shares_by_segment(self._shares, row_nbytes=setup.row_nbytes):
+        early = 0 if setup.sparse else EARLY_SEGMENTS
+        first: Group | None = None  # whose large rows are read by themselves
+        for segments, segment in enumerate(
+            shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
+        ):
+            while first and segments > early and not first.batches.is_settled:
+                if self._is_closed:
+                    return
+                self._await_word()
             for group in setup.plan_groups(segment):
                 group.number, number = number, number + 1
                 if is_first:
                     group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
+                    first = group if group.by_row or setup.sparse else None
                 missing = self._pin(group)
                 if not self._admit(group):
                     return
@@ -259,6 +273,8 @@ class Pipeline:
                 except BaseException as error:
                     group.batches.fail(error)
                     raise
+                if is_first:
+                    group.batches.then(self._go_on)
                 is_first = False
 
     def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
@@ -298,7 +314,7 @@ class Pipeline:
         return False
 
     def _await_word(self) -> None:
-        """Wait for the consumer, who may take as long as it likes, to take a group or to end."""
+        """Wait for the consumer, who may take as long as it likes, or for the first group."""
         group = self._taken.get()
         if group is not None:
             self._waiting_nbytes -= group.nbytes
@@ -359,8 +375,12 @@ class Pipeline:
         here = Countdown(pieces, begin.arrived, failed)
         some = Countdown(max(1, int(EARLY_SHARE * pieces)), begin.arrived, failed)
         fetcher.hold_back(to=0)
-        group.batches.then(fetcher.go_on)
         return here, some
+
+    def _go_on(self) -> None:
+        """Hold nothing back from now on: the first batch is made."""
+        self._fetcher.go_on()
+        self._taken.put(None)
 
     def _pieces(
         self,
