@@ -83,7 +83,7 @@ EARLY_CHUNKS = 2
 EARLY_SHARE = 3 / 4
 # Segments that are planned before it is made, beside its own: they have those chunks. Where tensors
 # are sparse there is none: planning read 8 to 48 MB of an index, and of 10⁹ rows took a fifth of
-# the processor time, before the batch that everybody waited for (docs/decisions/0018).
+# the processor time, before the batch that everybody waited for (docs/decisions/0039).
 EARLY_SEGMENTS = 1
 JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
 
