@@ -15,16 +15,14 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from tensorlake.cli.bench_run import Measured, digest_of
-from tensorlake.loader import Epoch, LoaderStats, Sample
-from tensorlake.loader.decode import Placement, move_boxes
-from tensorlake.loader.decode import Sample as Picture
+from tensorlake.loader import Epoch, LoaderStats, Sample, decode
 from tensorlake.storage import usable_cores
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     import tensorlake as tl
     from tensorlake.cli.bench_run import BenchRun
-    from tensorlake.loader.columns import ColumnPlan
+    from tensorlake.loader import ColumnPlan
 
 __all__ = ["measure_torch"]
 
@@ -43,7 +41,7 @@ class Rows(Dataset[dict[str, Any]]):
 
     def __getitem__(self, position: int) -> dict[str, Any]:
         row: dict[str, Any] = {}
-        placements: dict[str, Placement] = {}
+        placements: dict[str, decode.Placement] = {}
         for column in self.columns:
             if column.decoder is None:
                 row[column.name] = self._value(position, column)
@@ -59,13 +57,13 @@ class Rows(Dataset[dict[str, Any]]):
         physical = self.rows.selection().physical(np.array([position], dtype=np.int64))
         return self.rows.reader().read(column.name, physical, decode=decode)
 
-    def _picture(self, position: int, column: ColumnPlan) -> Picture | None:
+    def _picture(self, position: int, column: ColumnPlan) -> decode.Sample | None:
         stored = self._stored(position, column, decode=False)
         assert isinstance(stored, EncodedColumn), "pictures are stored encoded"
         if stored.shapes is None or (stored.valid is not None and not stored.valid[0]):
             return None
         shape = tuple(int(length) for length in stored.shapes[0])
-        return Picture(stored.samples[0], shape, position, position)
+        return decode.Sample(stored.samples[0], shape, position, position)
 
     def _value(self, position: int, column: ColumnPlan) -> Any:
         if column.type is None:  # a query computed it
@@ -81,13 +79,13 @@ class Rows(Dataset[dict[str, Any]]):
             case EncodedColumn():
                 return column.type.present_one(stored, 0)
 
-    def _move_boxes(self, row: dict[str, Any], placements: dict[str, Placement]) -> None:
+    def _move_boxes(self, row: dict[str, Any], placements: dict[str, decode.Placement]) -> None:
         """Let boxes follow their picture, and labels their boxes."""
         kept: dict[str, Any] = {}
         for column in self.columns:
             placement = placements.get(column.moves_with or "")
             if placement is not None and row[column.name] is not None:
-                row[column.name], kept[column.name] = move_boxes(
+                row[column.name], kept[column.name] = decode.move_boxes(
                     row[column.name],
                     placement,
                     box_format=str(getattr(column.type, "format", "xyxy")),

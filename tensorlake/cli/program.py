@@ -20,6 +20,7 @@ from tensorlake.cli.gc import gc
 from tensorlake.cli.head import head
 from tensorlake.cli.info import info
 from tensorlake.cli.ingest import ingest
+from tensorlake.cli.later import register_later
 from tensorlake.cli.log import log
 from tensorlake.cli.ls import ls
 from tensorlake.cli.merge import merge
@@ -63,6 +64,7 @@ app.command(
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
 _register("Upkeep", check, optimize, expire, gc, doctor)
+register_later(app)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so

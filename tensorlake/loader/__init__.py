@@ -6,6 +6,7 @@ From it follow sharding, prefetch, caching and exact resume.
 
 from tensorlake.loader import collate, decode
 from tensorlake.loader.arguments import Framework
+from tensorlake.loader.columns import ColumnPlan
 from tensorlake.loader.decode import step_from_json
 from tensorlake.loader.loader import Loader
 from tensorlake.loader.make import make_loader
@@ -35,6 +36,7 @@ __all__ = [
     "PLAN_VERSION",
     "AccessPlan",
     "BatchServer",
+    "ColumnPlan",
     "Epoch",
     "Framework",
     "Loader",

@@ -66,8 +66,9 @@ def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:
         parts a batch has along its rows, over all devices.
 
     Raises:
-        InvalidInputError: It is no sharding; no device of it is this process's; or processes hold
-            rows that do not follow one another, or that they share in part.
+        InvalidInputError: It is no sharding; it splits more than rows; no device of it is this
+            process's; or processes hold rows that do not follow one another, or that they share in
+            part.
     """
     held, equal_parts = _held_by_process(sharding)
     own = held.get(jax.process_index())
@@ -105,6 +106,14 @@ def _held_by_process(sharding: Any) -> tuple[dict[int, set[int]], int]:
     along_rows, num_parts = sharding, 1
     if isinstance(sharding, jax.sharding.NamedSharding):
         first = sharding.spec[0] if len(sharding.spec) else None
+        if any(axis is not None for axis in sharding.spec[1:]):
+            raise InvalidInputError(
+                f"sharding= splits more than the rows of a batch, {sharding.spec}, and columns such"
+                " as '_valid' have rows alone\nwrite PartitionSpec("
+                f"{first!r}), and split a column further in your step: jax.device_put(x, …)",
+                argument="sharding",
+                actual=str(sharding.spec),
+            )
         axes = () if first is None else first if isinstance(first, tuple) else (first,)
         num_parts = math.prod(sharding.mesh.shape[axis] for axis in axes)
         along_rows = jax.sharding.NamedSharding(

@@ -64,6 +64,16 @@ def test_sharding_and_rank_are_two_ways_to_say_one_thing(pets):
     assert "sharding=  rank 0 of 1" in str(caught.value)
 
 
+def test_a_sharding_of_more_than_rows_is_refused_when_the_loader_is_made(pets):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data", None))
+    more = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data", "model"))
+
+    with pytest.raises(InvalidInputError, match="splits more than the rows"):
+        pets.jax(global_batch_size=20, sharding=more, columns=["tokens"])
+    pets.jax(global_batch_size=20, sharding=rows, columns=["tokens"])
+
+
 def test_what_is_no_sharding_is_refused(pets):
     with pytest.raises(InvalidInputError, match=r"sharding= is a jax\.sharding.*got 'data'"):
         pets.jax(global_batch_size=20, sharding="data")

@@ -100,3 +100,21 @@ def test_the_reference_names_every_flag_of_a_command(command, capsys):
 
     assert f"`{command} " in page
     assert {flag for flag in flags if flag not in page} == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (("cache", "ls"), "loader.close()"),
+        (("cache", "clear", "--older-than", "1d"), "cache='4GiB'"),
+        (("flows", "show", "x"), "run the same call again"),
+        (("flows",), "later version"),
+    ],
+)
+def test_a_command_of_a_later_version_says_what_there_is_instead(run, arguments, instead):
+    answer = run(*arguments)
+
+    assert answer.code == 1
+    assert answer.err.startswith("UnsupportedFeatureError")
+    assert instead in answer.err
+    assert arguments[0] not in run("--help").out.split()
