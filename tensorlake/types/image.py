@@ -285,17 +285,19 @@ class Image(SampleType):
         self, content: Buffer, codec: PictureCodec, sample: Any, place: Place, position: int
     ) -> ImageHeader:
         actual = image_format(content)
-        if actual not in (None, codec.format) and (
-            codec is not ANY_CODEC or self.codec_of(content) is None
+        if (
+            actual is not None
+            and actual != codec.format
+            and (codec is not ANY_CODEC or self.codec_of(content) is None)
         ):
-            raise self._foreign(str(actual), sample, place, position)
+            raise self._foreign(actual, sample, place, position)
         try:
             header = codec.parse_header(content)
         except ValueError as error:
             size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
             reason = f"cannot take {size}, not a whole {codec.format}: {error}"
             raise unreadable(place, position, reason) from error
-        name = self.codec_of(content) or self.codec
+        name = self.codec if codec is not ANY_CODEC else self.codec_of(content) or "any"
         excess = too_many_pixels(name, len(content), header.height, header.width)
         if excess is not None:
             reason = f"cannot take {_named(sample) or 'a sample'}: {excess}"
