@@ -6,6 +6,7 @@ what its batches hold, in a few lines, and reads nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
+    from tensorlake.loader.bottleneck import Stage
     from tensorlake.loader.columns import ColumnPlan
     from tensorlake.loader.sharding import Sharding
     from tensorlake.loader.source import Selection
@@ -67,9 +69,10 @@ def describe_plan(
     sparse: tuple[str, ...],
     row_nbytes: int,
     arguments: LoaderArguments,
+    stages: Sequence[Stage],
     channels_first: AbstractSet[str],
 ) -> str:
-    """Describe a loader's plan in a few lines."""
+    """Describe a loader's plan in a few lines; ``stages`` are those that its passes measured."""
     num_rows = selection.num_rows
     batches = "endless" if num_places is None else f"{sharding.num_batches(num_places):,}"
     stored = num_rows * row_nbytes
@@ -89,8 +92,15 @@ def describe_plan(
             f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
         ),
         f"decode    {arguments.worker_count} threads",
+        f"ceilings  {_ceilings(stages)}",
     ]
     return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
+
+
+def _ceilings(stages: Sequence[Stage]) -> str:
+    if not stages:  # a guess would depend on nothing that is known here: neither store nor pictures
+        return "not measured yet: read some batches, or run tensorlake bench"
+    return ", ".join(f"{stage.name} {stage.ceiling:,.0f}" for stage in stages) + " rows/s"
 
 
 def _described(column: ColumnPlan, channels_first: AbstractSet[str]) -> str:

@@ -8,6 +8,7 @@ collected in any thread, under any lock, and waiting there for others might be w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,6 +57,7 @@ class BatchIterator(Iterator[Any]):
     ) -> None:
         self.is_live = True
         self._was_closed = False
+        self._process = os.getpid()
         self._pipeline = pipeline
         self._finish = finish
         self._handed_out = handed_out
@@ -77,8 +79,16 @@ class BatchIterator(Iterator[Any]):
         """Return the next batch.
 
         Raises:
-            InvalidStateError: Somebody closed the loader before its end: this is not the end.
+            InvalidStateError: Somebody closed the loader before its end: this is not the end. Or
+                it is asked in a fork of the process that made it.
         """
+        if self._process != os.getpid():  # its threads are not here, and locks they held stay so
+            raise InvalidStateError(
+                f"this iterator is of process {self._process}, and process {os.getpid()} was forked"
+                " of it without its threads\nmake an iterator in the process that reads: iter(loader)",
+                expected=self._process,
+                actual=os.getpid(),
+            )
         if self._was_closed:
             raise InvalidStateError(
                 "the loader was closed before the end of its pass\nmake a new iterator"

@@ -222,7 +222,7 @@ class Loader:
         )
 
     def explain(self) -> str:
-        """Describe the plan, before anything is run."""
+        """Describe the plan, before anything is run, and the stages' ceilings once they are known."""
         return describe_plan(
             selection=self._rows.selection,
             ordered=self._rows.describe(self.order),
@@ -232,6 +232,7 @@ class Loader:
             sparse=self._opening().sparse,
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
+            stages=self.stats().stages,
             channels_first=self._channels_first,
         )
 

@@ -271,7 +271,8 @@ class Pipeline:
                 try:
                     self._launch(group, missing, assembler, in_pieces=is_first)
                 except BaseException as error:
-                    group.batches.fail(error)
+                    is_stopped = isinstance(error, CancelledError)
+                    group.batches.fail(stopped("a batch") if is_stopped else error)
                     raise
                 if is_first:
                     group.batches.then(self._go_on)

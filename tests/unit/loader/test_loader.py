@@ -366,6 +366,18 @@ def test_explain_reads_nothing_and_names_order_and_columns(pets):
     assert loader.stats().batches == 0
 
 
+def test_explain_tells_ceilings_once_they_are_measured(pets):
+    loader = pets.loader(batch_size=16, decode=RESIZE, columns=["image"])
+    assert "ceilings  not measured yet" in loader.explain()
+
+    list(loader)
+
+    measured = {stage.name: f"{stage.ceiling:,.0f}" for stage in loader.stats().stages}
+    (line,) = [line for line in loader.explain().splitlines() if line.startswith("ceilings")]
+    assert f"decode {measured['decode']}" in line
+    assert line.endswith("rows/s")
+
+
 def test_stats_count_and_name_the_stage_that_holds_back(pets):
     loader = pets.loader(batch_size=16, decode=RESIZE, columns=["image"])
     assert "Nothing has been read" in str(loader.stats())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 
 import numpy as np
@@ -192,6 +193,60 @@ def test_requests_that_others_cancel_are_an_error(gated, columns):
 
     with pytest.raises(InvalidStateError, match="storage was stopped"):
         next(iterator)
+
+
+class CancellingStore(GatedStore):
+    """A store that, once shut, cancels whatever else is under way when it is first asked."""
+
+    async def get_range(self, path, start, stop):
+        if not self._gate.is_set() and not self.is_awaited.is_set():
+            self.is_awaited.set()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+        return await super().get_range(path, start, stop)
+
+
+@pytest.mark.parametrize("attempt", range(8))  # which of two threads is told first is open
+def test_a_pass_that_is_cancelled_while_it_asks_for_rows_says_that_storage_stopped(attempt):
+    store = CancellingStore()
+    fill(create_on(store, SCHEMA))
+    wait_for_storage()
+    dataset = open_on(store)
+    dataset.reader().locate("x", np.arange(ROWS))
+    store.shut()
+
+    with pytest.raises(InvalidStateError, match="storage was stopped"):
+        next(iter(dataset.loader(batch_size=4, columns=["x"], shuffle=True, cache=0)))
+
+    store.open()
+
+
+# ---- processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_that_goes_on_with_its_parents_iterator_is_told_at_once(gated):
+    loader = open_on(gated).loader(batch_size=4, columns=["n"], timeout=LONG_S)
+    iterator = iter(loader)
+    next(iterator)
+    read, write = os.pipe()
+
+    child = os.fork()
+    if child == 0:
+        try:
+            next(iterator)
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            os.write(write, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+
+    with open(read, encoding="utf-8") as told:
+        message = told.read()
+    os.waitpid(child, 0)
+    assert message.startswith(f"InvalidStateError: this iterator is of process {os.getpid()}, and")
+    assert f"process {child} was forked" in message
+    assert len(list(iterator)) == ROWS // 4 - 1
 
 
 # ---- a store that never answers
