@@ -85,7 +85,7 @@ class BatchIterator(Iterator[Any]):
         if self._process != os.getpid():  # its threads are not here, and locks they held stay so
             raise InvalidStateError(
                 f"this iterator is of process {self._process}, and process {os.getpid()} was forked"
-                " of it without its threads\nmake an iterator in the process that reads: iter(loader)",
+                " of it without its threads\nmake an iterator where it is read: iter(loader)",
                 expected=self._process,
                 actual=os.getpid(),
             )

@@ -222,7 +222,7 @@ class Loader:
         )
 
     def explain(self) -> str:
-        """Describe the plan, before anything is run, and the stages' ceilings once they are known."""
+        """Describe the plan, before anything is run; and the ceilings that were measured so far."""
         return describe_plan(
             selection=self._rows.selection,
             ordered=self._rows.describe(self.order),

@@ -241,7 +241,7 @@ def test_a_fork_that_goes_on_with_its_parents_iterator_is_told_at_once(gated):
             os._exit(0)
     os.close(write)
 
-    with open(read, encoding="utf-8") as told:
+    with os.fdopen(read, encoding="utf-8") as told:
         message = told.read()
     os.waitpid(child, 0)
     assert message.startswith(f"InvalidStateError: this iterator is of process {os.getpid()}, and")
