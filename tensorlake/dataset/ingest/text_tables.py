@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.csv_columns import type_of_text
+from tensorlake.dataset.ingest.csv_columns import check_types, may_change_numbers, type_of_text
 from tensorlake.dataset.ingest.csv_records import cut_records, first_record
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.json_numbers import check_whole_numbers
@@ -104,7 +104,7 @@ def csv(
     is_strict = options.get("on_error", "raise") == "raise"
     left_out: dict[tuple[str, int], SkippedItem] = {}  # by place: the first lines are read twice
 
-    def read(piece: Piece, *, is_text: bool = False) -> Arrow:
+    def parse_piece(piece: Piece, text: bytes, *, is_text: bool = False) -> Arrow:
         def leave_out(line: Any) -> str:  # Any: pyarrow's InvalidRow
             values = plural(line.actual_columns, "value")
             columns = plural(line.expected_columns, "column")
@@ -128,7 +128,6 @@ def csv(
             quoted_strings_can_be_null=False,
             decimal_point=decimal,
         )
-        text = read_lines(piece, files)
         try:
             table = reader.read_csv(
                 io.BytesIO(text), read_options=block, parse_options=parse, convert_options=convert
@@ -147,6 +146,9 @@ def csv(
                 raise _of_another_encoding(piece.path, encoding, text)
         return table
 
+    def read(piece: Piece, *, is_text: bool = False) -> Arrow:
+        return parse_piece(piece, read_lines(piece, files), is_text=is_text)
+
     pieces = [
         piece for path in paths for piece in cut_records(path, header_nbytes, delimiter, files)
     ]
@@ -160,7 +162,20 @@ def csv(
             for name, one in guessed.items()
         }
     known.update(guessed)
-    return ingest_pieces("csv", pieces, read, dst, schema, options, left_out=left_out.values())
+    numbers = {
+        name: one
+        for name, one in guessed.items()
+        if name not in (schema or {}) and (pa.types.is_integer(one) or pa.types.is_floating(one))
+    }
+
+    def read_checked(piece: Piece) -> Arrow:
+        text = read_lines(piece, files)
+        if numbers and may_change_numbers(text, delimiter):
+            check_types(numbers, parse_piece(piece, text, is_text=True))
+        return parse_piece(piece, text)
+
+    kept = left_out.values()
+    return ingest_pieces("csv", pieces, read_checked, dst, schema, options, left_out=kept)
 
 
 def jsonl(

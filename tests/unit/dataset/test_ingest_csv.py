@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tensorlake as tl
 from tensorlake.dataset.ingest import csv_records
+from tensorlake.dataset.ingest.csv_columns import may_change_numbers
 from tensorlake.dataset.ingest.csv_records import cut_records
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
@@ -173,6 +174,40 @@ def test_whole_numbers_that_would_be_rounded_are_refused(ingest):
 
     assert ingest(text, schema={"id": "uint64"})["id"][:].tolist() == [2**64 - 1, 1]
     assert ingest("id\n100000000000000000000\n0.5\n")["id"][:].tolist() == [1e20, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("ends", "middle", "message"),
+    [
+        ("7", "007", r"(?s)'x' has '007' after .* schema=\{'x': tl.Text\(\)\}"),
+        ("7", "-07", "'x' has '-07' after"),
+        ("7", '"007"', "'x' has '007' after"),
+        ("0.5", "9007199254740993", "would round, such as 9007199254740993"),
+    ],
+)
+def test_what_a_number_would_change_is_refused_in_the_middle_of_a_file_too(
+    ingest, monkeypatch, ends, middle, message
+):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 64)
+    lines = [f"2024-01-05 00:30,{ends}"] * 100
+    lines[50] = f"2024-01-05 00:30,{middle}"
+    text = "\n".join(["t,x", *lines])
+
+    with pytest.raises(InvalidInputError, match=message):
+        ingest(text)
+
+    assert ingest(text, schema={"x": tl.Text()})["x"][:][50].strip() == middle.strip('" ')
+
+
+@pytest.mark.parametrize("value", ["0", "0.5", "-0.25", "10", "1.0000000000000001", "1e05", ""])
+def test_numbers_as_programs_write_them_are_parsed_once(value):
+    assert not may_change_numbers(f"1,{value},2\n{value}\n".encode(), ",")
+
+
+@pytest.mark.parametrize("value", ["00", "-07", " 07", '"07"', "1234567890123456"])
+def test_values_that_a_number_might_change_are_seen_wherever_they_stand(value):
+    for text in (f"1,{value},2\n", value, f"1\r\n{value}\r\n", f"1\n{value}"):
+        assert may_change_numbers(text.encode(), ",")
 
 
 def test_text_of_two_bytes_a_letter_is_told(ingest):
