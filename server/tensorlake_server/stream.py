@@ -170,6 +170,8 @@ async def _batches(request: Request, loader: Loader, place: Place) -> AsyncGener
             for start in range(0, len(batch), PIECE_NBYTES):
                 yield bytes(batch[start : start + PIECE_NBYTES])
     finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(loader.close, limiter=threads)
-        place.leave()
+        try:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(loader.close, limiter=threads)
+        finally:  # also where a store's or a step's own failure ends the closing
+            place.leave()

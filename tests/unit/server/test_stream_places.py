@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tensorlake.loader import Loader
 from tensorlake_server import Settings, create_app
 
 EVENTS = ("GET", "/v1/datasets/pets/events", None)
@@ -85,3 +86,22 @@ def test_a_client_that_went_before_the_first_byte_leaves_its_place(
         taken = asyncio.run(ask_and_go(app, scope_of(settings, method, path), body))
 
     assert taken == 0
+
+
+def test_a_stream_whose_loader_fails_to_close_leaves_its_place(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Loader.close
+
+    def close_and_fail(loader: Loader) -> None:
+        close(loader)
+        raise OSError("what it held cannot be given back")
+
+    method, path, body = BATCHES
+    app = create_app(settings)
+    monkeypatch.setattr(Loader, "close", close_and_fail)
+
+    with nothing_collected(), pytest.raises(OSError, match="given back"):
+        asyncio.run(ask_and_go(app, scope_of(settings, method, path), body))
+
+    assert app.state.batch_streams.count == 0
