@@ -49,7 +49,7 @@ class Frame:
     @classmethod
     def of_error(cls, error: Exception) -> Frame:
         """Say why there is no picture, in as many words as a cell has room for."""
-        cut = str(error).encode()[:MAX_MESSAGE_NBYTES]
+        cut = str(error).encode(errors="replace")[:MAX_MESSAGE_NBYTES]
         return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
 
     @classmethod

@@ -11,6 +11,7 @@ a fault of ours: it is logged, and its reader learns only that.
 
 from __future__ import annotations
 
+import json
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,17 @@ class Problem(HTTPException):
         self.code = code
 
 
+class _ProblemResponse(JSONResponse):
+    """An answer that repeats what it was given, half characters of it as question marks."""
+
+    media_type = PROBLEM_TYPE
+
+    def render(self, content: Any) -> bytes:
+        """Write JSON that every reader takes."""
+        told = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return told.encode(errors="replace")
+
+
 def problem_response(
     status: int,
     code: str,
@@ -101,9 +113,7 @@ def problem_response(
 ) -> JSONResponse:
     """Build the answer for one problem."""
     body = _body(status, code, detail, facts or {})
-    return JSONResponse(
-        body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type=PROBLEM_TYPE
-    )
+    return _ProblemResponse(body, status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def fault_response(error: Exception) -> JSONResponse:

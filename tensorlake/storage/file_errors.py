@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from tensorlake.errors import AccessError, StorageError, TensorlakeError
+from tensorlake.errors import AccessError, InvalidInputError, StorageError, TensorlakeError
 
 __all__ = ["ABSENT", "translate"]
 
@@ -36,6 +36,13 @@ def translate(error: OSError, *, verb: str, path: str, url: str) -> TensorlakeEr
         return AccessError(
             f"may not {verb} {what} ({reason});\n"
             "ask its owner for permission, or use another folder",
+            path=path,
+            url=url,
+        )
+    if error.errno == errno.ENAMETOOLONG:  # who asked can mend it, nobody else, and no other time
+        return InvalidInputError(
+            f"could not {verb} {what}: a name in it is longer than its file system takes ({reason})"
+            "\nuse a shorter one",
             path=path,
             url=url,
         )

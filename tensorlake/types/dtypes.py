@@ -67,7 +67,7 @@ def parse_dtype(value: Any) -> np.dtype:
         return _narrow_floats()[value]
     try:
         dtype = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads texts with little parsers of its own
         dtype = None
     if dtype is None or dtype.name not in DTYPE_NAMES or value is None:
         hint = did_you_mean(value, DTYPE_NAMES)

@@ -22,3 +22,9 @@ def test_a_message_is_cut_between_its_letters() -> None:
     frame = Frame.of_error(ValueError("x" + "é" * 10_000))
 
     assert frame.body.decode() == "x" + "é" * 249  # the 500th byte is the first half of one more
+
+
+def test_a_message_with_half_a_character_is_said_too() -> None:
+    frame = Frame.of_error(ValueError("no tensor \ud800 here"))
+
+    assert frame.body == b"no tensor ? here"
