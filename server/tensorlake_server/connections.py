@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from tensorlake_server.problems import problem_response
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -94,7 +96,21 @@ class PatientProtocol(HttpToolsProtocol):
         if not self._is_in_body:
             self._headers_nbytes += len(data)
             if self._headers_nbytes > MAX_HEADERS_NBYTES:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+                self._refuse(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    "headers-too-large",
+                    f"a request's address and headers may have {MAX_HEADERS_NBYTES:,} bytes at most"
+                    "\nsend long texts in a body",
+                )
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what uvicorn cannot read; its own words would be no problem."""
+        self._refuse(
+            HTTPStatus.BAD_REQUEST,
+            "bad-request",
+            f"{msg}\nsend HTTP/1.1, an address of ASCII characters (others as %XX) and of 64 KiB at"
+            " most, and headers that agree with each other",
+        )
 
     def on_headers_complete(self) -> None:
         """Begin a request: its headers are here."""
@@ -138,14 +154,21 @@ class PatientProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._waiting = None
         if self._headers_nbytes and not self._is_in_body:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+            patience = f"{self._header_patience_s:g} seconds"
+            self._refuse(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "request-timeout",
+                f"the headers of a request did not end within {patience}\nsend it again, all of it",
+            )
         else:
             self.transport.close()
 
-    def _refuse(self, status: HTTPStatus) -> None:
-        """Answer what is no request yet, and end the connection."""
-        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-        self.transport.write(f"{line}content-length: 0\r\nconnection: close\r\n\r\n".encode())
+    def _refuse(self, status: HTTPStatus, code: str, detail: str) -> None:
+        """Answer what is no request yet with a problem, and end the connection."""
+        problem = problem_response(status, code, detail, headers={"Connection": "close"})
+        headers = b"".join(b"%s: %s\r\n" % one for one in problem.raw_headers)
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+        self.transport.write(b"%s%s\r\n%s" % (line, headers, problem.body))
         self.transport.close()
 
     def _look_later(self) -> None:

@@ -6,6 +6,7 @@ on the machine and is not asked.
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +99,13 @@ def server(address: tuple[str, int], caplog: pytest.LogCaptureFixture) -> Iterat
     assert [one.getMessage() for one in logged if one.levelno >= logging.ERROR] == []
 
 
+def problem_in(said: bytes) -> dict[str, Any]:
+    """The problem that an answer is."""
+    headers, _, body = said.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in headers
+    return json.loads(body)
+
+
 def answer_of(connection: socket.socket) -> bytes:
     """All that the server sends until it ends the connection."""
     connection.settimeout(WAIT_S)
@@ -152,6 +161,7 @@ def test_headers_that_never_end_are_timed_out(server: Server, piece: bytes) -> N
     said = said_to(server, b"GET /v1/datasets HTTP/1.1\r\nX-First: ", piece)
 
     assert said.startswith(b"HTTP/1.1 408 ")
+    assert problem_in(said)["code"] == "request-timeout"
 
 
 def test_empty_lines_are_no_request_either(server: Server) -> None:
@@ -159,6 +169,7 @@ def test_empty_lines_are_no_request_either(server: Server) -> None:
 
 
 def test_headers_without_an_end_are_not_kept(server: Server) -> None:
+    said = b""
     for _ in range(ATTEMPTS):
         connection = server.connect()
         connection.sendall(b"GET /v1/datasets HTTP/1.1\r\nX-First: ")
@@ -267,6 +278,26 @@ def test_what_is_no_request_is_refused_and_the_connection_ended(
     assert b" 200 " not in said.partition(b"\r\n")[0]
     assert b" 500 " not in said
     assert server.serves()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /v1/datasets/p\x00 HTTP/1.1\r\n\r\n",
+        "GET /v1/datasets/é HTTP/1.1\r\n\r\n".encode(),
+        b"GET /?" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ],
+    ids=["nul", "not ascii", "long", "negative length"],
+)
+def test_what_is_no_request_is_answered_by_a_problem(server: Server, sent: bytes) -> None:
+    connection = server.connect()
+
+    connection.sendall(sent)
+    problem = problem_in(answer_of(connection))
+
+    assert problem["status"] in (400, 431)
+    assert problem["code"] in ("bad-request", "headers-too-large")
 
 
 @pytest.mark.parametrize("kept", [0, 1, 20, len(BODY) - 1])
