@@ -13,6 +13,8 @@ from tensorlake_query.errors import (
     QueryError,
     QuerySyntaxError,
     QueryUnsupportedError,
+    joined,
+    nearest,
 )
 from tensorlake_query.lalr import ParseStopError
 from tensorlake_query.printer import is_reserved
@@ -64,6 +66,13 @@ CLAUSES = (
     "SELECT", "FROM", "WHERE", "EXPAND BY", "GROUP BY", "HAVING", "UNGROUP BY", "ORDER BY",
     "ARRANGE BY", "SAMPLE BY", "LIMIT", "OFFSET",
 )  # fmt: skip
+OPERATORS = {
+    "COMPARE", "CONCAT", "FLOOR_DIVIDE", "LSQB", "MINUS", "MODULO", "PLUS", "POWER", "SLASH",
+    "STAR",
+}  # fmt: skip
+SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT"}
+# Of names that are no keyword misspelt, `score` is as near to ORDER as 0.6; ADN is to AND as 0.66.
+WORD_CUTOFF = 0.66
 _COMPARISON = re.compile(r"(<=|>=|<>|!=|==|=|<|>)")
 _PARAMETER = re.compile(r":([^\W\d]\w*)")
 _CLOSED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")  # a text, or a quoted name
@@ -166,7 +175,10 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
     if not text[:at].strip():
         return fail(
             f"unexpected {word or rest[0]!r}",
-            "a query begins with a clause: WHERE …, SELECT …, ORDER BY …",
+            joined(
+                _nearest_word(word, error),
+                "a query begins with a clause: WHERE …, SELECT …, ORDER BY …",
+            ),
         )
     if is_reserved(word):
         expected = _expected(error)
@@ -175,11 +187,19 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
             f'expected {expected}; a tensor of this name needs quotes: "{word}"',
         )
     shown = word or rest[0]
-    return fail(f"unexpected {shown!r}", f"expected {_expected(error)}")
+    hint = joined(_nearest_word(word, error), f"expected {_expected(error)}")
+    return fail(f"unexpected {shown!r}", hint)
 
 
 def _start_of(match: re.Match[str] | None) -> int:
     return match.start(1) if match else 0
+
+
+def _nearest_word(word: str, error: ParseStopError) -> str:
+    """Ask for the keyword that a misspelt one may have meant, of those that could stand there."""
+    keywords = {name.strip("_") for name in error.expected}
+    words = {name for name in keywords if is_reserved(name) or name in SET_OPERATIONS}
+    return nearest(word, sorted(words), cutoff=WORD_CUTOFF)
 
 
 def _expected(error: ParseStopError) -> str:
@@ -197,7 +217,12 @@ def _expected(error: ParseStopError) -> str:
         "QUOTED": "a name",
     }  # fmt: skip
     shown = sorted(
-        {symbols.get(name, name.strip("_")) for name in names if not name.startswith("__")}
+        "an operator" if name in OPERATORS else symbols.get(name, name.strip("_"))
+        for name in names
+        if not name.startswith("__")
     )
+    shown = list(dict.fromkeys(shown))
+    if "an operator" in shown:  # AND and OR are two of them
+        shown = [name for name in shown if name not in {"AND", "OR"}]
     few = [name for name in shown if name.startswith("'")] or shown
     return " or ".join(few[:4]) or "something else"

@@ -127,7 +127,8 @@ class Environment(Struct, frozen=True):
             if is_unbound:
                 raise self._unbound(name, table) from error
             shown = str(error.args[0]) if error.args else f"no table {name!r}"
-            raise QueryNameError(shown, text=self.text, span=table.span) from error
+            named = nearest(name, ["this", *self.common])  # the source tells what is beside it
+            raise QueryNameError(shown, text=self.text, span=table.span, hint=named) from error
         return Other(name, source)
 
     def _unbound(self, name: str, table: ast.Table) -> QueryNameError:

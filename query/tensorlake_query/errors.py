@@ -98,10 +98,10 @@ NEIGHBOURS = {
 """What NumPy and other dialects of SQL call a function, and how it is written here."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "did you mean 'x'?" for the known name closest to `name`, or an empty string."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    found = get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=0.6)
+    found = get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=cutoff)
     return f"did you mean '{by_folded[found[0]]}'?" if found else ""
 
 

@@ -132,6 +132,11 @@ def test_other_versions_stand_in_from(ds):
         ds.query("FROM this AS OF 'yesterday'")
 
 
+def test_a_misspelt_query_of_with_is_asked_for_where_no_dataset_has_its_name(ds):
+    with pytest.raises(tl.QueryNameError, match=r"(?s)no tensorlake dataset.*did you mean 'good'"):
+        ds.query("WITH good AS (WHERE x > 1) SELECT * FROM godo")
+
+
 def test_another_dataset_stands_in_from_by_name_and_as_a_parameter(ds):
     other = tl.create(ds.url + "-other", {"x": "int64", "weight": "float32"})
     other.extend({"x": [1, 3], "weight": [0.5, 1.5]})
