@@ -35,6 +35,8 @@ def branch(
         if delete is not None:
             confirm(f"End branch {delete!r} of {url}?", yes=yes)
             ds.delete_branch(delete)
+            if as_json:
+                print_json({"deleted": delete})
             return
         if name is not None:
             with ds.branch(name, at=at) as made:

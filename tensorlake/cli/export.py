@@ -6,6 +6,7 @@ KIND is what follows ``to_`` in a method of the SDK that writes files:
     tensorlake export webdataset pets.tl shards/ --query "WHERE label = 'cat'"
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -37,11 +38,20 @@ def export(
         bool, typer.Option("--overwrite", help="Replace what is at DST already.")
     ] = False,
     at: At = None,
+    workers: Annotated[str | None, typer.Option(metavar="N", hidden=True)] = None,
     terms: Terms,
 ) -> None:
     """Write rows as files that other programs read; pictures stay the bytes they are."""
     if kind not in KINDS:
         wrong_usage(f"there is no export of {kind!r}; known: {', '.join(KINDS)}")
+    if workers is not None:
+        wrong_usage("export has no --workers: leave it out, there is no number to set")
+    if str(dst) == "-":
+        wrong_usage(
+            "export writes files, and '-' is stdout; to a pipe:"
+            f" tensorlake query {shlex.quote(url)} {shlex.quote(query or 'SELECT *')} --format csv"
+            " (or jsonl, arrow)"
+        )
     with terms.open(url, at=at, read_only=True) as ds:
         view: View = ds.frozen() if query is None else ds.query(query)
         names = parse_columns(columns)

@@ -96,10 +96,16 @@ def ingest(
         bool,
         typer.Option("--dry-run", help="Write nothing; show the schema and the first 3 rows."),
     ] = False,
+    split: Annotated[str | None, typer.Option(metavar="SHARES", hidden=True)] = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
     """Make a dataset of files; run again after a kill, it goes on where it stopped."""
+    if split is not None:
+        wrong_usage(
+            "ingest takes every row and splits none: ds.split({'train': 0.9, 'val': 0.1}) does,"
+            " of any dataset, without a copy"
+        )
     function = _function(kind)
     sources = _positional(function)
     if len(places) != len(sources):

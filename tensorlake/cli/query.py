@@ -83,7 +83,7 @@ def query(
     with terms.open(url, at=at, read_only=save is None) as ds:
         view = ds.query(text, **parse_parameters(param))
         if explain:
-            print(view.explain())
+            print_json({"plan": view.explain()}) if as_json else print(view.explain())
             return
         if save is not None:
             view.save(save)

@@ -44,6 +44,8 @@ def tag(
         if delete is not None:
             confirm(f"Give up tag {delete!r} of {url}?", yes=yes)
             ds.delete_tag(delete)
+            if as_json:
+                print_json({"deleted": delete})
             return
         tags = list(ds.tags.values()) if name is None else [ds.tag(name, until, at=at)]
     if as_json:

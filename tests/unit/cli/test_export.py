@@ -52,3 +52,24 @@ def test_text_and_arrays_come_back_as_they_were(run, tmp_path, kind, ingest):
     assert done.code == 0
     again = (ingest or tl.ingest.numpy)(dst, f"memory://cli-export-{kind}")
     assert (again["x"][:].tolist(), again["y"][:]) == ([1, 2, 3], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (("-",), "tensorlake query {url} 'SELECT *' --format csv"),
+        (("-", "--query", "WHERE x > 1"), "tensorlake query {url} 'WHERE x > 1' --format csv"),
+        (("out.csv", "--workers", "2"), "leave it out"),
+    ],
+)
+def test_what_export_does_not_do_is_wrong_usage_and_says_what_to_write(
+    run, tmp_path, monkeypatch, arguments, instead
+):
+    url = dataset(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    failed = run("export", "csv", url, *arguments)
+
+    assert failed.code == 2
+    assert instead.format(url=url) in failed.err
+    assert {one.name for one in tmp_path.iterdir()} == {"x.tl"}

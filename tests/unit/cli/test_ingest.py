@@ -163,3 +163,11 @@ def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run, tmp_path):
     assert document["schema"]["age"] == "Scalar(int64)"
     assert [row["age"] for row in document["rows"]] == [0, 1, 2]
     assert not target.exists()
+
+
+def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run, tmp_path):
+    failed = run("ingest", "images", str(tmp_path), str(tmp_path / "x.tl"), "--split", "0.9")
+
+    assert failed.code == 2
+    assert "ds.split({'train': 0.9, 'val': 0.1})" in failed.err
+    assert not (tmp_path / "x.tl").exists()

@@ -139,3 +139,11 @@ def test_a_query_file_that_is_not_there_is_wrong_usage(run, pets, tmp_path):
 
 def test_two_formats_at_once_are_wrong_usage(run, pets):
     assert run("query", pets, "SELECT label", "--json", "--format", "csv").code == 2
+
+
+def test_a_plan_is_told_as_json(run, pets):
+    plain = run("query", pets, "WHERE label = 'cat'", "--explain")
+
+    asked = run("query", pets, "WHERE label = 'cat'", "--explain", "--json")
+
+    assert json.loads(asked.out) == {"plan": plain.out.removesuffix("\n")}

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_log_is_newest_first_and_ends_at_the_version_asked_for(run, pets):
     newest = json.loads(run("log", pets, "--json").out)
@@ -50,3 +52,13 @@ def test_diff_exits_with_one_when_asked_to_and_something_differs(run, pets):
     assert run("diff", pets, "main@2", "--exit-code").code == 1
     assert run("diff", pets, "main@3", "--exit-code").code == 0
     assert run("diff", pets, "main@2", "--tensor", "score", "--exit-code").code == 0
+
+
+@pytest.mark.parametrize("command", ["branch", "tag"])
+def test_what_was_given_up_is_told_as_json(run, pets, command):
+    run(command, pets, "tried")
+
+    ended = run(command, pets, "--delete", "tried", "--yes", "--json")
+
+    assert ended.code == 0
+    assert json.loads(ended.out) == {"deleted": "tried"}
