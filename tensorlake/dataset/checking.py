@@ -29,9 +29,9 @@ from tensorlake.versions import (
     Finding,
     PackReader,
     Repair,
-    branch_names,
     check_dataset,
     loaded,
+    readable_branch_names,
     repair_dataset,
     sizes_of,
 )
@@ -194,7 +194,7 @@ def _check_may_repair(session: Session) -> None:
 def _bad_samples(store: Store) -> Iterator[tuple[list[Finding], int]]:
     """Decode every media sample of every branch's newest version, a few at a time."""
     packs, cache = PackReader(store), ChunkCache()
-    for branch in runtime.run(branch_names(store)):
+    for branch in runtime.run(readable_branch_names(store)):
         try:
             entry = runtime.run(_newest(store, branch, packs))
         except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):

@@ -182,8 +182,8 @@ def encode_name(name: str) -> str:
     return encoded
 
 
-def decode_name(encoded: str) -> str:
-    """Return the name that ``encode_name`` encoded.
+def decode_name(encoded: str, *, where: str = "") -> str:
+    """Return the name that ``encode_name`` encoded; ``where`` it stands, an error says.
 
     Raises:
         CorruptionError: No name is encoded like this.
@@ -194,21 +194,21 @@ def decode_name(encoded: str) -> str:
         if encoded[at] == "_":
             digits = encoded[at + 1 : at + 3]
             if re.fullmatch(r"[0-9a-f]{2}", digits) is None:
-                raise _not_a_name(encoded)
+                raise _not_a_name(encoded, where)
             raw.append(int(digits, 16))
             at += 3
         elif ord(encoded[at]) in _PLAIN_BYTES:
             raw.append(ord(encoded[at]))
             at += 1
         else:
-            raise _not_a_name(encoded)
+            raise _not_a_name(encoded, where)
     try:
         name = raw.decode("utf-8")
         if encode_name(name) == encoded:
             return name
     except (UnicodeDecodeError, InvalidInputError) as error:
-        raise _not_a_name(encoded) from error
-    raise _not_a_name(encoded)
+        raise _not_a_name(encoded, where) from error
+    raise _not_a_name(encoded, where)
 
 
 def check_tag_name(name: str) -> None:
@@ -255,18 +255,23 @@ def tag_path(tag: str) -> str:
 def parse_entry_path(path: str) -> tuple[str, int] | None:
     """Return (branch, seq) of a log entry's path; None for any other path."""
     found = _ENTRY_PATH.fullmatch(path)
-    return None if found is None else (decode_name(found[1]), int(found[2]))
+    return None if found is None else (decode_name(found[1], where=path), int(found[2]))
 
 
 def parse_tag_path(path: str) -> str | None:
-    """Return the name of the tag at a path; None for any other path."""
+    """Return the name of the tag at a path; None for any other path.
+
+    Raises:
+        CorruptionError: It is a tag's but for its name, which no tag has.
+    """
     found = _TAG_PATH.fullmatch(path)
-    return None if found is None else decode_name(found[1])
+    return None if found is None else decode_name(found[1], where=path)
 
 
-def _not_a_name(encoded: str) -> CorruptionError:
+def _not_a_name(encoded: str, where: str) -> CorruptionError:
+    place = f" of {where!r}" if where else ""
     return CorruptionError(
-        f"{encoded!r} is not an encoded name: the object was not written by tensorlake"
+        f"{encoded!r}{place} is not an encoded name: the object was not written by tensorlake"
         "\nremove it or rename it",
-        object=encoded,
+        object=where or encoded,
     )

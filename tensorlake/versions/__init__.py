@@ -32,7 +32,7 @@ from tensorlake.versions.entries import (
 from tensorlake.versions.expire import ExpiryReport, expire_versions
 from tensorlake.versions.findings import Finding
 from tensorlake.versions.keys import CommitKeys
-from tensorlake.versions.log import BranchLog, LostRace, branch_names, list_branches
+from tensorlake.versions.log import BranchLog, LostRace, list_branches, readable_branch_names
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
@@ -113,7 +113,6 @@ __all__ = [
     "Unreadable",
     "Version",
     "authored_by",
-    "branch_names",
     "check_dataset",
     "check_free_name",
     "check_text",
@@ -155,6 +154,7 @@ __all__ = [
     "ranges_of",
     "read_descriptor",
     "read_view",
+    "readable_branch_names",
     "recluster",
     "repair_dataset",
     "resolve",

@@ -21,14 +21,13 @@ from tensorlake.format import (
     TAGS,
     Descriptor,
     PackId,
-    parse_tag_path,
     read_directory,
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.check_log import check_branch, check_foreign
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.check_version import check_version, noting, take
-from tensorlake.versions.citations import Citation, read_citation
+from tensorlake.versions.citations import Citation, name_of_tag, read_citation
 from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.findings import Finding, Findings
 from tensorlake.versions.log import BranchLog
@@ -117,7 +116,7 @@ async def _check_descriptor(check: CheckRun) -> None:
 
 
 async def _check_tag(check: CheckRun, path: str) -> None:
-    if parse_name(path) is None:
+    if name_of_tag(path) is None:
         what = "it is no part of the format"
         check.findings.add(path, what, severity="warning", advice="remove it if you know it")
         return
@@ -127,14 +126,6 @@ async def _check_tag(check: CheckRun, path: str) -> None:
             await _check_citation(check, citation, path)
     except CorruptionError as error:
         check.findings.add_error(path, error)
-
-
-def parse_name(path: str) -> str | None:
-    """Name the tag at a path; None where no tag lies."""
-    try:
-        return parse_tag_path(path)
-    except CorruptionError:
-        return None
 
 
 async def _check_citation(check: CheckRun, citation: Citation, path: str) -> None:

@@ -8,6 +8,7 @@ withdraws it or a collector finds it expired, a tombstone takes its place; pins 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +26,15 @@ from tensorlake.format import (
 )
 from tensorlake.storage import ObjectMeta, Store, runtime
 
-__all__ = ["Citation", "list_citations", "parse_citation", "read_citation", "withdraw"]
+__all__ = [
+    "Citation",
+    "list_citations",
+    "list_readable_citations",
+    "name_of_tag",
+    "parse_citation",
+    "read_citation",
+    "withdraw",
+]
 
 READ_AT_ONCE = 32
 
@@ -77,9 +86,30 @@ async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
     """Read every tag, view and pin that a listing shows; those gone since and tombstones left out.
 
     Raises:
-        CorruptionError: One is damaged, so what it holds cannot be told.
+        CorruptionError: One is damaged, or has a name that no tag has, so what it holds cannot be
+            told.
     """
     listed = [meta async for meta in store.list(TAGS) if parse_tag_path(meta.path) is not None]
+    return await _read_all(store, listed)
+
+
+async def list_readable_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
+    """Read as ``list_citations``, passing over a stranger's file, whose name no tag has."""
+    listed = [meta async for meta in store.list(TAGS) if name_of_tag(meta.path) is not None]
+    return await _read_all(store, listed)
+
+
+def name_of_tag(path: str) -> str | None:
+    """Name the tag at a path; None where no tag lies, a stranger's file for one."""
+    try:
+        return parse_tag_path(path)
+    except CorruptionError:
+        return None  # a check tells of it
+
+
+async def _read_all(
+    store: Store, listed: Sequence[ObjectMeta]
+) -> list[tuple[Citation, ObjectMeta]]:
     reads = [partial(read_citation, store, meta.path) for meta in listed]
     found = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
     return [

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,7 +36,15 @@ from tensorlake.storage import (
     runtime,
 )
 
-__all__ = ["RACES_MAX", "BranchLog", "LostRace", "branch_heads", "branch_names", "list_branches"]
+__all__ = [
+    "RACES_MAX",
+    "BranchLog",
+    "LostRace",
+    "branch_heads",
+    "branch_names",
+    "list_branches",
+    "readable_branch_names",
+]
 
 _log = logging.getLogger("tensorlake.versions")
 
@@ -287,19 +295,45 @@ def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitO
 
 
 async def branch_names(store: Store) -> list[str]:
-    """Name every branch that was ever begun, in order: ended ones, and those without a commit."""
-    return sorted(decode_name(folder) for folder in await store.folders(BRANCHES))
+    """Name every branch that was ever begun, in order: ended ones, and those without a commit.
+
+    Raises:
+        CorruptionError: A folder has a name that no branch has. It may be a branch that another
+            program renamed, so who removes or copies data does not pass it over.
+    """
+    folders = await store.folders(BRANCHES)
+    return sorted(decode_name(folder, where=f"{BRANCHES}{folder}/") for folder in folders)
+
+
+async def readable_branch_names(store: Store) -> list[str]:
+    """Name every branch that was ever begun, in order; a stranger's folder is passed over."""
+    folders = await store.folders(BRANCHES)
+    return sorted(name for name in map(_branch_in, folders) if name is not None)
+
+
+def _branch_in(folder: str) -> str | None:
+    try:
+        return decode_name(folder)
+    except CorruptionError:
+        return None  # a check tells of it
 
 
 async def list_branches(store: Store) -> list[str]:
-    """Name the branches that have not ended, in order."""
-    heads = await branch_heads(store)
+    """Name the branches that have not ended, in order; a stranger's folder is passed over."""
+    heads = await _heads(store, await readable_branch_names(store))
     return [name for name, head in heads.items() if head.has_body and head.kind != "end"]
 
 
 async def branch_heads(store: Store) -> dict[str, Entry]:
-    """Read the newest entry of every branch that was ever begun, by name, in order."""
-    names = await branch_names(store)
+    """Read the newest entry of every branch that was ever begun, by name, in order.
+
+    Raises:
+        CorruptionError: As ``branch_names``.
+    """
+    return await _heads(store, await branch_names(store))
+
+
+async def _heads(store: Store, names: Sequence[str]) -> dict[str, Entry]:
     reads = [BranchLog(store, name).head for name in names]
     heads = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
     return {name: head for name, head in zip(names, heads, strict=True) if head is not None}

@@ -34,7 +34,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import Store
 from tensorlake.versions.at_time import newest_at
-from tensorlake.versions.citations import Citation, list_citations, read_citation, withdraw
+from tensorlake.versions.citations import Citation, list_readable_citations, read_citation, withdraw
 from tensorlake.versions.entries import entry_number, is_given_up, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 from tensorlake.versions.put_surely import put_surely
@@ -124,7 +124,8 @@ async def list_tags(store: Store) -> dict[str, Tag]:
 
     Pins are not tags of the user's. The names are in order, in whichever the store lists them.
     """
-    found = [_tag(citation) for citation, _ in await list_citations(store) if not citation.is_pin]
+    read = await list_readable_citations(store)
+    found = [_tag(citation) for citation, _ in read if not citation.is_pin]
     return {tag.name: tag for tag in sorted(found, key=lambda tag: tag.name) if not tag.is_view}
 
 

@@ -30,7 +30,7 @@ from tensorlake.format import (
 from tensorlake.storage import ObjectExistsError, Store
 from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import check_writable, fence_of, following
-from tensorlake.versions.log import BranchLog, branch_names
+from tensorlake.versions.log import BranchLog, readable_branch_names
 from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.ranges import Ranges, clip, distinct, known_ranges, rows_in
 from tensorlake.versions.salvage import (
@@ -74,7 +74,7 @@ class Repair:
 async def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
     """Mend every branch that has not ended; what was done, in order."""
     done: list[Repair] = []
-    for branch in await branch_names(store):
+    for branch in await readable_branch_names(store):
         log = BranchLog(store, branch)
         done += await _repair_log(log)
         try:

@@ -33,14 +33,13 @@ from tensorlake.format import (
     Entry,
     Root,
     RowSegments,
-    parse_tag_path,
     seal,
     tag_path,
     tree,
     unseal,
 )
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.citations import withdraw
+from tensorlake.versions.citations import name_of_tag, withdraw
 from tensorlake.versions.entries import author, is_given_up, now_microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
@@ -211,7 +210,7 @@ async def list_views(store: Store) -> dict[str, SavedView]:
     """Read every saved view that was not deleted, by name, in the names' order."""
     names: list[str] = []
     async for meta in store.list(TAGS):
-        name = parse_tag_path(meta.path)
+        name = name_of_tag(meta.path)
         if name is not None and not name.startswith("pin-"):
             names.append(name)
 

@@ -163,6 +163,31 @@ def test_an_object_of_another_program_is_a_warning():
     assert "no part of the format" in finding.what
 
 
+def test_what_a_stranger_put_among_branches_and_tags_hides_nothing():
+    """Who lists passes it over, a check tells of it, and what must know all says where it is."""
+    store = MemoryStore()
+    ds = with_commits(store)
+    ds.tag("v1")
+    ds[:2].save("two")
+    for path in ("branches/Foo/readme.txt", "branches/my notes/a.txt", "tags/Foo.json"):
+        runtime.run(store.put(path, b"mine"))
+
+    assert (ds.branches, list(ds.tags), list(ds.views)) == (["main"], ["v1"], ["two"])
+    with pytest.raises(tl.VersionNotFoundError, match="has no branch, tag or commit 'v2'"):
+        ds.at("v2")
+    assert ds.at("v1").count() == ds.count()
+    report = check_store(store, full=True, decode=True, repair=True)
+    assert {finding.severity for finding in report.findings} == {"warning"}
+    assert objects_found(report) == ["branches/Foo/", "branches/my notes/", "tags/Foo.json"]
+    with pytest.raises(tl.CorruptionError, match="'Foo' of 'branches/Foo/' is not an encoded"):
+        ds.expire(keep_last=1)
+    with pytest.raises(tl.CorruptionError, match=r"'Foo' of 'tags/Foo\.json' is not an encoded"):
+        ds.gc()
+    runtime.run(store.delete("tags/Foo.json"))
+    with pytest.raises(tl.CorruptionError, match="'Foo' of 'branches/Foo/' is not an encoded"):
+        ds.gc()
+
+
 def test_versions_that_were_given_up_need_not_be_whole_unless_a_tag_names_them():
     store = MemoryStore()
     ds = with_commits(store)
