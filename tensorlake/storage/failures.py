@@ -2,8 +2,8 @@
 
 obstore's exceptions name a few kinds; the rest is in their text: the HTTP status on the first line,
 "kind: Timeout" or "kind: Connect" below "Debug source".  Only that first line reaches our messages,
-without query strings (signatures) and without the secrets the store was opened with; the exception
-itself is never chained, because a traceback would print all of it.
+without query strings (signatures), users and passwords of URLs, and the secrets that the store was
+opened with; the exception itself is never chained, because a traceback would print all of it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _TRANSPORT = re.compile(r"\bkind: (Timeout|Connect)\b")
 _NO_BUCKET = re.compile(
     r"NoSuchBucket|ContainerNotFound"
 )  # in S3's and Google's words, and Azure's
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s\"']*@")
 _QUERY_STRING = re.compile(r"\?[^\s\"']*")
 
 
@@ -165,7 +166,7 @@ def _kind(error: Exception, status: int | None, debug: str) -> FailureKind:
 
 
 def _printable(headline: str, secrets: Collection[str]) -> str:
-    text = _QUERY_STRING.sub("?…", " ".join(headline.split()))
+    text = _QUERY_STRING.sub("?…", _USER_INFO.sub("", " ".join(headline.split())))
     for secret in secrets:
         text = text.replace(secret, "…")
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}…"

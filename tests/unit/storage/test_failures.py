@@ -88,6 +88,15 @@ def test_a_bucket_that_is_not_there_is_named(code):
     assert "no bucket 'photos'" in str(raised)
 
 
+@pytest.mark.parametrize("user", ["ana:hunter2@", "hunter2@", "ana:hun@ter2@"])
+def test_user_and_password_of_a_url_are_not_printed(user):
+    error = GenericError(f"Error performing GET http://{user}host:1/x/y@z in 1 ms - HTTP")
+
+    detail = understand(error).detail
+
+    assert detail == "Error performing GET http://host:1/x/y@z in 1 ms - HTTP"
+
+
 def test_secrets_and_query_strings_are_not_printed():
     error = GenericError(
         "Error performing GET https://h/b?sig=SIGNED&x=1 - status code: 400: key SECRET\n\n"
