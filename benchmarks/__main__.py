@@ -100,8 +100,10 @@ def main() -> None:
 
 
 def _called(asked: str, known: Mapping[str, Benchmark]) -> list[str]:
-    """A benchmark by its name, or all whose names begin with a word: ``ingest``."""
-    found = [name for name in known if name == asked or name.startswith(f"{asked}-")]
+    """A benchmark by its name, else all whose names begin with a word: ``ingest``."""
+    if asked in known:
+        return [asked]
+    found = [name for name in known if name.startswith(f"{asked}-")]
     if not found:
         sys.exit(f"benchmarks: no benchmark {asked}; known: {', '.join(known)}")
     return found

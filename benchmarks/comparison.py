@@ -56,9 +56,6 @@ class Compared:
 NPY = {".npy": "one .npy file, no fsync", "Zarr": "Zarr"}
 COMPARED = (
     Compared("epoch of JPEGs, folder", "loader-jpeg", named={"torch": "torch, 2 workers"}),
-    Compared(
-        "epoch of JPEGs, folder", "epoch-jpeg", named={"torch": "torch, 2 workers, simplejpeg"}
-    ),
     Compared("first epoch of JPEGs, S3", "loader-jpeg-20ms", named={"torch": "torch, 32 workers"}),
     Compared("first epoch of token rows, S3", "loader-tokens-20ms"),
     Compared(

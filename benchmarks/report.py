@@ -105,7 +105,8 @@ def _named(limit: Limit, unit: str) -> str:
 
 
 def _facts(measured: Sequence[Measurement]) -> dict[str, Spread]:
-    facts = {key: Spread.of([m.facts[key] for m in measured]) for key in (measured[0].facts or {})}
+    every = [key for key in measured[0].facts if all(key in m.facts for m in measured)]
+    facts = {key: Spread.of([m.facts[key] for m in measured]) for key in every}
     if measured[0].cpu_seconds:
         facts["CPU s"] = Spread.of([m.cpu_seconds for m in measured])
     return facts
