@@ -69,7 +69,7 @@ class Contest:
     @property
     def is_same_output(self) -> bool:
         """Whether both made the same of the first rows."""
-        return self.ours.digests == self.theirs.digests
+        return not _differing(self.ours, self.theirs)
 
     def print(self) -> None:
         """Print the two beside each other, and the conditions."""
@@ -136,7 +136,7 @@ def _in_fresh_process(run: BenchRun) -> Measured:
 
 def _conditions(run: BenchRun, opponent: str, ours: Measured, theirs: Measured) -> dict[str, str]:
     made = ", ".join(f"{name} {what}" for name, what in ours.output.items())
-    differing = [name for name in ours.digests if ours.digests[name] != theirs.digests.get(name)]
+    differing = _differing(ours, theirs)
     same = "the same of both, compared on the first of stored order"
     other = f"DIFFERS in {', '.join(differing)}: the ratio compares unlike work"
     return {
@@ -150,6 +150,12 @@ def _conditions(run: BenchRun, opponent: str, ours: Measured, theirs: Measured) 
         "machine": f"{usable_cores()} cores, {platform.system()} {platform.machine()},"
         f" Python {platform.python_version()}",
     }
+
+
+def _differing(ours: Measured, theirs: Measured) -> list[str]:
+    """Name the columns of which the two made something else."""
+    names = sorted({*ours.digests, *theirs.digests})
+    return [name for name in names if ours.digests.get(name) != theirs.digests.get(name)]
 
 
 def _facts(facts: dict[str, str]) -> str:

@@ -252,10 +252,9 @@ class Pipeline:
         number = 0
         early = 0 if setup.sparse else EARLY_SEGMENTS
         first: Group | None = None  # whose large rows are read by themselves
-        for segments, segment in enumerate(
-            shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
-        ):
-            while first and segments > early and not first.batches.is_settled:
+        segments = shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
+        for planned, segment in enumerate(segments):
+            while first and planned > early and not first.batches.is_settled:
                 if self._is_closed:
                     return
                 self._await_word()

@@ -171,10 +171,8 @@ def takes_values_away(after: TensorSpec, before: TensorSpec) -> bool:
     """Whether NULL is gone, or a dtype, shape or codec narrower, as of a restored version."""
     if before.type.nullable and not after.type.nullable:
         return True
-    if isinstance(before.type, Image) and isinstance(after.type, Image):
-        was_any, is_any = before.type.codec == "any", after.type.codec == "any"
-        if was_any and not is_any:
-            return True
+    if _takes_any_codec(before) and isinstance(after.type, Image) and not _takes_any_codec(after):
+        return True
     old, new = before.layout, after.layout
     if old.dtype is None or new.dtype is None:
         return False
@@ -184,6 +182,10 @@ def takes_values_away(after: TensorSpec, before: TensorSpec) -> bool:
         and len(old.shape) == len(new.shape)
         and all(length in (None, was) for was, length in lengths)
     )
+
+
+def _takes_any_codec(spec: TensorSpec) -> bool:
+    return isinstance(spec.type, Image) and spec.type.codec == "any"
 
 
 def _by_id(*schemas: Schema) -> dict[str, TensorSpec]:
