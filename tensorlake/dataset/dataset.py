@@ -370,8 +370,10 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
     def refresh(self, *, keep_staged: bool = False, on_conflict: OnConflict = "error") -> Self:
         """Move this handle to its branch's newest commit.
 
+        Tensors that were added and not written to yet are taken along and stay staged.
+
         Args:
-            keep_staged: Take staged changes along: reads then see both, and they stay staged.
+            keep_staged: Take all staged changes along: reads then see both, and they stay staged.
             on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
                 "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
 

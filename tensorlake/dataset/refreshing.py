@@ -18,7 +18,15 @@ __all__ = ["noting_reads", "refresh"]
 
 
 def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> None:
-    """Move a session to the newest entry of its branch."""
+    """Move a session to the newest entry of its branch.
+
+    Tensors that were added and not written to yet go along: they belong to no row, so nothing of
+    them is staged for rows that the newer version may not have.
+
+    Raises:
+        UncommittedChangesError: Something else is staged, and ``keep_staged`` is not given.
+        ConflictError: What is kept conflicts with a commit in between; nothing moved.
+    """
     if on_conflict not in get_args(OnConflict):
         raise InvalidInputError(
             f"refresh(on_conflict={on_conflict!r})\n"
@@ -28,7 +36,11 @@ def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> 
     if keep_staged:
         session.rebase(on_conflict)
         return
-    if session.transaction is not None:
+    transaction = session.transaction
+    if transaction is not None and transaction.only_adds_tensors:
+        session.rebase(on_conflict)
+        return
+    if transaction is not None:
         raise UncommittedChangesError(
             f"{session.store.url!r} has staged changes; refresh would leave them behind\n"
             "ds.refresh(keep_staged=True) takes them along, ds.commit() publishes them on the"

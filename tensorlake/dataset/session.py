@@ -7,7 +7,9 @@ one lock; reads may come from any thread.
 
 from __future__ import annotations
 
+import os
 import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +41,7 @@ __all__ = ["Place", "Session", "UncommittedChangesWarning"]
 
 
 class UncommittedChangesWarning(UserWarning):
-    """A handle was closed with staged changes, which are gone."""
+    """A handle was closed, or just ended, with staged changes, which are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Session:
         self.blocks = (
             MemoryBlocks()
         )  # what is staged is copied to them; given up when it is no longer
+        self._when_dropped: weakref.finalize[Any, Any] | None = None
+        """Warns where the handle, or the interpreter, ends before what is staged is committed."""
         self._changes_seen = 0
         self._is_committing = False
         self.reads: tuple[str, ...] = ()
@@ -195,6 +199,9 @@ class Session:
             self._transaction = Transaction(
                 self.store, self._head, self.packs, self._committed.state
             )
+            self._when_dropped = weakref.finalize(
+                self, _warn_of_loss, self.store.url, self._transaction, os.getpid()
+            )
             schema = self._committed.schema
             self._transaction.reads = frozenset(schema[name].id for name in self.reads)
         if self._transaction.doubted is not None:
@@ -246,8 +253,7 @@ class Session:
         with self.lock:
             if self._working is not None:
                 self._working.retire()
-            self._transaction, self._working = None, None
-            self.blocks = MemoryBlocks()
+            self._end_transaction()
 
     def stand_on(self, published: Published) -> None:
         """Move to a commit of this branch that was just published."""
@@ -292,7 +298,7 @@ class Session:
             self._head, self._working = transaction.base, None
             self._committed = self._snapshot_of(self._head)
             if not transaction.has_changes:
-                self._transaction = None
+                self._end_transaction()
 
     def _comparison(self) -> CellComparison:
         return CellComparison(self.packs, self.chunks)
@@ -314,8 +320,7 @@ class Session:
     def _stand_on(self, entry: Entry, state: State | None = None) -> None:
         # Snapshots of the working copy stay readable: they hold the transaction.
         before = self._working or self._committed
-        self._transaction, self._working = None, None
-        self.blocks = MemoryBlocks()
+        self._end_transaction()
         self._head = entry
         self._committed = (
             self._snapshot_of(entry, before=before)
@@ -328,6 +333,12 @@ class Session:
                 before=before,
             )
         )
+
+    def _end_transaction(self) -> None:
+        if self._when_dropped is not None:
+            self._when_dropped.detach()
+        self._transaction, self._working, self._when_dropped = None, None, None
+        self.blocks = MemoryBlocks()
 
     def _snapshot_of(self, entry: Entry, *, before: Snapshot | None = None) -> Snapshot:
         if entry.kind != "commit":
@@ -347,3 +358,14 @@ class Session:
             raise InvalidStateError(
                 f"this handle of {self.store.url!r} is closed; open the dataset again with tl.open"
             )
+
+
+def _warn_of_loss(url: str, transaction: Transaction, pid: int) -> None:
+    """Say that a handle ended with staged changes; a forked copy of it loses nothing."""
+    if transaction.has_changes and pid == os.getpid():
+        warnings.warn(
+            f"the last handle of {url!r} ended with staged changes, which are gone;"
+            " call ds.commit() or ds.discard() before, or use: with tl.open(…) as ds",
+            UncommittedChangesWarning,
+            stacklevel=2,
+        )

@@ -137,7 +137,7 @@ def cast_array(
     if source.kind not in _accepted_kinds(dtype):
         position = locate(0)
         shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
-        raise dtype_mismatch(place, position, shown, hint=_kind_hint(source, dtype, place))
+        raise dtype_mismatch(place, position, shown, hint=_kind_hint(values, dtype, place))
     rounds = dtype.kind in "fc" and source in _WIDEST_INTEGERS  # which NumPy calls safe
     if not (rounds or is_narrow_float(dtype)) and np.can_cast(source, dtype, "safe"):
         return np.asarray(values, dtype=dtype, order="C")
@@ -393,11 +393,24 @@ def _differ(integers: np.ndarray, floats: np.ndarray) -> np.ndarray:
     return ~fits | (found != integers)
 
 
-def _kind_hint(source: np.dtype, dtype: np.dtype, place: Place) -> str:
+def _kind_hint(values: np.ndarray, dtype: np.dtype, place: Place) -> str:
+    source = values.dtype
     if source.kind in "biuf" and place.call in STATEMENTS:
         return f"kinds never change silently; write CAST(… AS {dtype.name.upper()})"
     if place.call in ARGUMENTS:
         return f"kinds never change silently; give a value of {dtype.name}, or None for NULL"
-    if source.kind in "biufc":
-        return f"kinds never change silently; convert it yourself: values.astype({dtype.name!r})"
-    return ""
+    if source.kind not in "biufc":
+        return ""
+    converted = f"values.astype({dtype.name!r})"
+    if source.kind == "f" and dtype.kind in "iu":  # astype alone would cut the fractions off
+        converted = f"values.round().astype({dtype.name!r})"
+        if dtype.kind == "u" and values.ndim > 1 and _is_from_0_to_1(values):
+            highest = np.iinfo(dtype).max
+            scaled = f"(values * {highest}).round().astype({dtype.name!r})"
+            return f"kinds never change silently; scale intensities from 0 to 1: {scaled}"
+    return f"kinds never change silently; convert it yourself: {converted}"
+
+
+def _is_from_0_to_1(values: np.ndarray) -> bool:
+    """Whether floats are intensities as float images have them: none is above 1."""
+    return bool(values.size) and float(values.min()) >= 0 and float(values.max()) <= 1

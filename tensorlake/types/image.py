@@ -359,7 +359,7 @@ class Image(SampleType):
         if array.ndim == _PLANE_NDIM and channels == _GRAY:
             array = array[:, :, None]
         if array.ndim != _PICTURE_NDIM or array.shape[2] != channels:
-            hint = 'for gray pictures use mode="L"' if array.ndim == _PLANE_NDIM else ""
+            hint = self._shape_hint(sample, array.shape)
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
         limit = self._codec.max_side
         if 0 in array.shape or (limit is not None and max(array.shape) > limit):
@@ -367,6 +367,15 @@ class Image(SampleType):
             hint = f"the sides of a {self.codec} are {sides}"
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
         return cast_array(array, self.dtype, place, lambda _: position)
+
+    def _shape_hint(self, sample: Any, shape: tuple[int, ...]) -> str:
+        """Say what to do with pixels of another shape, where it is a usual one."""
+        if len(shape) == _PLANE_NDIM:
+            return 'for gray images use mode="L"'
+        if len(shape) == _PICTURE_NDIM and shape[0] == self._channels:
+            reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
+            return f"channels come last, and {shape} has them first: pixels.{reorder}(1, 2, 0)"
+        return ""
 
     def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:
         return CorruptSampleError(

@@ -88,6 +88,13 @@ class Staged:
             or self.schema_changes
         )
 
+    @property
+    def only_adds_tensors(self) -> bool:
+        """Whether all that is staged is new tensors, which nothing was written to yet."""
+        additions = {change["tensor"] for change in self.schema_changes} <= self.created
+        others = self.appended_rows or self.updated or len(self.deleted) or len(self.returned)
+        return additions and not others
+
     def changes(self) -> Changes:
         """What a commit would record as changed, by physical rows of the base."""
         return Changes(

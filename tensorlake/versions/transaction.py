@@ -129,6 +129,11 @@ class Transaction:
         """Whether a commit would publish anything."""
         return self._staged.has_changes
 
+    @property
+    def only_adds_tensors(self) -> bool:
+        """Whether all that is staged is new tensors, which nothing was written to yet."""
+        return self._staged.only_adds_tensors
+
     def savepoint(self) -> Savepoint:
         """Remember what is staged now."""
         return Savepoint(self._staged)

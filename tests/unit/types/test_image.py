@@ -251,3 +251,47 @@ def test_null_has_no_pixels():
 def test_parameters_that_cannot_be_are_refused(parameters):
     with pytest.raises(SchemaError):
         Image(**parameters)
+
+
+# Arrays as other libraries make them
+
+
+def advised(error: InvalidInputError) -> str:
+    """The expression that an error ends with."""
+    return str(error).rpartition(": ")[2].removesuffix("  (nothing was staged)")
+
+
+@pytest.mark.parametrize(("mode", "highest"), [(None, 255), ("RGB16", 65_535)])
+def test_the_advice_for_intensities_from_0_to_1_keeps_the_image(mode, highest):
+    image = Image(codec="png", mode=mode)
+    values = np.linspace(0, 1, 6 * 5 * 3).reshape(6, 5, 3)
+
+    with pytest.raises(DTypeMismatchError, match="scale intensities") as caught:
+        convert(image, [values])
+    pixels = eval(advised(caught.value), {"values": values})
+    stored = image.decode(convert(image, [pixels]), tensor="image").values
+
+    assert stored.max() == highest
+    assert np.abs(stored.reshape(values.shape) / highest - values).max() <= 0.5 / highest
+
+
+def test_the_advice_for_floats_that_are_not_intensities_rounds_them():
+    values = np.full((6, 5, 3), 99.7)
+
+    with pytest.raises(DTypeMismatchError) as caught:
+        convert(Image(codec="png"), [values])
+
+    pixels = eval(advised(caught.value), {"values": values})
+    assert (pixels == 100).all()
+    assert pixels.dtype == np.uint8
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["NumPy", "torch"])
+def test_the_advice_for_channels_that_come_first_moves_them(make):
+    pixels = make((3, 20, 30), dtype=(torch if make is torch.zeros else np).uint8)
+
+    with pytest.raises(ShapeMismatchError, match="channels come last") as caught:
+        convert(Image(codec="png"), [pixels])
+
+    moved = eval(advised(caught.value), {"pixels": pixels})
+    assert convert(Image(codec="png"), [moved]).shapes.tolist() == [[20, 30, 3]]
