@@ -3,6 +3,8 @@
     {"version": 1, "tokens": [{"id": "3f2a90c1", "name": "ci", "digest": "<sha256 of the token>",
       "scopes": ["write:pets@fix-*"], "created": "…Z", "expires": "…Z"|null, "revoked": "…Z"|null}]}
 
+A file whose name ends in ``.toml`` has the same as TOML, one ``[[tokens]]`` table a token.
+
 A token is ``tl_<id>_<256 random bits>``: too many to guess, so one plain hash of it is enough. It
 is shown once, when it is made. The file is replaced whole, through ``<file>.new``, which one
 program at a time can create; servers look at the file on each request, so a revocation holds at
@@ -13,10 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import re
 import secrets
+import stat
 import threading
+import tomllib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +39,9 @@ __all__ = ["StoredToken", "Tokens", "create_token", "parse_lifetime", "read_toke
 ID_NBYTES = 4
 SECRET_NBYTES = 32
 FILE_MODE = 0o600
+FOREIGN_MODE = stat.S_IRWXO | stat.S_IWGRP
+"""What others may not do; a group may read, as it does a secret that a container mounts."""
+TOML = ".toml"
 TOKEN = re.compile(r"tl_([0-9a-f]{8})_[A-Za-z0-9_-]{43}")
 
 
@@ -68,7 +76,7 @@ class _TokenFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    stamp: tuple[int, int, int]
+    stamp: tuple[int, int, int, int]
     tokens: dict[str, StoredToken]
 
 
@@ -115,18 +123,27 @@ def read_tokens(path: Path) -> tuple[StoredToken, ...]:
     """Read the tokens of a file.
 
     Raises:
-        AccessError: It cannot be read.
-        InvalidInputError: It is no token file.
+        AccessError: It cannot be read, or other users may read or change it.
+        InvalidInputError: It is not a token file.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            data = file.read()
     except OSError as error:
         raise _unreadable(path, error) from error
+    if os.name == "posix" and mode & FOREIGN_MODE:
+        raise AccessError(
+            f"other users may read or change the token file {str(path)!r} (mode {mode:04o}):"
+            " it says who is let in"
+            f"\nchmod 600 {path}",
+            path=str(path),
+        )
     try:
-        read = msgspec.json.decode(data, type=_TokenFile)
-    except msgspec.DecodeError as error:
+        read = _decoded(path, data)
+    except ValueError as error:
         raise InvalidInputError(
-            f"{str(path)!r} is no token file: {error}"
+            f"{str(path)!r} is not a token file: {error}"
             "\nmake one: tensorlake token create --name NAME --scope read --auth FILE",
             path=str(path),
         ) from error
@@ -210,8 +227,7 @@ def _replacing(path: Path) -> Generator[list[StoredToken]]:
         with os.fdopen(opened, "wb") as out:
             tokens = list(read_tokens(path)) if path.exists() else []
             yield tokens
-            encoded = msgspec.json.encode(_TokenFile(tokens=tuple(tokens)))
-            out.write(msgspec.json.format(encoded, indent=1) + b"\n")
+            out.write(_encoded(path, _TokenFile(tokens=tuple(tokens))))
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(path)
@@ -220,12 +236,33 @@ def _replacing(path: Path) -> Generator[list[StoredToken]]:
         raise
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _decoded(path: Path, data: bytes) -> _TokenFile:
+    if path.suffix != TOML or data.lstrip().startswith(b"{"):  # 0.1.0 wrote JSON under any name
+        return msgspec.json.decode(data, type=_TokenFile)
+    return msgspec.convert(tomllib.loads(data.decode()), type=_TokenFile)
+
+
+def _encoded(path: Path, file: _TokenFile) -> bytes:
+    if path.suffix != TOML:
+        return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
+    lines = [f"version = {file.version}"]
+    for token in file.tokens:
+        lines += ["", "[[tokens]]"]
+        for name, value in msgspec.structs.asdict(token).items():
+            if isinstance(value, datetime):
+                lines.append(f"{name} = {value.isoformat()}")
+            elif value is not None:  # TOML's strings and arrays of strings are JSON's, but for DEL
+                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+                lines.append(f"{name} = {text}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _stamp(path: Path) -> tuple[int, int, int, int]:
     try:
-        stat = path.stat()
+        found = path.stat()
     except OSError as error:
         raise _unreadable(path, error) from error
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
 
 
 def _unreadable(path: Path, error: OSError) -> AccessError:

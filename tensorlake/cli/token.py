@@ -17,7 +17,13 @@ from tensorlake.cli.serve import check_server_is_installed
 
 __all__ = ["token"]
 
-Auth = Annotated[Path, typer.Option("--auth", metavar="FILE", help="The server's token file.")]
+TOKENS = Path("tokens.toml")
+Auth = Annotated[
+    Path,
+    typer.Option(
+        "--auth", metavar="FILE", envvar="TENSORLAKE_SERVE_AUTH", help="The server's token file."
+    ),
+]
 
 token = typer.Typer(
     name="token",
@@ -30,7 +36,7 @@ token = typer.Typer(
 @exits_cleanly
 def create(
     *,
-    auth: Auth,
+    auth: Auth = TOKENS,
     name: Annotated[str, typer.Option(help="Whose it is, for the audit log.")],
     scope: Annotated[
         list[str], typer.Option(help="read:pets, write:pets@fix-*, admin:* … Repeatable.")
@@ -44,7 +50,7 @@ def create(
 
 @token.command("ls")
 @exits_cleanly
-def list_tokens(*, auth: Auth, as_json: AsJson = False) -> None:
+def list_tokens(*, auth: Auth = TOKENS, as_json: AsJson = False) -> None:
     """List the tokens of a file, and whether each still opens anything."""
     _become("ls", *(["--json"] if as_json else []), auth=auth)
 
@@ -52,7 +58,9 @@ def list_tokens(*, auth: Auth, as_json: AsJson = False) -> None:
 @token.command()
 @exits_cleanly
 def revoke(
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")], *, auth: Auth
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")],
+    *,
+    auth: Auth = TOKENS,
 ) -> None:
     """Make a token open nothing from now on."""
     _become("revoke", token_id, auth=auth)

@@ -43,6 +43,19 @@ def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
     assert "revoked" in run("ls")
 
 
+def test_token_changes_tokens_toml_where_no_file_is_named_and_serve_takes_it(tmp_path):
+    create = ["token", "create", "--name", "ci", "--scope", "write:pets", "--expires", "90d"]
+
+    status, printed = tensorlake(create, folder=tmp_path)
+    served, config = tensorlake(
+        ["serve", ".", "--auth", "tokens.toml", "--print-config"], folder=tmp_path
+    )
+
+    assert status == 0, printed
+    assert "[[tokens]]" in (tmp_path / "tokens.toml").read_text()
+    assert (served, "tokens.toml" in config) == (0, True)
+
+
 def test_serve_refuses_identity_providers_by_name(tmp_path):
     status, printed = tensorlake(["serve", ".", "--oidc", "https://id"], folder=tmp_path)
 

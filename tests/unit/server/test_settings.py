@@ -17,6 +17,7 @@ def test_an_address_that_others_reach_needs_tokens_or_public_read(
 
     assert not Settings(url="lake", host=host, public_read=True).has_link
     auth = tmp_path / "tokens.json"
+    auth.touch(mode=0o600)
     auth.write_text('{"version": 1, "tokens": []}')
     assert not Settings(url="lake", host=host, auth=auth).has_link
 
@@ -27,6 +28,7 @@ def test_nobody_unknown_writes_where_others_reach() -> None:
 
 
 def test_a_token_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").touch(mode=0o600)
     (tmp_path / "tokens.json").write_text("tokens:")
 
     with pytest.raises(InvalidInputError, match="token file"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import stat
+import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -150,3 +151,48 @@ def test_a_scope_that_is_none_is_wrong_usage(
     assert code == 2
     assert "'all' is no scope" in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_a_file_named_toml_is_toml_and_holds_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.toml"
+    name = 'Zoë "z" \\ \n\x7f 😀'
+    secret, stored = create_token(
+        path, name=name, scopes=["read:pets", "write:a@fix-*"], expires=NOW, now=NOW
+    )
+    create_token(path, name="ci", scopes=["read"], expires=None, now=NOW)
+    revoke_token(path, stored.id, now=NOW)
+
+    first, second = read_tokens(path)
+
+    assert tomllib.loads(path.read_text())["tokens"][0]["name"] == name
+    assert (first.name, first.scopes, first.expires) == (name, stored.scopes, NOW)
+    assert (second.expires, second.revoked, first.revoked) == (None, None, NOW)
+    assert Tokens(path).by_secret(secret) == first
+
+
+def test_json_in_a_file_named_toml_is_read_and_becomes_toml(path: Path, tmp_path: Path) -> None:
+    secret = make(path)
+    old = path.rename(tmp_path / "tokens.toml")
+
+    assert Tokens(old).by_secret(secret) is not None
+    make(old, name="second")
+    assert len(tomllib.loads(old.read_text())["tokens"]) == 2
+    assert Tokens(old).by_secret(secret) is not None
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o660, 0o666])
+def test_a_token_file_that_others_can_read_or_change_is_refused(path: Path, mode: int) -> None:
+    secret = make(path)
+    tokens = Tokens(path)
+    assert tokens.by_secret(secret) is not None
+    path.chmod(mode)
+
+    with pytest.raises(AccessError, match=rf"mode {mode:04o}(?s:.*)chmod 600"):
+        tokens.by_secret(secret)
+
+
+def test_a_token_file_that_a_group_reads_is_taken(path: Path) -> None:
+    secret = make(path)
+    path.chmod(0o440)
+
+    assert Tokens(path).by_secret(secret) is not None
