@@ -98,3 +98,20 @@ def append_and_update(
                 dataset.discard()
                 dataset.refresh()
     told.send(contested)
+
+
+def upsert_keys(url: str, writer: int, rounds: int, token: str | None = None) -> None:
+    """Upsert the same new keys in each round that all writers do, and one of its own."""
+    dataset = tl.open(url, token=token)
+    for number in range(rounds):
+        keys = [number * 10, number * 10 + 1, 1000 * (writer + 1) + number]
+        while True:
+            dataset.upsert({"id": keys, "by": [writer] * len(keys)}, on="id")
+            try:
+                dataset.commit(f"{writer}: {number}")
+                break
+            except tl.ConflictError as error:
+                if error.tensor != "by":  # a row that both knew: as any update of a cell
+                    raise
+                dataset.discard()
+                dataset.refresh()

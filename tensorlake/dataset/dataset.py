@@ -198,6 +198,9 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
     def upsert(self, rows: Any, on: str | Sequence[str]) -> Upserted:
         """Stage rows by key: where it is known the row gets the values given, else it is appended.
 
+        A key that another commit added meanwhile is known when this one is published: its row gets
+        the values given.
+
         Args:
             rows: As for ``extend``; of known rows, tensors that are not named stay as they are.
             on: The tensor, or tensors, whose value names a row.

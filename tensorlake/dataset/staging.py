@@ -20,14 +20,14 @@ from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
 from tensorlake.format import TensorSpec
-from tensorlake.reading import Selection
+from tensorlake.reading import Reader, Selection
 from tensorlake.types import Column, take
-from tensorlake.versions import distinct
+from tensorlake.versions import Transaction, distinct
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
 
-__all__ = ["append", "assign", "assign_by_view", "delete", "extend", "stage_values"]
+__all__ = ["append", "assign", "assign_by_view", "delete", "extend", "stage_at", "stage_values"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -137,12 +137,18 @@ def stage_values(session: Session, spec: TensorSpec, positions: Int64Array, colu
     if len(positions) == 0:
         return
     snapshot = session.snapshot()
-    physical = snapshot.physical(positions)
-    order = np.argsort(physical, kind="stable")
-    physical, column = physical[order], take(column, order)
-    transaction = session.staging()
-    edits = edits_for(session.reader(snapshot), transaction, spec, physical=physical, column=column)
-    transaction.edit(spec, edits, physical)
+    reader = session.reader(snapshot)
+    stage_at(session.staging(), reader, spec, snapshot.physical(positions), column)
+
+
+def stage_at(
+    transaction: Transaction, reader: Reader, spec: TensorSpec, rows: Int64Array, column: Column
+) -> None:
+    """Stage checked values for physical rows, each once; the reader is of what is seen now."""
+    order = np.argsort(rows, kind="stable")
+    rows, column = rows[order], take(column, order)
+    edits = edits_for(reader, transaction, spec, physical=rows, column=column)
+    transaction.edit(spec, edits, rows)
 
 
 def _converted(session: Session, name: str, values: Any, rows: int, *, call: str) -> Column:

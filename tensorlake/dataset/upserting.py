@@ -2,18 +2,23 @@
 
 Keys of the dataset and of the rows given become codes, one number a key whatever its columns are,
 and are matched by sorting: nothing loops over rows of numeric keys.
+
+What an upsert stages rests on the keys of all rows. When another commit was faster, the staged rows
+are matched again (``key_matching.py``), so that a key that two processes add at once has one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.incoming import Batch, batches, convert_columns, missing_tensor
+from tensorlake.dataset.incoming import Batch, batches, convert_columns
+from tensorlake.dataset.key_matching import codes_of, rematch, shown_key, whole_rows
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.staging import stage_values
 from tensorlake.errors import InvalidInputError, MissingTensorError
@@ -21,14 +26,13 @@ from tensorlake.format import Schema, TensorSpec
 from tensorlake.types import (
     Bytes,
     Column,
-    EncodedColumn,
     Text,
     UniformColumn,
     concat,
     holds_floats,
     take,
-    widened_floats,
 )
+from tensorlake.versions import KeyedRows
 
 __all__ = ["Upserted", "upsert"]
 
@@ -70,17 +74,33 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
                     f"{CALL} lacks the key {spec.name!r} (on={[*names]!r})\ngive it for every row",
                     tensor=spec.name,
                 )
-        known, given = _codes(session, keys, columns, count)
-        rows = _matches(session, names, keys, columns, known, given)
+        for spec in keys:
+            _refuse_no_key(spec, columns[spec.id])
+        snapshot = session.snapshot()
+        physical = snapshot.physical(np.arange(snapshot.num_rows, dtype=np.int64))
+        known, given = codes_of(session.reader(snapshot), physical, keys, columns)
+        rows = _matches(session, keys, columns, known, given)
         is_known = rows >= 0
         update, append = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+        born = transaction.base_state.physical + transaction.appended_rows
+        touched = [physical[rows[update]], born + np.arange(len(append), dtype=np.int64)]
+        others = [spec for spec in schema.tensors if spec.id in columns and spec not in keys]
         savepoint = transaction.savepoint()
         try:
-            for spec in schema.tensors:
-                if spec.id in columns and spec not in keys:
-                    stage_values(session, spec, rows[update], take(columns[spec.id], update))
+            for spec in others:
+                stage_values(session, spec, rows[update], take(columns[spec.id], update))
             if len(append):
-                transaction.append(_whole_rows(schema, columns, append), len(append))
+                new = {id_: take(column, append) for id_, column in columns.items()}
+                transaction.append(whole_rows(schema, new, call=CALL), len(append))
+            if count:
+                transaction.rematch = partial(rematch, session.lock, session.chunks)
+                transaction.note_keyed(
+                    KeyedRows(
+                        keys=tuple(spec.id for spec in keys),
+                        given=tuple(spec.id for spec in others),
+                        rows=np.concatenate(touched),
+                    )
+                )
         except BaseException:
             transaction.roll_back(savepoint)
             raise
@@ -132,42 +152,6 @@ def _uneven(
     )
 
 
-def _codes(
-    session: Session, keys: Sequence[TensorSpec], columns: Mapping[str, Column], count: int
-) -> tuple[Int64Array, Int64Array]:
-    """One number for each key: those of the dataset's rows (-1: NULL), and of the rows given."""
-    snapshot = session.snapshot()
-    reader = session.reader(snapshot)
-    physical = snapshot.physical(np.arange(snapshot.num_rows, dtype=np.int64))
-    codes = np.zeros(len(physical) + count, dtype=np.int64)
-    is_null = np.zeros(len(codes), dtype=np.bool_)
-    for spec in keys:
-        stored = reader.read(spec.name, physical, decode=False)
-        new = columns[spec.id]
-        _refuse_no_key(spec, new)
-        both = concat([stored, new])
-        if both.valid is not None:
-            is_null |= ~both.valid
-        ordinals = _ordinals(both)
-        codes = _ordinals_of(codes * (int(ordinals.max(initial=0)) + 1) + ordinals)
-    codes[is_null] = -1
-    return codes[: len(physical)], codes[len(physical) :]
-
-
-def _ordinals(column: Column) -> Int64Array:
-    """Equal numbers for equal samples."""
-    if isinstance(column, EncodedColumn):
-        table: dict[bytes, int] = {}
-        found = (table.setdefault(bytes(sample), len(table)) for sample in column.samples)
-        return np.fromiter(found, np.int64, len(column))
-    assert isinstance(column, UniformColumn)  # as the key was checked to be
-    return _ordinals_of(column.values)
-
-
-def _ordinals_of(values: npt.NDArray[Any]) -> Int64Array:
-    return np.unique(widened_floats(values), return_inverse=True)[1].astype(np.int64).reshape(-1)
-
-
 def _refuse_no_key(spec: TensorSpec, column: Column) -> None:
     """A row given without a key would match nothing, or everything without one."""
     bad = np.zeros(len(column), dtype=np.bool_) if column.valid is None else ~column.valid
@@ -186,26 +170,19 @@ def _refuse_no_key(spec: TensorSpec, column: Column) -> None:
 
 def _matches(
     session: Session,
-    names: Sequence[str],
     keys: Sequence[TensorSpec],
     columns: Mapping[str, Column],
     known: Int64Array,
     given: Int64Array,
 ) -> Int64Array:
     """The dataset's row of each row given; -1 where the key is new."""
-
-    def shown(row: int) -> str:
-        values = [spec.type.present_one(columns[spec.id], row) for spec in keys]
-        values = [one.item() if isinstance(one, np.generic) else one for one in values]
-        return ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
-
     order = np.argsort(given, kind="stable")
     again = np.flatnonzero(np.diff(given[order]) == 0)
     if len(again):
         first, second = int(order[again[0]]), int(order[again[0] + 1])
         raise InvalidInputError(
-            f"rows {first} and {second} of {CALL} have one key ({shown(first)});"
-            " which should win?\ngive every key once",
+            f"rows {first} and {second} of {CALL} have one key"
+            f" ({shown_key(keys, columns, first)}); which should win?\ngive every key once",
             row=second,
         )
     by_key = np.argsort(known, kind="stable")
@@ -215,7 +192,7 @@ def _matches(
         row = int(several[0])
         found = sorted(by_key[start[row] : stop[row]].tolist())
         raise InvalidInputError(
-            f"the key of row {row} of {CALL} ({shown(row)}) stands in rows"
+            f"the key of row {row} of {CALL} ({shown_key(keys, columns, row)}) stands in rows"
             f" {', '.join(map(str, found[:3]))}{', …' if len(found) > 3 else ''}"  # noqa: PLR2004 - as shown
             f" of {session.store.url!r}; it names no single row\n"
             "delete all but one of them, or choose a key that is unique",
@@ -226,19 +203,3 @@ def _matches(
     is_known = stop > start
     rows[is_known] = by_key[start[is_known]]
     return rows
-
-
-def _whole_rows(
-    schema: Schema, columns: Mapping[str, Column], rows: Int64Array
-) -> dict[str, Column]:
-    """Columns of new rows: tensors not given have their default."""
-    whole: dict[str, Column] = {}
-    for spec in schema.tensors:
-        if spec.id in columns:
-            whole[spec.id] = take(columns[spec.id], rows)
-        elif spec.type.has_default:
-            whole[spec.id] = spec.type.fill_column(spec.type.fill_value, len(rows))
-        else:
-            given = [one.name for one in schema.tensors if one.id in columns]
-            raise missing_tensor(spec, given, call=CALL)
-    return whole

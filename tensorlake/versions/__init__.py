@@ -69,7 +69,13 @@ from tensorlake.versions.saved_views import SavedView, list_views, read_view, sa
 from tensorlake.versions.sides import Side
 from tensorlake.versions.state import Published, State, state_of, table_of
 from tensorlake.versions.texts import check_text
-from tensorlake.versions.transaction import Edit, Savepoint, Transaction
+from tensorlake.versions.transaction import (
+    Edit,
+    KeyedMove,
+    KeyedRows,
+    Savepoint,
+    Transaction,
+)
 
 __all__ = [
     "PACKS_AT_ONCE",
@@ -86,6 +92,8 @@ __all__ = [
     "Edit",
     "ExpiryReport",
     "Finding",
+    "KeyedMove",
+    "KeyedRows",
     "LostRace",
     "Matched",
     "MergeOutcome",

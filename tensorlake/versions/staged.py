@@ -29,10 +29,25 @@ from tensorlake.versions.pending import PendingChunks
 from tensorlake.versions.ranges import Ranges, clip, no_ranges, rows_in, union
 from tensorlake.versions.state import State
 
-__all__ = ["Edit", "Staged", "fill_extents", "with_ranges"]
+__all__ = ["Edit", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
 
 Edit = tuple[int, int, Extents]
 """Physical rows [start, stop) of a tensor now have these extents."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows that an upsert staged: what it did rests on the keys of all rows.
+
+    Attributes:
+        keys: Ids of the tensors that are the key.
+        given: Ids of the tensors that got values, but for the key's.
+        rows: Their physical rows, each once.
+    """
+
+    keys: tuple[str, ...]
+    given: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,7 @@ class Staged:
         schema_changes: As a log entry records them.
         created: Ids of tensors that the base has not.
         is_rebased: Whether the base is a later entry than the one they were staged on.
+        keyed: What upserts staged, oldest first.
     """
 
     base: Entry
@@ -66,6 +82,7 @@ class Staged:
     schema_changes: tuple[Mapping[str, Any], ...] = ()
     created: frozenset[str] = frozenset()
     is_rebased: bool = False
+    keyed: tuple[KeyedRows, ...] = ()
 
     @property
     def limit(self) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ from tensorlake.format import (
     Schema,
     TensorSpec,
     delete_rows,
+    find_rows,
+    row_ids,
     tree,
 )
 from tensorlake.storage import Store, runtime
@@ -51,10 +53,10 @@ from tensorlake.versions.pending import PendingChunks, store_column
 from tensorlake.versions.ranges import ranges_of, union
 from tensorlake.versions.rebase import rebase
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.staged import Edit, Staged, fill_extents, with_ranges
+from tensorlake.versions.staged import Edit, KeyedRows, Staged, fill_extents, with_ranges
 from tensorlake.versions.state import ExtentRoot, State, state_of
 
-__all__ = ["Edit", "Savepoint", "Transaction"]
+__all__ = ["Edit", "KeyedMove", "KeyedRows", "Rematch", "Savepoint", "Transaction"]
 
 Int64Array = npt.NDArray[np.int64]
 T = TypeVar("T", bound=LeafTable)
@@ -68,6 +70,41 @@ class Savepoint:
     """What was staged at one moment."""
 
     staged: Staged
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMove:
+    """What an upsert staged, after the changes moved to a newer entry.
+
+    Attributes:
+        was: What it staged, by rows of the state before.
+        rows: Where those rows are now; -1 where the newer entry never had them.
+    """
+
+    was: KeyedRows
+    rows: Int64Array
+
+
+class Rematch(Protocol):
+    """Matches keys again after a move; brought by the layer that reads chunks."""
+
+    def __call__(
+        self,
+        transaction: Transaction,
+        before: State,
+        moves: Sequence[KeyedMove],
+        on_conflict: OnConflict,
+        /,
+    ) -> tuple[Conflict, ...]:
+        """Stage what the upserts would stage now; tell what keeps them from it.
+
+        Args:
+            transaction: The changes, on the newer entry.
+            before: What the handle saw before the move.
+            moves: Of each upsert, oldest first.
+            on_conflict: Who wins where both gave a row to one key; nobody: whoever comes later.
+        """
+        ...
 
 
 class Transaction:
@@ -87,6 +124,8 @@ class Transaction:
         """The number at which an earlier commit may stand, although nobody said so."""
         self.reads: frozenset[str] = frozenset()
         """Ids of tensors that the changes were computed from."""
+        self.rematch: Rematch | None = None
+        """Matches the keys of upserts again; given with the first one."""
         state = state_of(base) if base_state is None else base_state
         self._staged = Staged(base, state, working=state)
 
@@ -195,6 +234,10 @@ class Transaction:
             working=replace(working, rows=kept),
             deleted=union((staged.deleted, ranges_of(physical))),
         )
+
+    def note_keyed(self, keyed: KeyedRows) -> None:
+        """Remember that staged rows were found, or found to be new, by their key."""
+        self._staged = replace(self._staged, keyed=(*self._staged.keyed, keyed))
 
     def add_tensor(self, spec: TensorSpec) -> None:
         """Stage a new tensor; every row has its fill."""
@@ -360,9 +403,29 @@ class Transaction:
             on_conflict=on_conflict,
             reads=self.reads,
         )
-        rebased = rebase(self._staged, head, between, place)
+        before = self._staged
+        rebased = rebase(before, head, between, place)
         self._staged = rebased.staged
-        return rebased.conflicts
+        if rebased.conflicts or not before.keyed or self.rematch is None:
+            return rebased.conflicts
+        try:
+            moves = runtime.run(self._keyed_moves(before))
+            conflicts = self.rematch(self, before.working, moves, on_conflict)
+            self.working()
+        except BaseException:
+            self._staged = before
+            raise
+        if conflicts:
+            self._staged = before
+        return conflicts
+
+    async def _keyed_moves(self, before: Staged) -> list[KeyedMove]:
+        moves: list[KeyedMove] = []
+        for was in before.keyed:
+            ids = await row_ids(before.working.row_ids, was.rows, self._pages)
+            rows = await find_rows(self._staged.working.row_ids, ids, self._pages)
+            moves.append(KeyedMove(was, rows))
+        return moves
 
 
 def _op(what: str, spec: TensorSpec) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from tensorlake.testing import StoreConformance
 from tensorlake_server import Settings, create_app
 from tensorlake_server.tokens import create_token
 from tests.serving import listening, reserved_port
+from tests.writers import upsert_keys
 
 NOW = datetime.now(UTC)
 QUICK = RetryPolicy(attempts=2, first_delay_s=0.01, max_delay_s=0.01, deadline_s=5)
@@ -158,6 +159,17 @@ def test_many_writers_through_two_servers_lose_nothing(served: Served, name: str
     expected = {100.0 * writer + number for writer in range(writers) for number in range(commits)}
     assert set(there["x"][6:].tolist()) == expected
     assert len(there) == 6 + writers * commits
+
+
+def test_upserts_through_two_servers_leave_each_key_once(served: Served, name: str) -> None:
+    token, writers = served.token("write"), 3
+    with listening(create_app(served.settings)) as other, ThreadPoolExecutor(writers) as threads:
+        urls = [f"{address}/{name}" for address in (served.address, other, other)]
+        tl.create(urls[0], {"id": "int64", "by": "int64"}, token=token).close()
+        list(threads.map(upsert_keys, urls, range(writers), [2] * writers, [token] * writers))
+
+    own = [1000 * (writer + 1) + number for writer in range(writers) for number in range(2)]
+    assert sorted(tl.open(str(served.lake / name))["id"][:]) == sorted([0, 1, 10, 11, *own])
 
 
 def test_a_server_that_was_restarted_is_read_and_written_on(served: Served, name: str) -> None:

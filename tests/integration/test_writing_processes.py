@@ -23,6 +23,7 @@ from tests.writers import (
     fork_server,
     ingest,
     merge_branches,
+    upsert_keys,
 )
 
 FEW, MANY = 8, 32
@@ -88,6 +89,29 @@ def test_eight_processes_that_append_and_update_lose_nothing(place):
 
     check(place, FEW, 2)
     assert len(contested) == FEW
+
+
+def test_processes_that_upsert_the_same_new_keys_at_once_leave_each_key_once(tmp_path):
+    """D3: what is read by an upsert, the keys, is read again when another was faster."""
+    url = str(tmp_path / "lake")
+    tl.create(url, {"id": "int64", "by": "int64"}).close()
+    context = fork_server()
+    rounds, writers = 3, 3
+
+    processes = [
+        context.Process(target=upsert_keys, args=(url, writer, rounds)) for writer in range(writers)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+
+    assert [process.exitcode for process in processes] == [0] * writers
+    shared = [key for number in range(rounds) for key in (number * 10, number * 10 + 1)]
+    own = [1000 * (writer + 1) + number for writer in range(writers) for number in range(rounds)]
+    dataset = tl.open(url)
+    assert sorted(dataset["id"][:].tolist()) == sorted(shared + own)
+    assert dataset.check().ok
 
 
 @pytest.mark.soak
