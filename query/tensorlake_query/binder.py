@@ -227,6 +227,7 @@ class Binder:
 
     def _qualified(self, expr: ast.Column) -> Bound:
         tables = list(dict.fromkeys(table for table, _ in self._names.qualified))
+        self.check_unmerged(expr.table or "", expr.name, expr.span)
         key = self._names.qualified.get((expr.table or "", expr.name))
         if key is not None and key in self.schema:
             return ColumnRef(key, self.schema[key], expr)
@@ -244,6 +245,21 @@ class Binder:
                 message = f"{expr.table!r} is a tensor and has no columns"
                 hint = f"a member of JSON is {expr.table}['{expr.name}']"
         raise QueryNameError(message, text=self.text, span=expr.span, hint=hint)
+
+    def check_unmerged(self, table: str, name: str, span: ast.Span) -> None:
+        """Refuse a column of an outer side that USING has merged with that of the other side.
+
+        Raises:
+            QueryNameError: it is one.
+        """
+        if (table, name) in self._names.merged:
+            raise QueryNameError(
+                f"'{table}.{name}' is merged into {name!r} by USING, which has a value also where"
+                f" {table!r} has no row",
+                text=self.text,
+                span=span,
+                hint=f"write {name}, or ON instead of USING ({name}): it keeps both columns",
+            )
 
     def _query(self, expr: ast.Subquery | ast.Exists | ast.InQuery) -> Bound:
         assert self.bind_statement is not None, "a query is bound where queries may stand"

@@ -295,12 +295,21 @@ class _Block:
     def joined(self, plan: Plan) -> Scope:
         """Return all rows of a step as one scope, in order."""
         scopes = list(self.stream(plan))
+        if not scopes:
+            return self._no_rows(plan)
         if len(scopes) == 1:
             return scopes[0]
-        rows = [scope.rows for scope in scopes]
-        reader = scopes[0].reader if scopes else self._reader
-        joined = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        return Scope(reader, joined, self._run.text)
+        rows = np.concatenate([scope.rows for scope in scopes])
+        return Scope(scopes[0].reader, rows, self._run.text)
+
+    def _no_rows(self, plan: Plan) -> Scope:
+        """Return what a step that gave no batch gives: no rows, with the step's own columns."""
+        none = np.zeros(0, np.int64)
+        scope = Scope(self._reader, none, self._run.text)
+        for step in reversed([*chain(plan)]):
+            if isinstance(step, Aggregate | Ungroup | Window):
+                scope = Scope(self._of_all(step, scope).reader, none, self._run.text)
+        return scope
 
     def stream(self, plan: Plan) -> Iterator[Scope]:
         """Yield the rows of a step, batch by batch."""
@@ -400,7 +409,9 @@ class _Block:
         for piece, values in self._run.workers.mapped(partial(values_of, exprs), parts, exprs):
             reader = piece.reader
             ordering.add(piece.rows, values)
-        return Scope(reader or self._reader, ordering.rows(), self._run.text)
+        if reader is None:
+            return self._no_rows(plan.input)
+        return Scope(reader, ordering.rows(), self._run.text)
 
     def _limited(self, plan: Limit) -> Iterator[Scope]:
         count = plan.count

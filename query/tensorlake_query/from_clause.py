@@ -25,10 +25,14 @@ BindStatement = Callable[[str, ast.Statement, Environment], Derived]
 
 
 class Side(Struct, frozen=True):
-    """A relation, and its columns by table: (table, name there) → name in the relation."""
+    """A relation, and its columns by table: (table, name there) → name in the relation.
+
+    Of the columns that USING merges, `merged` are those of an outer side: NULL where it has no row.
+    """
 
     relation: Relation
     tables: Mapping[tuple[str, str], str]
+    merged: frozenset[tuple[str, str]] = frozenset()
 
     def names(self) -> Names:
         """Return what a clause over this relation sees."""
@@ -40,7 +44,7 @@ class Side(Struct, frozen=True):
             for name, tables in owners.items()
             if len(tables) > 1 and name not in self.relation.schema
         }
-        return Names(self.relation.schema, self.tables, ambiguous)
+        return Names(self.relation.schema, self.tables, ambiguous, self.merged)
 
 
 def bind_source(source: ast.Table | ast.Join | None, env: Environment, bind: BindStatement) -> Side:
@@ -51,7 +55,7 @@ def bind_source(source: ast.Table | ast.Join | None, env: Environment, bind: Bin
         return _table(source, env, bind)
     left = bind_source(source.left, env, bind)
     right = _table(source.right, env, bind)
-    return _joined(source, left, right, env)
+    return _joined(source, left, right, env, bind)
 
 
 def _table(table: ast.Table, env: Environment, bind: BindStatement) -> Side:
@@ -71,7 +75,7 @@ def _table(table: ast.Table, env: Environment, bind: BindStatement) -> Side:
     return Side(relation, {(alias, name): name for name in relation.schema})
 
 
-def _joined(join: ast.Join, left: Side, right: Side, env: Environment) -> Side:
+def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: BindStatement) -> Side:
     shared_tables = {table for table, _ in left.tables} & {table for table, _ in right.tables}
     if shared_tables:
         name = min(shared_tables)
@@ -106,11 +110,18 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment) -> Side:
         for number, side in enumerate((left, right))
         for place, name in side.tables.items()
     }
+    outer_keys = {
+        place
+        for number, side in enumerate((left, right))
+        for place, name in side.tables.items()
+        if outer[number] and name in merged
+    }
     keys: list[tuple[Bound, Bound]] = list(_using_keys(join, merged, env))
     residual: list[Bound] = []
-    joined_side = Side(This(schema), tables)
+    joined_side = Side(This(schema), tables, left.merged | right.merged | outer_keys)
     if join.on is not None:
         binder = Binder(joined_side.names(), env)
+        binder.bind_statement = lambda query: bind("", query, env).statement
         for condition in _conjuncts(join.on):
             bound = binder.bind_condition(condition, "ON")
             pair = _key_pair(bound, sides)
@@ -129,7 +140,7 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment) -> Side:
         schema,
         _condition_text(join),
     )
-    return Side(relation, tables)
+    return structs.replace(joined_side, relation=relation)
 
 
 def _merged(

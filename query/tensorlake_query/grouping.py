@@ -3,8 +3,8 @@
 NULL is a group of its own, and so is NaN. Without keys there is one group, also of no rows.
 """
 
-import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -77,7 +77,7 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
     if not isinstance(vector, UniformBatch) or values.ndim > 1:
         ranks, count = _numbered(_array_keys(vector))
     elif values.dtype == object:
-        ranks, count = _numbered([_hashable(each) for each in values.tolist()])
+        ranks, count = _numbered([json_key(each) for each in values.tolist()])
     elif values.dtype.kind in "iu" and len(values) and _span(values) <= max(len(values), DENSE_MIN):
         low, count = values.min(), _span(values)
         is_wide = values.dtype == np.uint64
@@ -104,21 +104,26 @@ def _numbered(keys: Sequence[Hashable]) -> tuple[IntArray, int]:
     return np.array(ranks, np.int64), len(numbers)
 
 
-def _hashable(value: object) -> Hashable:
-    """Return a key that is equal for equal text, bytes or JSON; true is not 1."""
+def json_key(value: object) -> Hashable:
+    """Return a key that is equal for equal text, bytes or JSON; 1.0 is 1, and true is not."""
     if isinstance(value, str | bytes):
         return value
     if isinstance(value, bool) or value is None:
         return (type(value), value)
     if isinstance(value, int | float):
         return (float, value)
-    return (list, json.dumps(value, sort_keys=True, ensure_ascii=False))
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, object]", value).items()
+        return (dict, frozenset((name, json_key(each)) for name, each in members))
+    return (list, tuple(map(json_key, cast("Sequence[object]", value))))
 
 
 def _array_keys(vector: Vector) -> Sequence[Hashable]:
-    """Return each row's shape and bytes; −0.0 is 0.0, and NaN is NaN."""
+    """Return each row's shape and bytes; −0.0 is 0.0, and every NaN the same."""
     ragged = as_ragged(vector)
-    values = ragged.values + 0 if ragged.values.dtype.kind == "f" else ragged.values
+    values = ragged.values
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), values.dtype.type(np.nan), values + 0)
     if values.dtype == object:
         whole: Sequence[Hashable] = values.tolist()
     else:

@@ -1,7 +1,7 @@
 """Joining: which rows of two sides belong together, found by numbering the values of their keys.
 
 The values of a pair of keys are numbered together; the rows of the right side are put in the order
-of their numbers, and each left row finds the run of its own. A NULL key equals nothing. Pairs come
+of their numbers, and each left row finds the run of its own. NULL and NaN equal nothing. Pairs come
 in the order of the left rows, and among those of one left row in the order of the right ones; rows
 of an outer side that found no partner come with their own side, and those of the right one after
 all others.
@@ -14,7 +14,14 @@ import numpy as np
 from tensorlake_query import ast
 from tensorlake_query.grouping import by_group, combined_codes
 from tensorlake_query.source import BoolArray, IntArray, UniformBatch
-from tensorlake_query.vectors import Vector, all_valid, concatenated, numbered, starts_of
+from tensorlake_query.vectors import (
+    Vector,
+    all_valid,
+    concatenated,
+    numbered,
+    starts_of,
+    valid_of,
+)
 
 Pairs = tuple[IntArray, IntArray]
 
@@ -74,7 +81,11 @@ def _found(rows: IntArray, count: int) -> BoolArray:
 
 
 def _plain(vector: Vector) -> Vector:
-    """Return truth values as numbers, so that both sides number the same values alike."""
-    if isinstance(vector, UniformBatch) and vector.values.dtype == np.bool_:
-        return UniformBatch(vector.values.astype(np.int8), vector.valid)
+    """Return truth values as numbers, to be numbered alike, and NaN as NULL, to equal nothing."""
+    values = vector.values
+    if isinstance(vector, UniformBatch) and values.dtype == np.bool_:
+        return UniformBatch(values.astype(np.int8), vector.valid)
+    if isinstance(vector, UniformBatch) and values.dtype.kind == "f":
+        is_nan = np.isnan(values)
+        return UniformBatch(values, valid_of(vector) & ~is_nan) if is_nan.any() else vector
     return vector

@@ -70,7 +70,7 @@ def ordered(
     """Return the positions of the rows in order; `first` is a key that comes before all others."""
     ranks: list[AnyArray] = []  # np.lexsort takes the most important key last
     for column, key in zip(reversed(columns), reversed(keys), strict=True):
-        ranks += [_values(column.values, descending=key.descending), _class(column, key)]
+        ranks += [_values(column, descending=key.descending), _class(column, key)]
     if first is not None:
         ranks.append(first)
     return np.lexsort(ranks)
@@ -82,8 +82,7 @@ def _candidates(column: Vector, key: SortKey, limit: int) -> IntArray | None:
     A selection finds the last value that can be among them, ties included; only what is left is
     sorted.
     """
-    values = column.values
-    if values.dtype == object or not 0 < limit < len(values):
+    if column.values.dtype == object or not 0 < limit < len(column.values):
         return None
     classes = _class(column, key)
     first = int(classes.min())
@@ -92,7 +91,7 @@ def _candidates(column: Vector, key: SortKey, limit: int) -> IntArray | None:
         return None
     if first:  # all NULLs, or all NaN: equal, as far as this key goes
         return np.flatnonzero(is_first)
-    ranks = _values(values, descending=key.descending)
+    ranks = _values(column, descending=key.descending)
     last = np.partition(ranks[is_first], limit - 1)[limit - 1]
     return np.flatnonzero(is_first & (ranks <= last))
 
@@ -109,12 +108,18 @@ def _class(column: Vector, key: SortKey) -> AnyArray:
     return result
 
 
-def _values(values: AnyArray, *, descending: bool) -> AnyArray:
-    """Return numbers that sort as the values do; what NULLs and NaN give does not matter."""
+def _values(column: Vector, *, descending: bool) -> AnyArray:
+    """Return numbers that sort as the values do, all NULLs as one and all NaNs as one."""
+    values = column.values
+    hidden = None if column.valid is None else ~column.valid
     if values.dtype == object:
-        _, ranks = np.unique(values, return_inverse=True)
-        values = ranks
+        if hidden is not None:  # what lies under a NULL may be of any type
+            values = np.where(hidden, values[~hidden][0] if not hidden.all() else "", values)
+        _, values = np.unique(values, return_inverse=True)
     if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), 0, values)
-        return np.negative(values) if descending else values
-    return np.invert(values) if descending else values
+        is_nan = np.isnan(values)
+        hidden = is_nan if hidden is None else hidden | is_nan
+        ranks = np.negative(values) if descending else values
+    else:
+        ranks = np.invert(values) if descending else values
+    return ranks if hidden is None else np.where(hidden, ranks.dtype.type(0), ranks)

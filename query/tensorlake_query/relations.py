@@ -27,11 +27,13 @@ class Names(Struct, frozen=True):
         schema: types by name, in order; a name that several tables have stands as `table.name`.
         qualified: (table, name) → name in the schema.
         ambiguous: names that several tables have → what to write instead.
+        merged: (table, name) of columns that USING has merged into another that has more values.
     """
 
     schema: Schema
     qualified: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    merged: frozenset[tuple[str, str]] = frozenset()
 
 
 class This(Struct, frozen=True):

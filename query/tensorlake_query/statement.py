@@ -267,6 +267,9 @@ class _Clauses:
         if written.table is not None:
             tables = self._side.tables
             names = [name for (table, _), name in tables.items() if table == written.table]
+            for table, name in tables:
+                if table == written.table:
+                    binder.check_unmerged(table, name, written.span)
             if not names:
                 known = sorted({table for table, _ in tables if table})
                 raise QueryNameError(

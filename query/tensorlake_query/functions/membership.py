@@ -10,9 +10,10 @@ from tensorlake_query.bound import Apply, Bound, Constant, QueryRef, show
 from tensorlake_query.conversions import as_number, as_text, is_null
 from tensorlake_query.functions.operators import TEXT_COST, same_kind
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.grouping import json_key
 from tensorlake_query.source import AnyArray, BoolArray, ColumnType, UniformBatch
 from tensorlake_query.types import BOOL, describe, is_numeric
-from tensorlake_query.vectors import Vector, object_array, valid_of
+from tensorlake_query.vectors import Vector, object_array, python_values, valid_of
 
 FEW_NUMBERS = 8  # comparing with each is faster than searching: 10⁷ bytes 4 ms against 30
 
@@ -23,6 +24,11 @@ class Members(Struct, frozen=True):
     values: AnyArray
     texts: frozenset[object]
     has_null: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the query gave no row at all."""
+        return not len(self.values) and not self.has_null
 
     @staticmethod
     def of(vector: Vector, column_type: ColumnType) -> "Members":
@@ -72,10 +78,10 @@ def bind_in_query(site: Site, members: QueryRef, *, negated: bool) -> Bound:
             found = np.fromiter(map(among.texts.__contains__, values.tolist()), np.bool_, num_rows)
         else:
             found = np.isin(values, among.values)
-        valid = vectors[0].valid
+        valid = None if among.is_empty else vectors[0].valid  # among nothing is nothing, not NULL
         if among.has_null:
             valid = found if valid is None else found & valid
-        return UniformBatch(~found if negated else found, valid)
+        return UniformBatch(found ^ negated, valid)
 
     column_type = replace(BOOL, nullable=operand.type.nullable or wanted.nullable)
     return Apply(
@@ -123,10 +129,12 @@ def bind_in_constants(site: Site, *, negated: bool) -> Bound:
 
 
 def _membership(operand: Bound, values: Sequence[object]) -> Callable[[AnyArray], BoolArray]:
-    if operand.type.kind == "json":  # lists and dicts compare, and do not hash
+    if operand.type.kind == "json":
+        keys = {json_key(value) for value in values}
 
         def among_json(array: AnyArray) -> BoolArray:
-            return np.fromiter((each in values for each in array.tolist()), np.bool_, len(array))
+            found = (json_key(each) in keys for each in python_values(array))
+            return np.fromiter(found, np.bool_, len(array))
 
         return among_json
     if operand.type.dtype is None:

@@ -17,10 +17,17 @@ from tensorlake_query.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, 
 from tensorlake_query.conversions import as_condition, as_number, as_text, converted, is_null
 from tensorlake_query.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.grouping import json_key
 from tensorlake_query.source import AnyArray, ColumnType, TimeUnit, UniformBatch
 from tensorlake_query.times import PER_SECOND, in_unit, is_time, moment_of_text, untimed
 from tensorlake_query.types import BOOL, TEXT, broadcast, describe, number
-from tensorlake_query.vectors import Vector, elementwise, valid_of
+from tensorlake_query.vectors import (
+    Vector,
+    elementwise,
+    object_array,
+    python_values,
+    valid_of,
+)
 
 COMPARISONS: dict[str, Callable[..., AnyArray]] = {
     "=": np.equal,
@@ -118,9 +125,11 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
             args = (left, right)
             return site.apply(texts_kernel, column_type, args=args, cost=TEXT_COST, role="compare")
 
+        is_json = left.type.kind == "json"
+
         def object_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-            values = compare(vectors[0].values, vectors[1].values)
-            return UniformBatch(np.asarray(values, np.bool_))
+            sides = [_json_keys(each.values) if is_json else each.values for each in vectors]
+            return UniformBatch(np.asarray(compare(*sides), np.bool_))
 
         column_type = replace(BOOL, nullable=nullable)
         return site.apply(
@@ -134,6 +143,11 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
 
     column_type = ColumnType("bool", "bool", shape, nullable=nullable)
     return site.apply(kernel, column_type, args=(left, right), role="compare")
+
+
+def _json_keys(values: AnyArray) -> AnyArray:
+    """Return what is equal where JSON values are: in Python true equals 1."""
+    return object_array([json_key(value) for value in python_values(values)])
 
 
 def bind_logic(site: Site, role: str) -> Bound:
