@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake.dataset.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.session import Session
 from tensorlake.errors import (
     CorruptionError,
@@ -156,6 +157,8 @@ def check_store(
         advance = partial(bar.advance, rows=0)
         checked: Checked = runtime.run(check_dataset(store, full=full, progress=advance))
     findings, samples = list(checked.findings), 0
+    if full:
+        findings += _uneven_rows(store)
     if decode:
         for found, count in _bad_samples(store):
             samples += count
@@ -191,18 +194,44 @@ def _check_may_repair(session: Session) -> None:
         )
 
 
-def _bad_samples(store: Store) -> Iterator[tuple[list[Finding], int]]:
-    """Decode every media sample of every branch's newest version, a few at a time."""
+def _newest_versions(store: Store) -> Iterator[Reader]:
+    """Read every branch's newest version, but one that is too damaged: the check says why."""
     packs, cache = PackReader(store), ChunkCache()
     for branch in runtime.run(readable_branch_names(store)):
         try:
             entry = runtime.run(_newest(store, branch, packs))
         except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):
-            continue  # the check of the log has said why
-        if entry is None or not entry.has_body or entry.kind == "end":
             continue
-        snapshot = Snapshot.of_entry(entry, packs, branch=branch)
-        reader = Reader(snapshot, cache)
+        if entry is not None and entry.has_body and entry.kind != "end":
+            yield Reader(Snapshot.of_entry(entry, packs, branch=branch), cache)
+
+
+def _uneven_rows(store: Store) -> list[Finding]:
+    """Find rows with more labels than boxes, or fewer, as older writers could commit them."""
+    found: list[Finding] = []
+    for reader in _newest_versions(store):
+        try:
+            found += [_uneven(one, reader.snapshot.version) for one in uneven_rows(reader)]
+        except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):
+            continue  # the check of its chunks has said why
+    return found
+
+
+def _uneven(one: Uneven, version: str) -> Finding:
+    return Finding(
+        f"row {one.row} of {one.name!r} in {version}",
+        None,
+        str(one),
+        "damage",
+        f"give the row as many: ds[{one.name!r}][{one.row}] = …, or"
+        f" ds[{one.items!r}][{one.row}] = …, and commit",
+    )
+
+
+def _bad_samples(store: Store) -> Iterator[tuple[list[Finding], int]]:
+    """Decode every media sample of every branch's newest version, a few at a time."""
+    for reader in _newest_versions(store):
+        snapshot = reader.snapshot
         for spec in snapshot.schema.tensors:
             if not spec.type.is_media:
                 continue

@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorlake_query as tql
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.item_counts import items_first
 from tensorlake.dataset.query import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.staging import assign_by_view, extend
 from tensorlake.dataset.stored import StoredColumn
@@ -98,10 +99,22 @@ def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any],
     if not len(view):
         return 0
     rows = dataset.frozen()[view.rows]
-    values = [_values(view, f"value {number}") for number in range(len(outputs))]
-    for assignment, value in zip(change.assignments, values, strict=True):
-        here = dataset.selection()
-        assign_by_view(dataset.session, assignment.name, rows, here, value, call="UPDATE")
+    values = {
+        assignment.name: _values(view, f"value {number}")
+        for number, assignment in enumerate(change.assignments)
+    }
+    was_staging = dataset.has_changes
+    transaction = dataset.session.staging()
+    savepoint = transaction.savepoint()
+    try:
+        for name in items_first(values, dataset.schema):
+            here = dataset.selection()
+            assign_by_view(dataset.session, name, rows, here, values[name], call="UPDATE")
+    except BaseException:
+        transaction.roll_back(savepoint)
+        if not was_staging:
+            dataset.discard()
+        raise
     exprs = [assignment.value for assignment in change.assignments]
     note_reads(dataset, exprs if change.where is None else [*exprs, change.where])
     return len(view)

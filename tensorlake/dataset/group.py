@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.dataset.item_counts import items_first
 from tensorlake.dataset.struct_values import flattened, members_of, nested
 from tensorlake.dataset.tensor import ITERATED_AT_ONCE, Tensor
 from tensorlake.quantities import is_whole_number
@@ -100,7 +101,8 @@ def assign_fields(dataset: Dataset, group: Group, rows: Any, values: Any) -> int
     transaction = dataset.session.staging()
     savepoint = transaction.savepoint()
     try:
-        counts = [dataset.assign(name, rows, column) for name, column in columns.items()]
+        names = items_first(columns, dataset.schema)
+        counts = [dataset.assign(name, rows, columns[name]) for name in names]
     except BaseException:
         transaction.roll_back(savepoint)
         if not was_staging:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorlake.dataset.item_counts import check_batch
 from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.dataset.struct_values import flattened, members_of
@@ -24,13 +25,11 @@ from tensorlake.errors import (
 )
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.types import (
-    ClassLabel,
     Column,
     EncodedColumn,
     Json,
     Ragged,
     SampleType,
-    UniformColumn,
 )
 from tensorlake.types import Sequence as SequenceType
 
@@ -245,42 +244,8 @@ def convert_batch(
         spec.id: _convert(spec, batch, rows, blocks, is_kept, row_start=row_start, call=call)
         for spec in schema.tensors
     }
-    for spec in schema.tensors:
-        if isinstance(spec.type, ClassLabel) and spec.type.per in schema.names:
-            _check_classes(spec, schema[spec.type.per], columns, row_start=row_start, call=call)
+    check_batch(schema, columns, range(row_start, row_start + rows), call=call)
     return columns, rows
-
-
-def _check_classes(
-    classes: TensorSpec,
-    items: TensorSpec,
-    columns: Mapping[str, Column],
-    *,
-    row_start: int,
-    call: str,
-) -> None:
-    """Refuse rows with more or fewer classes than what they are the classes of."""
-    given, held = columns[classes.id], columns[items.id]
-    if isinstance(given, UniformColumn) or isinstance(held, UniformColumn):
-        return
-    if given.shapes is None or held.shapes is None:
-        return
-    differ = given.shapes[:, 0] != held.shapes[:, 0]
-    for column in (given, held):
-        if column.valid is not None:
-            differ &= column.valid  # NULL says nothing of either
-    if differ.any():
-        at = int(np.argmax(differ))
-        actual, expected = int(given.shapes[at, 0]), int(held.shapes[at, 0])
-        raise ShapeMismatchError(
-            f"row {row_start + at} of {call}: {classes.name!r} has {actual} and"
-            f" {items.name!r} {expected}, of which it is one each (per={items.name!r})\n"
-            "give as many; nothing was staged",
-            tensor=classes.name,
-            row=row_start + at,
-            expected=expected,
-            actual=actual,
-        )
 
 
 def convert_columns(

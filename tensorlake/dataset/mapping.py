@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset.item_counts import items_first
 from tensorlake.dataset.mapping_calls import Call, Piece, results, rows_shown
 from tensorlake.dataset.query_warnings import SkippedRowsWarning
 from tensorlake.dataset.struct_values import expand_names, flattened
@@ -133,9 +134,9 @@ def _fill(
         told = _Skipped()
         for positions, columns in _groups(told.noting(results(view, call)), [*types], call):
             rows = view[positions]
-            for name, values in columns.items():
+            for name in items_first(columns, dataset.schema):
                 with _naming_the_row(view, positions):
-                    dataset.assign(name, rows, values)
+                    dataset.assign(name, rows, columns[name])
         told.warn()
     except BaseException:
         transaction.roll_back(savepoint)

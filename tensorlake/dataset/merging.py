@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.cells import samples_differ
 from tensorlake.dataset.history import SCHEMA_WORDS, Commit
+from tensorlake.dataset.item_counts import check_rows
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
@@ -27,6 +28,7 @@ from tensorlake.versions import (
     DisputedCells,
     MergeOutcome,
     MergeRequest,
+    State,
     Version,
     describe_conflicts,
     merge_branch,
@@ -298,6 +300,19 @@ class Cells:
         """Read samples of physical rows."""
         name = self._spec(version, tensor_id).name
         return self._reader(version).read(name, rows, decode=decode)
+
+    def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
+        """Refuse a row that would have labels of one version and boxes of the other."""
+        if not changed:
+            return
+        snapshot = Snapshot(state, self._session.packs, version="the merge", digest="")
+        check_rows(
+            self._session.reader(snapshot),
+            changed,
+            call="merge()",
+            advice="the branches gave {name!r} and {items!r} of it: assign them alike on one of"
+            " the branches, and merge again; nothing was published",
+        )
 
     def decider(
         self, function: Callable[[MergeConflict], Any]

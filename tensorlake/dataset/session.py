@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlake.dataset.cells import CellComparison
+from tensorlake.dataset.item_counts import check_rows, paired
 from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.format import Entry
@@ -239,7 +240,11 @@ class Session:
             self._is_committing = True
         try:
             published = publish_transaction(
-                transaction, self.log, request, differ=self._comparison()
+                transaction,
+                self.log,
+                request,
+                differ=self._comparison(),
+                verify=self._refuse_uneven,
             )
         finally:
             self._is_committing = False
@@ -299,6 +304,26 @@ class Session:
             self._committed = self._snapshot_of(self._head)
             if not transaction.has_changes:
                 self._end_transaction()
+
+    def _refuse_uneven(self, transaction: Transaction) -> None:
+        """Refuse rows with more labels than boxes, or fewer, where either was assigned."""
+        if not paired(transaction.schema) or not (assigned := transaction.assigned()):
+            return
+        working = Snapshot(
+            transaction.working(),
+            transaction.packs,
+            version=self._committed.version,
+            digest=f"{self._committed.digest}+{transaction.txid}",
+            is_staged=True,
+            holds=transaction,
+        )
+        check_rows(
+            self.reader(working),
+            assigned,
+            call="commit()",
+            advice="assign the other too, ds[{name!r}][{row}] = … or ds[{items!r}][{row}] = …, and"
+            " commit again; or ds.discard()",
+        )
 
     def _comparison(self) -> CellComparison:
         return CellComparison(self.packs, self.chunks)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset.batch_parts import parts_of
 from tensorlake.dataset.identity import matched_by_row_id
 from tensorlake.dataset.incoming import batches, convert_batch, owned
+from tensorlake.dataset.item_counts import check_assigned
 from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
@@ -113,7 +114,7 @@ def assign(
         column = _converted(session, name, values, count, call=call)
         if kept is not None and len(kept) < count:
             column = take(column, kept)
-        stage_values(session, spec, positions, column)
+        stage_values(session, spec, positions, column, call=call)
         return len(positions)
 
 
@@ -132,12 +133,15 @@ def assign_by_view(
     return assign(session, name, positions, values, kept=kept, given=named.num_rows, call=call)
 
 
-def stage_values(session: Session, spec: TensorSpec, positions: Int64Array, column: Column) -> None:
+def stage_values(
+    session: Session, spec: TensorSpec, positions: Int64Array, column: Column, *, call: str
+) -> None:
     """Stage checked values for rows (positions in what the handle sees, each once)."""
     if len(positions) == 0:
         return
     snapshot = session.snapshot()
     reader = session.reader(snapshot)
+    check_assigned(reader, spec, positions, column, call=call)
     stage_at(session.staging(), reader, spec, snapshot.physical(positions), column)
 
 

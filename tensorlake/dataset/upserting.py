@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.incoming import Batch, batches, convert_columns
+from tensorlake.dataset.item_counts import check_batch, items_first
 from tensorlake.dataset.key_matching import codes_of, rematch, shown_key, whole_rows
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.staging import stage_values
@@ -68,6 +69,7 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
                 actual=on,
             )
         columns, count = _gathered(data, schema)
+        check_batch(schema, columns, range(count), call=CALL)
         for spec in keys:
             if spec.id not in columns:
                 raise MissingTensorError(
@@ -87,11 +89,15 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
         others = [spec for spec in schema.tensors if spec.id in columns and spec not in keys]
         savepoint = transaction.savepoint()
         try:
-            for spec in others:
-                stage_values(session, spec, rows[update], take(columns[spec.id], update))
+            types = {spec.name: spec.type for spec in others}
+            for spec in map(schema.__getitem__, items_first(types, types)):
+                column = take(columns[spec.id], update)
+                stage_values(session, spec, rows[update], column, call=CALL)
             if len(append):
                 new = {id_: take(column, append) for id_, column in columns.items()}
-                transaction.append(whole_rows(schema, new, call=CALL), len(append))
+                whole = whole_rows(schema, new, call=CALL)
+                check_batch(schema, whole, append, call=CALL)
+                transaction.append(whole, len(append))
             if count:
                 transaction.rematch = partial(rematch, session.lock, session.chunks)
                 transaction.note_keyed(

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.collate import collate_ragged, null_in_batch, split_ragged
 from tensorlake.loader.columns import VALID, ColumnPlan
-from tensorlake.loader.decode import ClipDecoder, Placement, Sample, move_boxes
+from tensorlake.loader.companions import dropped, moved, uneven, uneven_error
+from tensorlake.loader.decode import ClipDecoder, Placement, Sample
 from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
@@ -347,33 +348,33 @@ class Assembly:
         self.has_lost = True
 
     def _move(self) -> None:
-        kept: dict[str, list[NDArray[np.bool_] | None]] = {}
+        values, whole = self.values, self.is_whole
         for column in self.how.columns:
-            if column.moves_with is not None:
-                kept[column.name] = self._move_boxes(column, self.placements[column.moves_with])
+            if column.counts_with is not None:
+                self._compare_counts(column, values[column.name], values[column.counts_with])
+        masks = {
+            column.name: moved(
+                column,
+                values[column.name],
+                [
+                    one if is_whole else None
+                    for one, is_whole in zip(self.placements[column.moves_with], whole, strict=True)
+                ],
+            )
+            for column in self.how.columns
+            if column.moves_with is not None
+        }
         for column in self.how.columns:
-            masks = kept.get(column.drops_with or "")
-            if masks is not None:
-                items = self.values[column.name]
-                self.values[column.name] = [
-                    one if mask is None or one is None else one[mask]
-                    for one, mask in zip(items, masks, strict=True)
-                ]
+            if column.drops_with in masks:
+                values[column.name] = dropped(values[column.name], masks[column.drops_with])
         self._share_out(self._transform_rows if self.how.transform else None, self._cut)
 
-    def _move_boxes(
-        self, column: ColumnPlan, placements: list[Placement | None]
-    ) -> list[NDArray[np.bool_] | None]:
-        kept: list[NDArray[np.bool_] | None] = []
-        boxes = self.values[column.name]
-        for number, placement in enumerate(placements):
-            if placement is None or boxes[number] is None:
-                kept.append(None)
-                continue
-            box_format = str(getattr(column.type, "format", "xyxy"))
-            boxes[number], mask = move_boxes(boxes[number], placement, box_format=box_format)
-            kept.append(mask)
-        return kept
+    def _compare_counts(self, column: ColumnPlan, values: list[Any], items: list[Any]) -> None:
+        for number in uneven(values, items):
+            row = int(self.group.rows[number])
+            if self.how.on_error == "raise":
+                raise uneven_error(column, row, values[number], items[number])
+            self._lose(number, uneven_error(column, row, values[number], items[number]))
 
     def _transform_rows(self, start: int, stop: int) -> None:
         transform, watch = self.how.transform, self.how.watch

@@ -64,7 +64,8 @@ class ColumnPlan:
         clips: Decodes rows of several pictures.
         linear: The value steps of a uniform column.
         moves_with: The picture whose geometric steps move these boxes.
-        drops_with: The boxes with which these items are dropped.
+        counts_with: The boxes that these are one each of (``per=``).
+        drops_with: The same, where boxes that leave the picture are dropped.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ColumnPlan:
     clips: ClipDecoder | None = None
     linear: LinearMap | None = None
     moves_with: str | None = None
+    counts_with: str | None = None
     drops_with: str | None = None
 
     @property
@@ -305,6 +307,7 @@ def _with_companions(
         return replace(column, moves_with=picture)
     items = cast("str | None", getattr(column.type, "per", None))
     boxes = planned.get(items) if items is not None else None
-    if boxes is not None and getattr(boxes.type, "of", None) in moved:
-        return replace(column, drops_with=items)
-    return column
+    if boxes is None or column.kind != "ragged" or boxes.kind != "ragged":
+        return column
+    is_moved = getattr(boxes.type, "of", None) in moved
+    return replace(column, counts_with=items, drops_with=items if is_moved else None)

@@ -56,11 +56,13 @@ class InstanceMask(SampleType):
 
     Attributes:
         of: The image tensor that they lie on.
+        per: The tensor whose items (boxes) have one mask each.
     """
 
     kind: ClassVar[str] = "instance_mask"
 
     of: str | None = None
+    per: str | None = None
 
     def __post_init__(self) -> None:
         check_default(self)

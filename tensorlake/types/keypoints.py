@@ -28,6 +28,7 @@ class Keypoints(FloatItems, SampleType):
         names: What the points are; without names any number of points.
         skeleton: Pairs of points, by position, that are drawn joined.
         of: The image tensor that they lie on.
+        per: The tensor whose items (boxes) have one object each.
     """
 
     kind: ClassVar[str] = "keypoints"
@@ -35,6 +36,7 @@ class Keypoints(FloatItems, SampleType):
     names: Sequence[str] = ()
     skeleton: Sequence[tuple[int, int]] = ()
     of: str | None = None
+    per: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):

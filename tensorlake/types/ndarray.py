@@ -34,23 +34,37 @@ class Array(SampleType):
 
     >>> Array("uint16", shape=(512,)).layout, Array("float32", shape=(None, 3)).layout
     ('uniform', 'ragged')
+
+    Attributes:
+        dtype: Of the elements.
+        shape: Length of each axis.
+        per: The tensor whose items (boxes) have one element each, along the first axis.
     """
 
     kind: ClassVar[str] = "array"
 
     dtype: np.dtype = field()  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
     shape: tuple[int | None, ...] = field()  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
+    per: str | None = None
 
     def __init__(
         self,
         dtype: DTypeLike,
         shape: Iterable[int | None],
         *,
+        per: str | None = None,
         nullable: bool = False,
         default: Any = NO_DEFAULT,
     ) -> None:
         elements, lengths = parse_dtype(dtype), _parse_shape(shape)
-        initialise(self, dtype=elements, shape=lengths, nullable=nullable, default=default)
+        if per is not None and lengths[:1] != (None,):
+            raise SchemaError(
+                f"Array of shape {lengths}: per={per!r} means one element for each item of {per!r},"
+                " and the first axis has a fixed length"
+                "\ngive a shape whose first length varies: (None,)",
+                actual=lengths,
+            )
+        initialise(self, dtype=elements, shape=lengths, per=per, nullable=nullable, default=default)
 
     @property
     def layout(self) -> Layout:
@@ -64,7 +78,7 @@ class Array(SampleType):
 
     def describe(self) -> str:
         """Name the dtype and the shape: ``Array(uint16, (512,))``."""
-        return f"Array({self.dtype.name}, {self.shape})"
+        return f"Array({self.dtype.name}, {self.shape}{f', per={self.per}' if self.per else ''})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Take arrays, nested lists, and tensors of other libraries."""

@@ -10,7 +10,7 @@ sent twice. Whatever fails, what was staged stays staged on the entry it was sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,12 @@ class CommitRequest:
 
 
 def publish_transaction(
-    transaction: Transaction, log: BranchLog, request: CommitRequest, *, differ: CellsDiffer
+    transaction: Transaction,
+    log: BranchLog,
+    request: CommitRequest,
+    *,
+    differ: CellsDiffer,
+    verify: Callable[[Transaction], None],
 ) -> Published:
     """Publish what is staged and return the commit that holds it.
 
@@ -69,6 +74,7 @@ def publish_transaction(
         log: Of the branch they were staged on.
         request: What the user says of them.
         differ: Compares cells, where another commit may have changed the same.
+        verify: Refuses changes that do not go together; also as they stand on another commit.
 
     Raises:
         ConflictError: Another commit changed the same cells; everything stays staged.
@@ -78,7 +84,8 @@ def publish_transaction(
     transaction.working()
     before = transaction.savepoint()
     try:
-        return _publish(transaction, before, log, request, differ)
+        verify(transaction)
+        return _publish(transaction, before, log, request, differ, verify)
     except BaseException:
         transaction.roll_back(before)
         raise
@@ -90,6 +97,7 @@ def _publish(
     log: BranchLog,
     request: CommitRequest,
     differ: CellsDiffer,
+    verify: Callable[[Transaction], None],
 ) -> Published:
     # A folder answers at once: there nothing is handed to the storage loop.
     run = runtime.run_here if isinstance(log.store, LocalStore) else runtime.run
@@ -114,6 +122,7 @@ def _publish(
         came += between
         transaction.roll_back(staged)  # so that a conflict is told in rows the user knows
         move_transaction(transaction, log, came, differ=differ)
+        verify(transaction)
         if not transaction.has_changes and request.key is None:
             runtime.run(log.sync(transaction.base))
             return _stored(transaction.base, transaction.packs)  # they had done the same

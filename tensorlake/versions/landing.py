@@ -35,10 +35,12 @@ class Draft:
     Attributes:
         build: Makes its content; index pages go to the sink.
         members: Other members of the entry: message, parents, merged, changes, …
+        verify: Refuses the content where it does not go together.
     """
 
     build: Callable[[PageSink], Awaitable[State]]
     members: Mapping[str, Any]
+    verify: Callable[[State], None] | None = None
 
 
 @contextmanager
@@ -90,6 +92,8 @@ def publish_draft(
             build = partial(draft.build, stage)
             made = entry_after(head, build, draft.members, stage=stage, branch=log.branch)
             built = runtime.run(made)
+        if draft.verify is not None:
+            draft.verify(built.state)
         if fence_of(head).t > begun_t:
             runtime.run(_check_age(log.store, stage, pin, head))
         outcome = runtime.run(log.publish(built.entry, hint_later=True))

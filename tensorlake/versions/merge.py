@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -174,7 +175,8 @@ class _Merging:
         outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused)
         own = {} if not refuse else _decided_cells(plan, self.request, stage)
         building = _Building(plan, own, _cut(plan), stage, pages)
-        return outcome, self._draft(ours, building.build, plan.changes)
+        draft = self._draft(ours, building.build, plan.changes)
+        return outcome, replace(draft, verify=partial(self.cells.verify, changed=_changed(plan)))
 
     def _taking_over(self, ours: Version) -> Any:
         async def build(sink: PageSink) -> State:
@@ -220,6 +222,20 @@ def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
             max(mine.packs.count, other.packs.count), max(mine.packs.nbytes, other.packs.nbytes)
         ),
     }
+
+
+def _changed(plan: MergePlan) -> dict[str, Int64Array]:
+    """Rows of ours that get values, of tensors with one element for each item of another."""
+    schema = plan.merged.schema
+    names = {spec.name: getattr(spec.type, "per", None) for spec in schema.tensors}
+    ids = {
+        schema[one].id for name, items in names.items() if items in names for one in (name, items)
+    }
+    rows = {id_: [cells.of_one] for id_, cells in plan.taken.items() if id_ in ids}
+    for asked in plan.disputed:
+        if asked.tensor.spec.id in rows:
+            rows[asked.tensor.spec.id].append(ranges_of(np.sort(asked.ours[1])))
+    return {id_: rows_in(union(some)) for id_, some in rows.items()}
 
 
 def _decided_cells(

@@ -38,7 +38,7 @@ from tensorlake.versions.axes import (
 from tensorlake.versions.bases import Version
 from tensorlake.versions.ranges import Ranges, intersect, no_ranges, ranges_of, union
 from tensorlake.versions.schema_combine import takes_values_away
-from tensorlake.versions.state import ExtentRoot, table_of
+from tensorlake.versions.state import ExtentRoot, State, table_of
 
 __all__ = [
     "CellReader",
@@ -85,6 +85,15 @@ class CellReader(Protocol):
             other: Another, and as many.
             codes: What each class code of the one, and of the other, is in the merge's result;
                 None: itself.
+        """
+        ...
+
+    def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
+        """Refuse content in which values that come from two versions do not go together.
+
+        Args:
+            state: What is to be published.
+            changed: By tensor id, its physical rows that got values of the other version.
         """
         ...
 

@@ -50,7 +50,7 @@ from tensorlake.versions.entries import fence_of
 from tensorlake.versions.net import applied, net_of
 from tensorlake.versions.packs import PackReader, ScratchPages
 from tensorlake.versions.pending import PendingChunks, store_column
-from tensorlake.versions.ranges import ranges_of, union
+from tensorlake.versions.ranges import ranges_of, rows_in, union
 from tensorlake.versions.rebase import rebase
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.staged import Edit, KeyedRows, Staged, fill_extents, with_ranges
@@ -332,6 +332,15 @@ class Transaction:
     def changes(self) -> Changes:
         """What a commit would record as changed, by physical rows of the base."""
         return self._staged.changes()
+
+    def assigned(self) -> dict[str, Int64Array]:
+        """By tensor id, the physical rows that were given values, or the fill of a new tensor."""
+        staged = self._staged
+        found = {id_: rows_in(ranges) for id_, ranges in staged.updated.items() if len(ranges)}
+        for spec in staged.working.schema.tensors:
+            if spec.id in staged.created and spec.fill is not None:
+                found[spec.id] = np.arange(staged.working.physical, dtype=np.int64)
+        return found
 
     # Publishing
 

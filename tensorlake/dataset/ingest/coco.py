@@ -135,9 +135,9 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
     schema: dict[str, Any] = {
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel([str(one.name) for one in file.categories], per="boxes"),
-        "iscrowd": Array("uint8", (None,)),
-        "area": Array("float32", (None,)),
-        "annotation_id": Array("int64", (None,)),
+        "iscrowd": Array("uint8", (None,), per="boxes"),
+        "area": Array("float32", (None,), per="boxes"),
+        "annotation_id": Array("int64", (None,), per="boxes"),
         "image_id": "int64",
     }
     columns: dict[str, Callable[[range], Any]] = {
@@ -148,7 +148,7 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
         "annotation_id": file.column("id", "int64").of,
     }
     if masks and file.has_segmentations():
-        schema["mask"] = InstanceMask(of="image")
+        schema["mask"] = InstanceMask(of="image", per="boxes")
         columns["mask"] = CocoMasks(file).of
     if any(one.keypoints for one in file.annotations):
         schema["keypoints"], count = _keypoints(file)
@@ -162,11 +162,12 @@ def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:
     names = {tuple(one.keypoints or ()) for one in posed}
     if len(names) != 1:  # of several classes: their points have no names in common
         count = next(len(one.keypoints) // 3 for one in file.annotations if one.keypoints)
-        return Keypoints(of="image"), count
+        return Keypoints(of="image", per="boxes"), count
     pairs = posed[0].skeleton or []
     first = 0 if any(0 in pair for pair in pairs) else 1  # COCO counts points from 1
     skeleton = [(a - first, b - first) for a, b in pairs]
-    return Keypoints(posed[0].keypoints or (), skeleton, of="image"), len(names.pop())
+    objects = Keypoints(posed[0].keypoints or (), skeleton, of="image", per="boxes")
+    return objects, len(names.pop())
 
 
 def _left_out(file: CocoFile) -> list[SkippedItem]:

@@ -262,7 +262,9 @@ def test_coco_keypoints_keep_names_and_skeleton(dst, tmp_path):
     ds = tl.ingest.coco(*coco_file(tmp_path, annotations, **category), dst)
 
     assert ds[0]["keypoints"].tolist() == [[[1, 2, 2], [0, 0, 0]]]
-    assert ds.schema["keypoints"] == tl.Keypoints(["nose", "tail"], [(0, 1)], of="image")
+    assert ds.schema["keypoints"] == tl.Keypoints(
+        ["nose", "tail"], [(0, 1)], of="image", per="boxes"
+    )
 
 
 def test_coco_captions_are_sequences_of_text(dst, tmp_path):
@@ -291,7 +293,7 @@ def test_coco_points_of_several_classes_have_no_names(dst, tmp_path):
     ds = tl.ingest.coco(*coco_file(tmp_path, annotations, keypoints=[], skeleton=[[0, 1]]), dst)
 
     assert ds[0]["keypoints"].tolist() == [[[1, 2, 2], [3, 4, 2]], [[0, 0, 0], [0, 0, 0]]]
-    assert ds.schema["keypoints"] == tl.Keypoints(of="image")
+    assert ds.schema["keypoints"] == tl.Keypoints(of="image", per="boxes")
 
 
 def test_coco_annotations_go_to_their_pictures_whatever_their_order(dst, tmp_path):

@@ -348,3 +348,23 @@ def _kept_client(written: Written) -> httpx.Client:
     if written.path not in CLIENTS:
         CLIENTS[written.path] = written.client("admin")
     return CLIENTS[written.path]
+
+
+def test_labels_that_are_not_one_for_each_box_are_refused(written: Written) -> None:
+    label = tl.ClassLabel(["cat", "dog"], per="boxes")
+    drawn = tl.create(str(written.lake / "drawn"), {"boxes": tl.BBox(), "label": label})
+    drawn.extend({"boxes": [[[0, 0, 4, 4]]], "label": [["cat"]]})
+    drawn.commit()
+    client = written.client("write:drawn")
+    more_labels = {"op": "update", "tensor": "label", "rows": [0], "values": [["cat", "dog"]]}
+    more_boxes = {"op": "update", "tensor": "boxes", "rows": [0], "values": [[[0, 0, 2, 2]] * 2]}
+    to = TRANSACTIONS.replace("notes", "drawn")
+
+    alone = [
+        client.post(to, json={"operations": [operation]}) for operation in (more_labels, more_boxes)
+    ]
+    both = client.post(to, json={"operations": [more_boxes, more_labels]})
+
+    assert [(one.status_code, one.json()["code"]) for one in alone] == [(400, "shape-mismatch")] * 2
+    assert both.status_code == 200
+    assert len(tl.open(str(written.lake / "drawn"))[0]["label"]) == 2

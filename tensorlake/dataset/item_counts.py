@@ -1,0 +1,221 @@
+"""How many items a row has: tensors declared ``per=`` another have one element for each of its.
+
+    batch      append, extend      every row has the same count in both, or the call is refused
+    assigned   ds[name][rows] =    new elements, against the items as they are now
+    staged     commit, merge       rows of which either was assigned: items may change first, and
+                                   what is per them after
+    stored     ds.check()          every row of a version
+
+A NULL says nothing of the other. Counts come from chunk headers; of lists, from the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.errors import ShapeMismatchError
+from tensorlake.quantities import plural
+from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    from tensorlake.format import Schema, TensorSpec
+    from tensorlake.reading import Reader
+    from tensorlake.types import Column, SampleType
+
+__all__ = [
+    "Uneven",
+    "check_assigned",
+    "check_batch",
+    "check_rows",
+    "items_first",
+    "items_of",
+    "paired",
+    "uneven_rows",
+]
+
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+NULL = -1
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A row with more or fewer elements than the items that they are one each of.
+
+    Attributes:
+        row: Of the version, or of what was given.
+        name: The tensor declared ``per=``.
+        count: Its elements.
+        items: The tensor it names.
+        expected: Its items.
+    """
+
+    row: int
+    name: str
+    count: int
+    items: str
+    expected: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} has {self.count} and {self.items!r} {self.expected}, of which it is"
+            f" one each (per={self.items!r})"
+        )
+
+    def error(self, call: str, advice: str, *, others: int = 0) -> ShapeMismatchError:
+        """Return it as an error of a call, which has the same of other rows."""
+        more = f", and so in {plural(others, 'other row')}" if others else ""
+        return ShapeMismatchError(
+            f"row {self.row} of {call}: {self}{more}\n{advice}",
+            tensor=self.name,
+            row=self.row,
+            expected=self.expected,
+            actual=self.count,
+        )
+
+
+def items_of(spec: TensorSpec, schema: Schema) -> TensorSpec | None:
+    """Return the tensor whose items a tensor has one element each of; None where there is none."""
+    name = getattr(spec.type, "per", None)
+    return schema[name] if isinstance(name, str) and name in schema.names else None
+
+
+def paired(schema: Schema) -> list[tuple[TensorSpec, TensorSpec]]:
+    """List the tensors declared ``per=``, each with the one it names."""
+    found = [(spec, items_of(spec, schema)) for spec in schema.tensors]
+    return [(spec, items) for spec, items in found if items is not None]
+
+
+def items_first(names: Iterable[str], types: Mapping[str, SampleType]) -> list[str]:
+    """Order tensors that are assigned together: items before what is per them."""
+    return sorted(names, key=lambda name: getattr(types[name], "per", None) is not None)
+
+
+def check_batch(
+    schema: Schema, columns: Mapping[str, Column], rows: Sequence[int] | Int64Array, *, call: str
+) -> None:
+    """Refuse new rows with more or fewer elements than items; columns are by tensor id."""
+    for spec, items in paired(schema):
+        if spec.id not in columns or items.id not in columns:
+            continue
+        counts = counts_in(columns[spec.id], spec.type)
+        expected = counts_in(columns[items.id], items.type)
+        wrong = _first_uneven(spec, items, counts, expected, rows)
+        if wrong is not None:
+            raise wrong.error(call, "give as many; nothing was staged")
+
+
+def check_assigned(
+    reader: Reader, spec: TensorSpec, positions: Int64Array, column: Column, *, call: str
+) -> None:
+    """Refuse new elements that are not as many as the items of their rows are now."""
+    schema = reader.snapshot.schema
+    items = items_of(spec, schema)
+    if items is None:
+        return
+    expected = _stored_counts(reader, items, reader.snapshot.physical(positions))
+    wrong = _first_uneven(spec, items, counts_in(column, spec.type), expected, positions)
+    if wrong is not None:
+        raise wrong.error(
+            call,
+            f"give as many, or assign {wrong.items!r} first and {wrong.name!r} after it in one"
+            " commit; nothing was staged",
+        )
+
+
+def check_rows(
+    reader: Reader, changed: Mapping[str, Int64Array], *, call: str, advice: str
+) -> None:
+    """Refuse rows with more or fewer elements than items, where either was changed.
+
+    Args:
+        reader: Of the version as it would be.
+        changed: By tensor id, the physical rows that were given values.
+        call: What the user called, for errors.
+        advice: What to do; ``{name}``, ``{items}`` and ``{row}`` are of the first such row.
+
+    Raises:
+        ShapeMismatchError: The first such row, and how many there are.
+    """
+    nothing = np.empty(0, np.int64)
+    for spec, items in paired(reader.snapshot.schema):
+        physical = np.union1d(changed.get(spec.id, nothing), changed.get(items.id, nothing))
+        rows = reader.snapshot.rows_of(physical)
+        wrong = list(_uneven(reader, spec, items, np.sort(rows[rows >= 0])))
+        if wrong:
+            first = wrong[0]
+            given = advice.format(name=first.name, items=first.items, row=first.row)
+            raise first.error(call, given, others=len(wrong) - 1)
+
+
+def uneven_rows(reader: Reader) -> Iterator[Uneven]:
+    """Find every row of a version with more or fewer elements than items."""
+    snapshot = reader.snapshot
+    for spec, items in paired(snapshot.schema):
+        yield from _uneven(reader, spec, items, np.arange(snapshot.num_rows, dtype=np.int64))
+
+
+def counts_in(column: Column, sample_type: SampleType) -> Int64Array:
+    """Return how many items each sample has; −1 where it is NULL, or no list of items."""
+    match column:
+        case UniformColumn():
+            length = sample_type.shape[0] if sample_type.shape else None
+            counts = np.full(len(column), NULL if length is None else length, np.int64)
+        case RaggedColumn(shapes=shapes):
+            counts = shapes[:, 0].astype(np.int64)
+        case EncodedColumn(samples=samples, shapes=shapes):
+            count = sample_type.item_counter
+            counts = np.full(len(column), NULL, np.int64)
+            if shapes is not None:
+                counts = shapes[:, 0].astype(np.int64)
+            elif count is not None:
+                present = range(len(samples)) if column.valid is None else column.valid.nonzero()[0]
+                for at in present:
+                    counts[at] = count(samples[at])
+    if column.valid is not None:
+        counts[~column.valid] = NULL
+    return counts
+
+
+def _stored_counts(reader: Reader, spec: TensorSpec, physical: Int64Array) -> Int64Array:
+    if len(physical) == 0:
+        return np.empty(0, np.int64)
+    if spec.type.item_counter is None and spec.type.dtype is not None and spec.type.shape:
+        return reader.shapes(spec.name, physical)[:, 0]
+    return counts_in(reader.read(spec.name, physical, decode=False), spec.type)
+
+
+def _uneven(
+    reader: Reader, spec: TensorSpec, items: TensorSpec, rows: Int64Array
+) -> Iterator[Uneven]:
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        physical = reader.snapshot.physical(some)
+        counts = _stored_counts(reader, spec, physical)
+        expected = _stored_counts(reader, items, physical)
+        for at in np.flatnonzero(_differ(counts, expected)).tolist():
+            yield Uneven(int(some[at]), spec.name, int(counts[at]), items.name, int(expected[at]))
+
+
+def _first_uneven(
+    spec: TensorSpec,
+    items: TensorSpec,
+    counts: Int64Array,
+    expected: Int64Array,
+    rows: Sequence[int] | Int64Array,
+) -> Uneven | None:
+    differ = _differ(counts, expected)
+    if not differ.any():
+        return None
+    at = int(np.argmax(differ))
+    return Uneven(int(rows[at]), spec.name, int(counts[at]), items.name, int(expected[at]))
+
+
+def _differ(counts: Int64Array, expected: Int64Array) -> npt.NDArray[np.bool_]:
+    return (counts != expected) & (counts != NULL) & (expected != NULL)
