@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
+import math
 import os
 import socket
 import sys
@@ -36,7 +38,7 @@ KEY_NBYTES_MIN = 16
 USAGE_ERROR = 2
 INTERRUPTED = 130
 BACKLOG = 128
-SHUTDOWN_S = 3  # for answers under way when it is stopped
+REFUSING_S = 1  # for the last answers of a server that stops, which say so
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         requests.setLevel(logging.INFO)
     link = _with_place(settings.link(only), given.place)
     server = DrainingServer(
-        configure(app, log_level="info" if given.verbose else "warning", shutdown_s=SHUTDOWN_S),
+        configure(
+            app,
+            log_level="info" if given.verbose else "warning",
+            shutdown_s=math.ceil(settings.drain_s) + REFUSING_S,
+        ),
         partial(_announce, settings, link, is_opened=given.open),
     )
     if given.child:
@@ -99,6 +105,19 @@ class DrainingServer(uvicorn.Server):
         """Let the streams end, then stop as uvicorn does."""
         self.drain()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait for the requests under way; those that take too long are answered by a problem."""
+        refusing = asyncio.create_task(self._refuse_late())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            refusing.cancel()
+
+    async def _refuse_late(self) -> None:
+        app: Any = self.config.app
+        await asyncio.sleep(app.state.settings.drain_s)
+        await app.state.under_way.refuse()
 
     def drain(self) -> None:
         """Let the streams end; no others begin."""
@@ -202,8 +221,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--presign", action=set_true, help="packs are read by signed links")
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
+    parser.add_argument("--audit-nbytes", type=int, help="of its file, before another is begun")
+    parser.add_argument("--audit-files", type=int, help="earlier ones that are kept; 0: all")
     parser.add_argument("--max-requests-per-s", type=float, help="of each token")
     parser.add_argument("--max-streams", type=int, help="of events, open at once")
+    parser.add_argument("--max-streams-each", type=int, help="of them, for each token")
     parser.add_argument("--max-batch-streams", type=int, help="of decoded batches, open at once")
     parser.add_argument("--max-batch-streams-each", type=int, help="of them, for each token")
     parser.add_argument("--header-patience-s", type=float, help="until a request is asked")
@@ -212,6 +234,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--stream-patience-s", type=float, help="with who takes no more of a stream"
     )
+    parser.add_argument("--drain-s", type=float, help="for requests under way when it is stopped")
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
     parser.add_argument("--max-query-nbytes", type=int, help="that a query may read")
     parser.add_argument("--max-queries", type=int, help="that run at once")

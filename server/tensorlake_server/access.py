@@ -71,6 +71,17 @@ class Access:
             return ANONYMOUS
         raise _unauthorized("this server needs a token")
 
+    def known(self, headers: Headers) -> Principal:
+        """Say who asks, where it may not be just anybody.
+
+        Raises:
+            Problem: 401, nobody whom the server knows, or who showed nothing.
+        """
+        principal = self.principal(headers)
+        if principal is ANONYMOUS:
+            raise _unauthorized("this needs a token, whatever else everybody may read")
+        return principal
+
     def cookie(self, secret: str) -> str:
         """Return the cookie's value for a token.
 

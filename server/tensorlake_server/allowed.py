@@ -12,7 +12,7 @@ from tensorlake.errors import AccessError
 from tensorlake_server.scopes import EVERY, Action
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tensorlake.dataset import Dataset, QueryLimits, View, Work
     from tensorlake.storage import Store
@@ -32,12 +32,21 @@ class AllowedLake:
         lake: All of it.
         principal: Who asks.
         is_writable: Whether the server lets anybody write.
+        before_change: Called once the principal may change something, before anything changes.
     """
 
-    def __init__(self, lake: Lake, principal: Principal, *, is_writable: bool) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        principal: Principal,
+        *,
+        is_writable: bool,
+        before_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._lake = lake
         self._principal = principal
         self._is_writable = is_writable
+        self._before_change = before_change
 
     def names(self) -> list[str]:
         """List the datasets."""
@@ -181,6 +190,7 @@ class AllowedLake:
                 dataset=name,
                 scope=wanted,
             )
+        self._before_change()
 
     def _may_read(self, name: str) -> bool:
         return self._principal.may(Action.READ, name)

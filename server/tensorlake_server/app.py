@@ -6,9 +6,10 @@ lets it load from its own host alone.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
@@ -32,7 +33,8 @@ from tensorlake_server import (
 from tensorlake_server.access import Access, cookie_name
 from tensorlake_server.audit import AuditLog
 from tensorlake_server.changes import TransactionRequest
-from tensorlake_server.guard import Guard
+from tensorlake_server.events import Heads
+from tensorlake_server.guard import Guard, UnderWay
 from tensorlake_server.lake import Lake
 from tensorlake_server.messages import ProblemInfo, SessionRequest
 from tensorlake_server.metrics import METRICS_TYPE, Metrics
@@ -70,8 +72,13 @@ PROBLEM: dict[str, Any] = {
 def create_app(settings: Settings) -> FastAPI:
     """Build the application for one lake."""
     access = Access(settings)
-    audit = None if settings.audit_log is None else AuditLog(settings.audit_log)
-    streams = Streams(settings.max_streams)
+    audit = None
+    if settings.audit_log is not None:
+        audit = AuditLog(
+            settings.audit_log, most_nbytes=settings.audit_nbytes, files=settings.audit_files
+        )
+    under_way = UnderWay()
+    streams = Streams(settings.max_streams, most_each=settings.max_streams_each)
     batch_streams = Streams(settings.max_batch_streams, most_each=settings.max_batch_streams_each)
     metrics = Metrics(streams=lambda: streams.count + batch_streams.count)
     app = FastAPI(
@@ -81,14 +88,24 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,
         middleware=[
-            Middleware(Guard, settings=settings, access=access, audit=audit, metrics=metrics)
+            Middleware(
+                Guard,
+                settings=settings,
+                access=access,
+                audit=audit,
+                metrics=metrics,
+                under_way=under_way,
+            )
         ],
         responses={"4XX": PROBLEM, "5XX": PROBLEM},
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
     app.state.access = access
+    app.state.under_way = under_way
     app.state.lake = Lake(settings)
+    app.state.heads = Heads(app.state.lake)
+    app.state.readiness = Readiness(app.state.lake)
     app.state.streams = streams
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
@@ -144,11 +161,34 @@ async def healthz() -> Response:
     return Response("ok\n", media_type="text/plain")
 
 
-def readyz(request: Request) -> Response:
+class Readiness:
+    """Whether the lake can be read: one look at a time, shared by all who ask meanwhile.
+
+    It has a thread of its own: those of the routes may all be busy.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._thread = CapacityLimiter(1)
+        self._looking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Look.
+
+        Raises:
+            TensorlakeError: It cannot be read.
+        """
+        if self._looking is None or self._looking.done():
+            look = to_thread.run_sync(self._lake.check, limiter=self._thread)
+            self._looking = asyncio.ensure_future(look)
+        await asyncio.shield(self._looking)
+
+
+async def readyz(request: Request) -> Response:
     """Say whether the lake can be read; if not, why, and that another replica be asked."""
-    lake: Lake = request.app.state.lake
+    readiness: Readiness = request.app.state.readiness
     try:
-        lake.check()
+        await readiness.check()
     except TensorlakeError as error:
         raise Problem(503, "lake-unreadable", str(error), {"Retry-After": "5"}) from error
     return Response("ok\n", media_type="text/plain")

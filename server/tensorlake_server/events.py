@@ -6,6 +6,8 @@
 
     : still here                    now and then, so that a client that went is noticed
 
+A branch is polled once for all streams that follow it.
+
 A stream ends after MAX_STREAM_S, with what was allowed then: its client comes back and is asked
 who it is again.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -32,9 +35,10 @@ if TYPE_CHECKING:
 
     from tensorlake.dataset import Commit
     from tensorlake_server.allowed import AllowedLake
+    from tensorlake_server.lake import Lake
     from tensorlake_server.streams import Place
 
-__all__ = ["router"]
+__all__ = ["Heads", "router"]
 
 router = APIRouter(prefix="/v1/datasets", tags=["versions"])
 
@@ -74,14 +78,95 @@ async def stream_events(
             version=branch,
         )
     place = take_place(request, streams)
-    events = _events(lake, name, handle.version, place, waits=wait)
+    heads: Heads = request.app.state.heads
+    events = _events(lake, heads, name, handle.version, place, waits=wait)
     first = await anext(events)
     headers = {"Cache-Control": "no-store"}
     return BoundedStream(first, events, headers, EVENTS_TYPE, patience_s=QUIET_S)
 
 
+class Heads:
+    """Branches that are followed: each is polled by one task while anybody follows it.
+
+    Args:
+        lake: All of it; who follows was let in before.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._followed: dict[tuple[str, str], _Head] = {}
+
+    @asynccontextmanager
+    async def follow(self, name: str, version: str) -> AsyncGenerator[_Head]:
+        """Follow the branch that a version is of."""
+        key = (name, version.rpartition("@")[0])
+        head = self._followed.get(key)
+        if head is None:
+            head = self._followed[key] = _Head(self._lake, name, version)
+        head.followers += 1
+        try:
+            yield head
+        finally:
+            head.followers -= 1
+            if not head.followers:
+                head.close()
+                del self._followed[key]
+
+
+class _Head:
+    """The newest commit of a branch, as far as it was polled."""
+
+    def __init__(self, lake: Lake, name: str, version: str) -> None:
+        self.followers = 0
+        self._lake = lake
+        self._name = name
+        self._version = version
+        self._error: TensorlakeError | None = None
+        self._moved = asyncio.Event()
+        self._polling = asyncio.create_task(self._poll())
+
+    def close(self) -> None:
+        """Poll no more."""
+        self._polling.cancel()
+
+    async def has_after(self, seen: str, *, timeout_s: float) -> bool:
+        """Wait until the branch has a commit after the one that was seen, or the time is over.
+
+        Raises:
+            TensorlakeError: The branch cannot be read.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._error is None and _number(self._version) <= _number(seen):
+                    await self._moved.wait()
+        if self._error is not None:
+            raise self._error
+        return _number(self._version) > _number(seen)
+
+    async def _poll(self) -> None:
+        while self._error is None:
+            await asyncio.sleep(POLL_S)
+            try:
+                commits = await run_in_threadpool(self._newer)
+            except TensorlakeError as error:
+                self._error = error
+            else:
+                if not commits:
+                    continue
+                self._version = commits[-1].version
+            self._moved.set()
+            self._moved = asyncio.Event()
+
+    def _newer(self) -> list[Commit]:
+        return list(self._lake.open(self._name, self._version).follow(timeout_s=0))
+
+
+def _number(version: str) -> int:
+    return int(version.rpartition("@")[2])
+
+
 async def _events(
-    lake: AllowedLake, name: str, seen: str, place: Place, *, waits: bool
+    lake: AllowedLake, heads: Heads, name: str, seen: str, place: Place, *, waits: bool
 ) -> AsyncGenerator[bytes]:
     def newer(version: str) -> list[Commit]:
         return list(lake.open(name, version).follow(timeout_s=0))
@@ -89,17 +174,19 @@ async def _events(
     try:
         ends, said = time.monotonic() + MAX_STREAM_S, time.monotonic()
         yield b"retry: %d\n\n" % RETRY_MS
-        while time.monotonic() < ends and not place.is_draining:
-            for commit in await run_in_threadpool(newer, seen):
-                seen, said = commit.version, time.monotonic()
-                data = describe_commit(commit).model_dump_json()
-                yield f"id: {seen}\nevent: commit\ndata: {data}\n\n".encode()
-            if not waits:
-                return
-            if time.monotonic() - said > QUIET_S:
-                said = time.monotonic()
-                yield b": still here\n\n"
-            await asyncio.sleep(POLL_S)
+        async with heads.follow(name, seen) if waits else nullcontext() as head:
+            has_more = True
+            while time.monotonic() < ends and not place.is_draining:
+                for commit in await run_in_threadpool(newer, seen) if has_more else ():
+                    seen, said = commit.version, time.monotonic()
+                    data = describe_commit(commit).model_dump_json()
+                    yield f"id: {seen}\nevent: commit\ndata: {data}\n\n".encode()
+                if head is None:
+                    return
+                if time.monotonic() - said > QUIET_S:
+                    said = time.monotonic()
+                    yield b": still here\n\n"
+                has_more = await head.has_after(seen, timeout_s=POLL_S)
     except TensorlakeError as error:  # said in the stream: the answer has begun already
         status, _ = describe_error(error)
         data = f'{{"code": "{error.code}", "status": {status}}}'

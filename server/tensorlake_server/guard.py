@@ -7,7 +7,9 @@
 * ``/v1`` needs somebody whom the server knows: access.py says who that is.
 * Bodies are counted as they arrive (413), and must arrive: within ``body_patience_s`` and a second
   for each SLOWEST_NBYTES_PER_S (408).
-* Requests a second are bounded for each token (429).
+* Requests a second are bounded for each token (429). Health is asked without a bound: whoever
+  decides whether this server lives must not share one with strangers. ``/metrics`` needs a token
+  where there are tokens.
 * ``HEAD`` is answered like ``GET``, without the body.
 * Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
   special to them. Every request is counted, and a line of the log; with an audit log, each to
@@ -21,6 +23,7 @@ import logging
 import math
 import secrets
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,6 +36,9 @@ from tensorlake_server.problems import CLIENT_GONE, Problem, fault_response, pro
 from tensorlake_server.rate import Rate
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from tensorlake_server.access import Access
@@ -41,11 +47,13 @@ if TYPE_CHECKING:
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "UnderWay"]
 
 log = logging.getLogger("tensorlake.server.requests")
 
 OPEN_ROUTES = frozenset({"/v1/session"})  # how the token is shown for the first time
+HEALTH = frozenset({"/healthz", "/readyz"})
+METRICS = "/metrics"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REQUEST_ID_NBYTES = 8
 MAX_LENGTH_DIGITS = 18
@@ -74,8 +82,10 @@ class Guard:
         access: Access,
         audit: AuditLog | None,
         metrics: Metrics,
+        under_way: UnderWay,
     ) -> None:
         self._app = app
+        self._under_way = under_way
         self._metrics = metrics
         self._rate = Rate(settings.max_requests_per_s)
         self._settings = settings
@@ -93,9 +103,12 @@ class Guard:
         answered = _Answered(send, headers, has_body=scope["method"] != "HEAD")
         state: dict[str, Any] = scope.setdefault("state", {})
         state |= {"principal": NOBODY, "request_id": request_id, "changed": {}}
+        if self._audit is not None:
+            state["audit"] = self._audit
         started = time.perf_counter()
         try:
-            await self._pass_on(scope, receive, answered)
+            with self._under_way.noted(scope, answered):
+                await self._pass_on(scope, receive, answered)
         finally:
             self._note(scope, answered, time.perf_counter() - started)
 
@@ -105,7 +118,7 @@ class Guard:
         method, nbytes = scope["method"], answered.nbytes
         status = CLIENT_GONE if answered.status is None else answered.status
         self._metrics.note(method if method in METHODS else "other", route, status, seconds, nbytes)
-        record = _record(scope, status)
+        record = audit_record(scope, status)
         if log.isEnabledFor(logging.INFO):
             timed = {**record, "seconds": round(seconds, 6), "nbytes": nbytes}
             log.info("%s", msgspec.json.encode(timed).decode())
@@ -164,9 +177,15 @@ class Guard:
                 f"a page of {headers.get('origin')!r} may not ask this of {host!r}"
                 "\nask from the server's own page, or from a program",
             )
-        is_open = not scope["path"].startswith("/v1/") or scope["path"] in OPEN_ROUTES
-        principal = NOBODY if is_open else self._access.principal(headers)
-        wait_s = self._rate.wait_s(principal.name)
+        path = scope["path"]
+        is_open = not path.startswith("/v1/") or path in OPEN_ROUTES
+        if path == METRICS and settings.auth is not None:
+            principal = self._access.known(headers)
+        else:
+            principal = NOBODY if is_open else self._access.principal(headers)
+        if self._audit is not None and path.startswith("/v1/"):
+            self._audit.check_room()
+        wait_s = 0.0 if path in HEALTH else self._rate.wait_s(principal.name)
         if wait_s > 0:
             raise Problem(
                 429,
@@ -184,6 +203,34 @@ class Guard:
         path, settings = scope["path"], self._settings
         brings = path.startswith("/v1/") and (path.endswith("/transactions") or "/objects/" in path)
         return settings.max_write_nbytes if brings and settings.write else settings.max_body_nbytes
+
+
+class UnderWay:
+    """The requests that are being answered, so that none is left without an answer at the end."""
+
+    def __init__(self) -> None:
+        self._answers: dict[_Answered, Scope] = {}
+
+    @contextmanager
+    def noted(self, scope: Scope, answered: _Answered) -> Generator[None]:
+        """Count a request as under way."""
+        self._answers[answered] = scope
+        try:
+            yield
+        finally:
+            del self._answers[answered]
+
+    async def refuse(self) -> None:
+        """Answer all that are not answered yet: this server stops."""
+        for answered, scope in list(self._answers.items()):
+            if answered.status is None:
+                stopping = problem_response(
+                    503,
+                    "draining",
+                    "this server stops, and the request took longer than it waits\ntry again",
+                    headers={"Retry-After": "1", "Connection": "close"},
+                )
+                await answered.end_with(stopping, scope)
 
 
 class _Body:
@@ -229,8 +276,16 @@ class _Answered:
         self._has_body = has_body
         self.status: int | None = None  # there is no answer yet
         self.nbytes = 0
+        self._is_over = False
+
+    async def end_with(self, response: Response, scope: Scope) -> None:
+        """Answer in the application's place; what it says later goes nowhere."""
+        await response(scope, _no_message, self)
+        self._is_over = True
 
     async def __call__(self, message: Message) -> None:
+        if self._is_over:
+            return
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
@@ -242,7 +297,11 @@ class _Answered:
         await self._send(message)
 
 
-def _record(scope: Scope, status: int) -> dict[str, Any]:
+async def _no_message() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def audit_record(scope: Scope, status: int | None) -> dict[str, Any]:
     state, client = scope["state"], scope.get("client")
     return {
         "request": state["request_id"],

@@ -21,7 +21,7 @@ from PIL import Image
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.types import SampleType
-from tensorlake_server.pictures import MAX_PIXELS, Picture
+from tensorlake_server.pictures import Picture, check_pixels
 
 __all__ = ["IGNORED", "MASK_KINDS", "mask_codes", "render_mask"]
 
@@ -53,13 +53,15 @@ def render_mask(
     """Make the PNG of a mask, that fits into ``size`` × ``size``; None keeps its size.
 
     Raises:
-        CorruptSampleError: It has no pixels, or too many.
+        CorruptSampleError: It has no pixels.
+        ImageTooLargeError: It has too many.
     """
     height, width = sample.shape[-2:]
-    if not 0 < height * width <= MAX_PIXELS:
+    check_pixels(width, height)
+    if not height * width:
         raise CorruptSampleError(
-            f"a mask of {width:,} × {height:,} pixels cannot be shown (1 to {MAX_PIXELS:,} can)",
-            expected=MAX_PIXELS,
+            f"a mask of {width:,} × {height:,} pixels has nothing to show",
+            expected=1,
             actual=height * width,
         )
     codes = mask_codes(sample_type, sample)

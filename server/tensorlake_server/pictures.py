@@ -20,13 +20,24 @@ from PIL import Image
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.types import Buffer
+from tensorlake_server.problems import ImageTooLargeError
 
-__all__ = ["PASSIVE_IMAGES", "Picture", "is_drawable", "render_array", "render_sample", "sniff"]
+__all__ = [
+    "PASSIVE_IMAGES",
+    "Picture",
+    "check_pixels",
+    "is_drawable",
+    "render_array",
+    "render_sample",
+    "sniff",
+]
 
 # Image types that no browser runs anything of. SVG is none of them.
 PASSIVE_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif"})
 
 MAX_PIXELS = 1 << 27  # 384 MiB decoded: beyond it a thumbnail is refused
+MAX_PLANE_NBYTES = 1 << 29
+READ_INSTEAD = "read it with the SDK: ds['image'][row]; ?raw downloads its stored bytes"
 LOSSLESS_SIDE = 96  # digits, icons: JPEG would blur them and PNG is as small
 JPEG_QUALITY = 82
 GREY_NDIM = 2
@@ -78,6 +89,7 @@ def render_sample(data: Buffer, *, size: int | None) -> Picture:
 
     Raises:
         CorruptSampleError: It cannot be decoded.
+        ImageTooLargeError: It has more than MAX_PIXELS.
     """
     if sniff(data) == "image/jpeg":
         try:
@@ -88,8 +100,13 @@ def render_sample(data: Buffer, *, size: int | None) -> Picture:
 
 
 def render_array(array: np.ndarray, *, size: int | None) -> Picture:
-    """Draw an array of grey or colour values."""
+    """Draw an array of grey or colour values.
+
+    Raises:
+        ImageTooLargeError: It has more than MAX_PIXELS.
+    """
     height, width = array.shape[:2]
+    check_pixels(width, height)
     pixels = _to_bytes(array)
     if pixels.ndim == COLOUR_NDIM and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
@@ -100,7 +117,7 @@ def render_array(array: np.ndarray, *, size: int | None) -> Picture:
 def _render_jpeg(data: bytes, size: int | None) -> Picture:
     header: Any = simplejpeg.decode_jpeg_header(data)  # its stub gives SupportsInt
     height, width = int(header[0]), int(header[1])
-    _check_size(width, height)
+    check_pixels(width, height)
     if size is None:
         return Picture("image/jpeg", data, width, height)
     target_width, target_height = _fit(width, height, size)
@@ -114,10 +131,12 @@ def _render_by_pillow(data: bytes, size: int | None) -> Picture:
     try:
         with Image.open(io.BytesIO(data)) as image:
             width, height = image.size
-            _check_size(width, height)
+            check_pixels(width, height)
             image.load()
             shown = _to_eight_bits(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:  # more than MAX_PIXELS: Pillow counts first
+        raise ImageTooLargeError(f"{error}\n{READ_INSTEAD}") from error
+    except (OSError, ValueError, SyntaxError) as error:
         raise CorruptSampleError(
             f"{len(data):,} bytes beginning with {data[:8].hex(' ')} are no picture"
             f" that can be decoded: {error}"
@@ -169,11 +188,22 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
     return image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
 
 
-def _check_size(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise CorruptSampleError(
-            f"a picture of {width:,} × {height:,} pixels is too large to show"
-            f" ({MAX_PIXELS:,} at most)\nread it with the SDK: ds['image'][row]",
+def check_pixels(width: int, height: int, *, planes: int = 1) -> None:
+    """Refuse to decode what is too large to show, before any memory is taken for it.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        planes: Masks of objects over the same pixels, each a byte a pixel.
+
+    Raises:
+        ImageTooLargeError: It has more than MAX_PIXELS, or MAX_PLANE_NBYTES in all planes.
+    """
+    if width * height > MAX_PIXELS or width * height * planes > MAX_PLANE_NBYTES:
+        stacked = f" in {planes:,} planes" if planes > 1 else ""
+        raise ImageTooLargeError(
+            f"an image of {width:,} × {height:,} pixels{stacked} is too large to show"
+            f" ({MAX_PIXELS:,} at most)\n{READ_INSTEAD}",
             expected=MAX_PIXELS,
-            actual=width * height,
+            actual=width * height * planes,
         )

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLIENT_GONE",
     "PROBLEM_TYPE",
+    "ImageTooLargeError",
     "Problem",
     "add_problem_answers",
     "describe_error",
@@ -61,6 +62,11 @@ log = logging.getLogger("tensorlake.server")
 PROBLEM_TYPE = "application/problem+json"
 CLIENT_GONE = 499  # noted where a client went before it was answered; nobody receives it
 
+
+class ImageTooLargeError(UnsupportedError):
+    """An image has more pixels than a server decodes to show it."""
+
+
 # The most special first: the first that fits decides.
 STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
     (NotFoundError, 404),
@@ -71,6 +77,7 @@ STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
     (InvalidStateError, 409),
     (ExpiredError, 410),
     (AccessError, 403),
+    (ImageTooLargeError, 422),
     (UnsupportedError, 501),
     (MissingExtraError, 501),
     (CorruptionError, 500),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Path, Request
 
 from tensorlake.storage import name_of_part
 from tensorlake_server.allowed import AllowedLake
+from tensorlake_server.guard import audit_record
 from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
+    from tensorlake_server.audit import AuditLog
     from tensorlake_server.lake import Lake
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
@@ -40,7 +43,24 @@ def lake_of(request: Request) -> AllowedLake:
     """Return the lake that the application serves, as far as who asks may see it."""
     lake = cast("Lake", request.app.state.lake)
     principal = cast("Principal", request.state.principal)
-    return AllowedLake(lake, principal, is_writable=settings_of(request).write)
+    return AllowedLake(
+        lake,
+        principal,
+        is_writable=settings_of(request).write,
+        before_change=partial(_note_intent, request),
+    )
+
+
+def _note_intent(request: Request) -> None:
+    """Write the first line of a change to the audit log, once a request.
+
+    Raises:
+        Problem: 503, it cannot be written.
+    """
+    state = request.scope["state"]
+    audit: AuditLog | None = state.pop("audit", None)
+    if audit is not None:
+        audit.write_first(audit_record(request.scope, None))
 
 
 def thumbnails_of(request: Request) -> Thumbnails:
@@ -73,12 +93,14 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
         raise Problem(
             503, "draining", "this server is about to stop\ntry again", {"Retry-After": "1"}
         )
-    place = streams.place(cast("Principal", request.state.principal).name)
+    who = cast("Principal", request.state.principal).name
+    place = streams.place(who)
     if place is None:
         raise Problem(
             429,
             f"too-many-{what}",
-            f"{streams.count} {what} are under way already, by you or by all\ntry again later",
+            f"this server takes no more {what} now: {streams.why_full(who)}"
+            "\nend one, or try again later",
             {"Retry-After": "5"},
         )
     return place

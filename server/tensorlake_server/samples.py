@@ -34,12 +34,13 @@ from tensorlake_server.orientation import without_turn
 from tensorlake_server.pictures import (
     PASSIVE_IMAGES,
     Picture,
+    check_pixels,
     is_drawable,
     render_array,
     render_sample,
     sniff,
 )
-from tensorlake_server.problems import Problem
+from tensorlake_server.problems import ImageTooLargeError, Problem
 from tensorlake_server.request import DatasetPath, TensorPath, lake_of, thumbnails_of
 
 if TYPE_CHECKING:
@@ -201,14 +202,14 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
         return Frame(FrameKind.NONE)
     try:
         picture = _draw(read, position, size)
-    except CorruptSampleError as error:
+    except (CorruptSampleError, ImageTooLargeError) as error:
         return Frame.of_error(error)
     return Frame.of_picture(picture)
 
 
 def _draw(read: TypedColumn, i: int, size: int) -> Picture:
     if read.type.drawn_as in MASK_KINDS:
-        return render_mask(read.type, _decoded(read, i), size=size)
+        return render_mask(read.type, _decoded_mask(read, i), size=size)
     if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, i):
         return render_sample(read.column.samples[i], size=size)
     array = _decoded(read, i)
@@ -232,7 +233,7 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture 
     """Choose what a sample is sent as."""
     kind = read.type.query_kind
     if read.type.drawn_as in MASK_KINDS and not is_raw:
-        return render_mask(read.type, _decoded(read, 0), size=size)
+        return render_mask(read.type, _decoded_mask(read, 0), size=size)
     if isinstance(read.column, EncodedColumn) and (is_raw or not _is_drawn_by_type(read, 0)):
         sample = bytes(read.column.samples[0])
         if is_raw:
@@ -262,6 +263,14 @@ def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
     assert isinstance(read.column, EncodedColumn)
     is_picture = read.type.is_media and read.type.drawn_as == "image"
     return is_picture and sniff(read.column.samples[i]) is None
+
+
+def _decoded_mask(read: TypedColumn, i: int) -> np.ndarray:
+    shapes = read.column.shapes if isinstance(read.column, EncodedColumn) else None
+    if shapes is not None:  # a few bytes of run lengths may stand for any number of pixels
+        *planes, height, width = shapes[i].tolist()
+        check_pixels(width, height, planes=planes[0] if planes else 1)
+    return _decoded(read, i)
 
 
 def _decoded(read: TypedColumn, i: int) -> np.ndarray:

@@ -42,6 +42,8 @@ class Settings:
         write: Whether those whose scopes allow it may write.
         presign: Whether packs are read by signed links, past the server.
         audit_log: Where to note who did what, when.
+        audit_nbytes: How long its file may become before another is begun.
+        audit_files: How many of the earlier files are kept; 0: all.
         token: What lets a browser in on a loopback address, in the link that is printed.
         signing_key: Signs the ids of views; replicas of one lake share it.
         storage_options: Credentials and such, as ``tl.open`` takes them.
@@ -53,6 +55,7 @@ class Settings:
         max_page_nbytes: Most bytes of samples in one, but for a single row.
         max_requests_per_s: Most requests a second of each token; of all who have none together.
         max_streams: Most streams of events open at once.
+        max_streams_each: Most of them for each token; for all who have none together.
         max_batch_streams: Most streams of batches open at once; each decodes.
         max_batch_streams_each: Most of them for each token; for all who have none together.
         max_batch_nbytes: Largest batch that is decoded for a client.
@@ -60,6 +63,7 @@ class Settings:
         body_patience_s: How long to send the body, and a second for each KiB of it.
         answer_patience_s: How long it may read nothing of its answer.
         stream_patience_s: How long a client of a stream may take nothing.
+        drain_s: How long requests under way may take once the server is told to stop.
         max_query_s: How long a query may run.
         max_query_nbytes: How much of samples a query may read.
         max_queries: Most queries that run at once.
@@ -75,6 +79,8 @@ class Settings:
     write: bool = False
     presign: bool = False
     audit_log: Path | None = None
+    audit_nbytes: int = 256 << 20
+    audit_files: int = 16
     token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_NBYTES), repr=False)
     signing_key: bytes = field(
         default_factory=lambda: secrets.token_bytes(TOKEN_NBYTES), repr=False
@@ -88,6 +94,7 @@ class Settings:
     max_page_nbytes: int = 64 << 20
     max_requests_per_s: float = 1000.0
     max_streams: int = 500
+    max_streams_each: int = 100
     max_batch_streams: int = 32
     max_batch_streams_each: int = 16
     max_batch_nbytes: int = 256 << 20
@@ -95,6 +102,7 @@ class Settings:
     body_patience_s: float = 20.0
     answer_patience_s: float = 30.0
     stream_patience_s: float = 300.0
+    drain_s: float = 10.0
     max_query_s: float = 60.0
     max_query_nbytes: int = 16 << 30
     max_queries: int = 16

@@ -68,6 +68,16 @@ class Streams:
         """Take a place that gives itself back once; None when there is none."""
         return Place(self, who) if self.enter(who) else None
 
+    def why_full(self, who: str) -> str:
+        """Say which limit leaves no place.
+
+        >>> Streams(2, most_each=0).why_full("ana")
+        '0 of yours are under way, the most for one token'
+        """
+        if self._open[who] >= self._most_each:
+            return f"{self._open[who]} of yours are under way, the most for one token"
+        return f"{self.count} are under way on this server, its most"
+
     def drain(self) -> None:
         """Let streams end as soon as they have sent what they are about to send."""
         self.is_draining = True

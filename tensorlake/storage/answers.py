@@ -21,12 +21,21 @@ class AttemptError(Exception):
     Attributes:
         status: What the server answered, or what it amounts to.
         was_sent: Whether the server may have seen the request.
+        answer: What it answered, where it did.
     """
 
-    def __init__(self, why: str, *, status: int | None = None, was_sent: bool = True) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        status: int | None = None,
+        was_sent: bool = True,
+        answer: Answer | None = None,
+    ) -> None:
         super().__init__(why)
         self.status = status
         self.was_sent = was_sent
+        self.answer = answer
 
 
 @dataclass(frozen=True, slots=True)

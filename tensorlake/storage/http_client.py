@@ -61,11 +61,14 @@ class OpenAnswer:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.status_code = answer.status
         self._answer = answer
+        self._pieces = aiter(answer.content.iter_any())
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self  # not a generator: one left unfinished fails when the interpreter ends
+
+    async def __anext__(self) -> bytes:
         try:
-            async for piece in self._answer.content.iter_any():
-                yield piece
+            return await anext(self._pieces)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _attempt_error(error) from error
 
@@ -157,7 +160,7 @@ class HttpClient:
                 if is_read:
                     self._unusual.add(netloc)
         if whole.status_code in _TRANSIENT:
-            raise AttemptError(f"status {whole.status_code}", status=whole.status_code)
+            raise _refused(whole)
         return whole
 
     async def open(
@@ -170,8 +173,7 @@ class HttpClient:
         """
         answer = await self._sent(method, url, timeout_s, headers=headers, **request)
         if answer.status in _TRANSIENT:
-            answer.close()
-            raise AttemptError(f"status {answer.status}", status=answer.status)
+            raise _refused(await OpenAnswer(answer).whole())
         return OpenAnswer(answer)
 
     async def close(self) -> None:
@@ -237,6 +239,10 @@ async def _whole(answer: aiohttp.ClientResponse) -> Answer:
         return Answer(answer.status, answer.headers, await answer.read())
     except (aiohttp.ClientError, TimeoutError) as error:
         raise _attempt_error(error) from error
+
+
+def _refused(answer: Answer) -> AttemptError:
+    return AttemptError(f"status {answer.status_code}", status=answer.status_code, answer=answer)
 
 
 def _attempt_error(error: Exception) -> AttemptError:

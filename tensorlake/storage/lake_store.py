@@ -18,8 +18,10 @@ Connections belong to the one loop of a process: one that was forked has another
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -39,7 +41,7 @@ from tensorlake.storage.answer_stream import AnswerStream
 from tensorlake.storage.answers import Answer, AttemptError
 from tensorlake.storage.coalesce import read_merged
 from tensorlake.storage.path_names import part_of_name
-from tensorlake.storage.problems import detail_of, error_of
+from tensorlake.storage.problems import detail_of, error_of, is_problem
 from tensorlake.storage.retry import RetryPolicy, retry
 from tensorlake.storage.runtime import run
 from tensorlake.storage.store import (
@@ -321,9 +323,16 @@ class LakeStore:
         attempt = partial(self._attempt_read, method, address, headers or {}, nbytes)
         return await self._until_answered(address, attempt)
 
-    async def _until_answered(self, address: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _until_answered(
+        self,
+        address: str,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        timeout_s: float = math.inf,
+    ) -> T:
+        policy = replace(self._policy, deadline_s=min(self._policy.deadline_s, timeout_s))
         try:
-            return await retry(attempt, policy=self._policy, is_transient=_is_transient)
+            return await retry(attempt, policy=policy, is_transient=_is_transient)
         except AttemptError as error:
             raise self._unreachable(error, "read", address) from error
 
@@ -337,7 +346,8 @@ class LakeStore:
                 json=body,
             )
 
-        answer = await self._until_answered(address, attempt)
+        # Before whoever waits for the stream stops waiting: they are told why it was refused.
+        answer = await self._until_answered(address, attempt, timeout_s=timeout_s)
         if answer.status_code not in _OK:
             raise error_of(await answer.whole(), self.url)
         return AnswerStream(self.url, aiter(answer), answer.end)
@@ -397,6 +407,8 @@ class LakeStore:
         )
 
     def _unreachable(self, error: AttemptError, verb: str, path: str) -> TensorlakeError:
+        if error.answer is not None and is_problem(error.answer):
+            return error_of(error.answer, self.url)
         kind = StorageTimeoutError if error.status == 408 else StorageError  # noqa: PLR2004 - ours
         return kind(
             f"could not {verb} {path!r} of {self.url!r} ({error});\n"

@@ -15,7 +15,7 @@ from tensorlake import errors
 from tensorlake.errors import AccessError, StorageError, TensorlakeError
 from tensorlake.storage.answers import Answer
 
-__all__ = ["detail_of", "error_of", "error_of_problem"]
+__all__ = ["detail_of", "error_of", "error_of_problem", "is_problem"]
 
 PROBLEM_TYPE = "application/problem+json"
 FORBIDDEN = frozenset({401, 403})

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -154,6 +155,60 @@ def test_the_link_is_said_when_it_is_answered(tmp_path: Path) -> None:
     server.run(sockets=[listening])
 
     assert answers == [200]
+
+
+def test_a_request_that_outlasts_the_drain_is_answered_by_a_problem(tmp_path: Path) -> None:
+    begun, released = threading.Event(), threading.Event()
+    settings = Settings(url=str(tmp_path), drain_s=0.1)
+    app = create_app(settings)
+
+    def wait() -> None:
+        begun.set()
+        released.wait(STOP_S)
+
+    app.add_api_route("/v1/waits", wait)
+    server = DrainingServer(configure(app, log_level="critical", shutdown_s=2), lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as threads:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/waits"
+        sent = {"Authorization": f"Bearer {settings.token}"}
+        stopped = threads.submit(server.run, sockets=[listening])
+        asked = threads.submit(httpx.get, url, headers=sent, timeout=STOP_S)
+        assert begun.wait(STOP_S)
+
+        server.handle_exit(signal.SIGTERM, None)
+        answer = asked.result(STOP_S)
+        released.set()
+        stopped.result(STOP_S)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "draining")
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> None:
+    begun, released = threading.Event(), threading.Event()
+    settings = Settings(url=str(tmp_path), drain_s=STOP_S)
+    app = create_app(settings)
+
+    def wait() -> dict[str, bool]:
+        begun.set()
+        released.wait(STOP_S)
+        return {"done": True}
+
+    app.add_api_route("/v1/waits", wait)
+    server = DrainingServer(configure(app, log_level="critical", shutdown_s=STOP_S), lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as threads:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/waits"
+        sent = {"Authorization": f"Bearer {settings.token}"}
+        stopped = threads.submit(server.run, sockets=[listening])
+        asked = threads.submit(httpx.get, url, headers=sent, timeout=STOP_S)
+        assert begun.wait(STOP_S)
+
+        server.handle_exit(signal.SIGTERM, None)
+        released.set()
+        answer = asked.result(STOP_S)
+        stopped.result(STOP_S)
+
+    assert (answer.status_code, answer.json()) == (200, {"done": True})
 
 
 def test_the_interrupt_key_stops_it_in_order(tmp_path: Path) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tensorlake_server import Settings
+import tensorlake as tl
+from tensorlake.errors import TensorlakeError
+from tensorlake_server import Settings, create_app
+from tensorlake_server.events import Heads
+from tensorlake_server.lake import Lake
+from tensorlake_server.streams import Streams
+from tests.unit.server.conftest import HOST, InProcess
 
 EVENTS = "/v1/datasets/pets/events"
 
@@ -67,6 +75,63 @@ def test_streams_are_bounded_and_give_their_place_back(
     assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
     assert refused.headers["Retry-After"] == "5"
     assert served == [200, 200, 200]
+
+
+def test_a_limit_of_streams_is_told_in_its_own_words(settings: Settings) -> None:
+    app = create_app(replace(settings, max_streams=3, max_streams_each=2))
+    sent = {"Authorization": f"Bearer {settings.token}"}
+    client = httpx.Client(transport=InProcess(app), base_url=HOST, headers=sent)
+    streams: Streams = app.state.streams
+
+    for who in ("link", "link"):
+        assert streams.enter(who)
+    own = client.get(EVENTS)
+    streams.leave("link")
+    assert streams.enter("ana")
+    assert streams.enter("ben")
+    all_of_them = client.get(EVENTS)
+
+    assert {own.status_code, all_of_them.status_code} == {429}
+    assert "2 of yours are under way, the most for one token" in own.json()["detail"]
+    assert "3 are under way on this server, its most" in all_of_them.json()["detail"]
+
+
+def test_all_who_follow_a_branch_share_one_poll_of_it(tmp_path: Path) -> None:
+    dataset = tl.create(str(tmp_path / "pets"), {"x": "int64"}, durability="none")
+    dataset.append({"x": 1})
+    dataset.commit("one")
+    heads = Heads(Lake(Settings(url=str(tmp_path))))
+
+    async def follow() -> bool:
+        async with heads.follow("pets", "main@1") as head:
+            followed.add(id(head))
+            return await head.has_after("main@1", timeout_s=60)
+
+    async def follow_all() -> list[bool]:
+        waiting = [asyncio.create_task(follow()) for _ in range(20)]
+        await asyncio.sleep(0)
+        with tl.open(str(tmp_path / "pets"), durability="none") as writer:
+            writer.append({"x": 2})
+            writer.commit("two")
+        return await asyncio.gather(*waiting)
+
+    followed: set[int] = set()
+
+    assert asyncio.run(follow_all()) == [True] * 20
+    assert len(followed) == 1
+
+
+def test_who_follows_a_branch_that_is_removed_is_told(tmp_path: Path) -> None:
+    tl.create(str(tmp_path / "pets"), {"x": "int64"}, durability="none").close()
+    heads = Heads(Lake(Settings(url=str(tmp_path))))
+
+    async def follow() -> None:
+        async with heads.follow("pets", "main@0") as head:
+            tl.delete(str(tmp_path / "pets"), confirm=str(tmp_path / "pets"))
+            await head.has_after("main@0", timeout_s=60)
+
+    with pytest.raises(TensorlakeError):
+        asyncio.run(follow())
 
 
 @pytest.mark.parametrize("no_branch", ["v1", "main@1"])

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake_server import Settings, create_app
+from tensorlake_server.tokens import create_token
 from tests.unit.server.conftest import HOST, InProcess
 
 
@@ -65,6 +67,35 @@ def test_too_many_requests_are_refused_with_the_time_to_wait(
     assert [one.status_code for one in answers] == [200, 429]
     assert answers[1].json()["code"] == "too-many-requests"
     assert 0 < int(answers[1].headers["Retry-After"]) <= 1000
+
+
+def test_health_is_answered_however_many_requests_strangers_make(
+    settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    client = connect(replace(settings, max_requests_per_s=0.001))
+
+    pages = {client.get("/pets").status_code for _ in range(5)}
+    health = {client.get(path).status_code for path in ("/healthz", "/readyz") * 5}
+
+    assert 429 in pages
+    assert health == {200}
+
+
+def test_metrics_need_a_token_where_there_are_tokens(
+    tmp_path: Path, settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    auth = tmp_path / "tokens.toml"
+    now = datetime.now(UTC)
+    secret, _ = create_token(auth, name="prometheus", scopes=["read:none"], expires=None, now=now)
+    public = replace(settings, host="0.0.0.0", auth=auth, public_read=True)
+
+    statuses = {
+        name: connect(public, token=token).get("/metrics").status_code
+        for name, token in (("none", None), ("wrong", "tl_wrong"), ("right", secret))
+    }
+
+    assert statuses == {"none": 401, "wrong": 401, "right": 200}
+    assert connect(replace(settings, host="0.0.0.0", public_read=True)).get("/metrics").is_success
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "²", "9" * 40, "", "0x10"])

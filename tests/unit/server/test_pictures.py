@@ -1,14 +1,28 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
 
+import tensorlake as tl
 from tensorlake.errors import CorruptSampleError
-from tensorlake_server.pictures import is_drawable, render_array, render_sample, sniff
+from tensorlake_server import Settings
+from tensorlake_server.frames import FrameKind
+from tensorlake_server.masks import render_mask
+from tensorlake_server.pictures import (
+    check_pixels,
+    is_drawable,
+    render_array,
+    render_sample,
+    sniff,
+)
+from tensorlake_server.problems import ImageTooLargeError
 
 
 def colour(height: int, width: int) -> np.ndarray:
@@ -88,8 +102,37 @@ def test_a_bomb_is_refused_before_it_is_decoded() -> None:
     header[16:24] = (60_000).to_bytes(4, "big") * 2
     header[29:33] = zlib_crc(bytes(header[12:29]))
 
-    with pytest.raises(CorruptSampleError, match="exceeds limit"):
+    with pytest.raises(ImageTooLargeError, match="exceeds limit"):
         render_sample(bytes(header), size=128)
+
+
+@pytest.mark.parametrize(("width", "height"), [(50_000, 4_000), (4_000, 50_000)])
+def test_an_image_of_too_many_pixels_is_a_422_and_its_stored_bytes_are_served(
+    tmp_path: Path, connect: Callable[..., httpx.Client], width: int, height: int
+) -> None:
+    stored = saved(Image.new("1", (width, height)), "PNG")
+    with tl.create(str(tmp_path / "scans"), {"scan": tl.Image("png", mode="L")}) as dataset:
+        dataset.append({"scan": stored})
+        dataset.commit("one scan")
+    settings = Settings(url=str(tmp_path))
+    client = connect(settings, token=settings.token)
+    sample = "/v1/datasets/scans/tensors/scan/0"
+
+    small, whole = client.get(sample, params={"size": 64}), client.get(sample)
+    frames = client.post("/v1/datasets/scans/thumbnails", json={"tensor": "scan", "rows": [0]})
+
+    assert (small.status_code, small.json()["code"]) == (422, "image-too-large")
+    assert (whole.status_code, whole.content) == (200, stored)
+    assert (frames.status_code, frames.content[4]) == (200, FrameKind.ERROR)
+
+
+def test_a_mask_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
+    check_pixels(4000, 3000, planes=40)
+
+    with pytest.raises(ImageTooLargeError, match="41,000 planes"):
+        check_pixels(4000, 3000, planes=41_000)
+    with pytest.raises(ImageTooLargeError):
+        render_mask(tl.BinaryMask(), np.broadcast_to(np.False_, (30_000, 30_000)))
 
 
 def zlib_crc(data: bytes) -> bytes:
