@@ -2,7 +2,9 @@
 
 Every function takes its sources first and the destination last, commits by itself, and returns the
 dataset with ``ds.ingest_report``. The same call after a kill continues where the last commit
-stands: each batch of source files has a key, and a key is never committed twice.
+stands, and adds nothing when all is there. Each commit notes what it ingested: a call with another
+source, a source that changed, or other arguments is refused unless ``mode="append"``, and an append
+of items that are there already is refused, too.
 """
 
 from typing import TYPE_CHECKING, Any

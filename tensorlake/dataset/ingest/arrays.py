@@ -16,7 +16,7 @@ from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
@@ -95,6 +95,10 @@ def numpy(
             name: array[items[0] : items[-1] + 1] for name, array in arrays.items()
         },
         row_name=lambda items, row: f"row {items[row]}",
+        stamp=lambda _: digest,
+        file=lambda _: "the arrays",
+        unit="set of arrays",
+        settings=given_settings(schema),
     )
     return run_ingest(source, dst, **options)
 
@@ -115,7 +119,9 @@ def torch(
         names: Tensor names of a tuple's values, such as ``("image", "label")``.
         schema: Types in place of those that follow from the first sample, by name.
         **options: See `IngestOptions`. A repeated call goes on where a killed one stopped, provided
-            that the dataset gives the same samples again.
+            that the dataset gives the same samples again: of such an object only type and length
+            are known. Other samples of the same type and length are therefore taken for the same,
+            and ``mode="append"`` appends whatever it is given.
 
     Raises:
         InvalidInputError: The dataset has no length, or samples without names.
@@ -155,6 +161,11 @@ def torch(
         sizes=[size] * len(dataset),
         name=lambda row: f"{label}[{row}]",
         load=load,
+        stamp=lambda _: len(dataset),
+        file=lambda _: label,
+        unit="dataset",
+        settings=given_settings(schema, names=None if names is None else [*names]),
+        has_identity=False,
     )
     one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
     return run_ingest(source, dst, **one_reader)
@@ -207,6 +218,11 @@ def huggingface(
         name=lambda row: f"{mark}[{row}]",
         load=load,
         row_name=lambda items, row: f"row {items[row]}",
+        stamp=lambda _: mark,
+        file=lambda _: "the dataset",
+        unit="dataset",
+        settings=given_settings(schema),
+        has_identity=bool(mark),
     )
     one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
     return run_ingest(source, dst, **one_reader)

@@ -91,6 +91,7 @@ def coco(
     sizes = [
         _size_of(path, picture, listed) for path, picture in zip(paths, file.pictures, strict=True)
     ]
+    stamps = [files.stamp(path) for path in paths]
     schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
     read_files = files.reader(folder)
 
@@ -112,6 +113,13 @@ def coco(
         load=load,
         place=Path(annotations).name,
         left_out=_left_out(file),
+        stamp=lambda row: (stamps[row], file.digest_of(row)),
+        file=lambda row: file.pictures[row].file_name,
+        unit="image",
+        settings={
+            "masks": masks,
+            "categories": [(one.id, one.name) for one in file.categories],
+        },
     )
     return run_ingest(source, dst, **options)
 

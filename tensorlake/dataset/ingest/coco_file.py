@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
+from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError
@@ -167,6 +168,12 @@ class CocoFile:
                 what = f"{len(points)} numbers as keypoints, where others have {count} × 3"
                 raise self.wrong(annotation, what)
         return self.table(np.array(each, np.float32).reshape(-1, count, 3))
+
+    def digest_of(self, row: int) -> str:
+        """Return a digest of all that the file says of a picture."""
+        start, stop = self.offsets[row : row + 2].tolist()
+        said = msgspec.json.encode((self.pictures[row], self.annotations[start:stop]))
+        return xxh3_64_hexdigest(said)
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
         """Return the error of an annotation that has something wrong."""

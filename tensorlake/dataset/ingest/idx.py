@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
@@ -73,6 +74,8 @@ def idx(
             )
         columns["label"] = codes.astype(np.int64)
         schema["label"] = ClassLabel(_class_names(codes, names))
+    contents = b"".join(np.ascontiguousarray(one).tobytes() for one in columns.values())
+    digest = xxh3_64_hexdigest(contents)
     source = Source(
         kind="idx",
         schema=schema,
@@ -80,6 +83,9 @@ def idx(
         sizes=[samples[:1].nbytes] * len(samples),
         name=lambda row: f"{Path(images).name}[{row}]",
         load=lambda rows: {name: column[np.asarray(rows)] for name, column in columns.items()},
+        stamp=lambda _: digest,
+        file=lambda _: Path(images).name,
+        settings=given_settings(None, names=None if names is None else [*names]),
     )
     return run_ingest(source, dst, **options)
 

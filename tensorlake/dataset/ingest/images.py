@@ -27,7 +27,7 @@ from tensorlake.dataset.ingest.picture_folders import (
 )
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError
@@ -46,6 +46,7 @@ class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, onc
     path: str  # plain text: making a Path costs as much as reading the file
     nbytes: int
     parts: tuple[str, ...]  # folders below the source, outermost first
+    stamp: object  # what changes where the content does: a time, or a checksum
 
 
 def images(
@@ -157,6 +158,9 @@ def _source(
             *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
         ],
         takes_schema=True,
+        stamp=lambda picture: f"{picture.nbytes}:{picture.stamp}",
+        unit="image",
+        settings=given_settings(schema, labels=labels),
     )
 
 
@@ -224,7 +228,7 @@ def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
         *parts, name = path.removeprefix(start).split("/")
         is_hidden = any(part.startswith(".") for part in (*parts, name))
         if not is_hidden and _ending(name) in SEEN_ENDINGS:
-            yield _Picture(path, nbytes, tuple(parts))
+            yield _Picture(path, nbytes, tuple(parts), files.stamp(path))
 
 
 def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[_Picture]:
@@ -239,14 +243,17 @@ def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> I
                     continue  # a link to where we are would never end
                 yield from _walk(entry.path, (*parts, name), above)
             elif _ending(name) in SEEN_ENDINGS:
-                yield _Picture(entry.path, _nbytes(entry), parts)
+                yield _Picture(entry.path, *_size_and_time(entry, parts))
 
 
-def _nbytes(entry: os.DirEntry[str]) -> int:
+def _size_and_time(
+    entry: os.DirEntry[str], parts: tuple[str, ...]
+) -> tuple[int, tuple[str, ...], int]:
     try:
-        return entry.stat().st_size
+        found = entry.stat()
     except FileNotFoundError:  # a link to nothing: told, or left out, when it is read
-        return 0
+        return 0, parts, 0
+    return found.st_size, parts, found.st_mtime_ns
 
 
 def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
@@ -268,7 +275,7 @@ def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
                 message = f"{public_url(file)!r} holds two files {member.filename!r}"
                 raise InvalidInputError(message, src=public_url(file), item=member.filename)
             seen.add(member.filename)
-            yield _Picture(member.filename, member.file_size, tuple(parts))
+            yield _Picture(member.filename, member.file_size, tuple(parts), member.CRC)
 
 
 def _without_outer(pictures: list[_Picture]) -> list[_Picture]:

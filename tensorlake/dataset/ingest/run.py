@@ -1,11 +1,12 @@
 """Running an ingestion: batches with keys, commits, bad items, progress.
 
-What a killed run committed is recognised by the keys of its batches (`source.py`), and not read
+What a killed run committed is recognised by what its commits note (`resumption.py`), and not read
 again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,17 @@ import numpy as np
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.options import IngestOptions, Mode, OnError
 from tensorlake.dataset.ingest.progress import Progress
+from tensorlake.dataset.ingest.provenance import MEMBER, Note
 from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
-from tensorlake.dataset.ingest.source import Item, Source
+from tensorlake.dataset.ingest.resumption import Start, find_start
+from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Source
 from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.types import Ragged, as_type
+from tensorlake.versions import CommitRequest
 
 __all__ = ["run_ingest"]
 
@@ -103,19 +108,18 @@ def run_ingest(
         Progress(what, total=total, rows=rows_known, shown=progress) as bar,
     ):
         reading = partial(Reading, source, pool=pool, ahead=threads, is_strict=on_error == "raise")
-        batches = list(source.cut(everything, size))
         is_new = mode == "create" and not exists(str(url), **_place(open_arguments))
         # A new dataset takes a while to be made durable, in which the disk has time for reading.
-        begun = {batch: reading(batch) for batch in batches[:1] if is_new}
+        begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
         dataset = _destination(source, str(url), mode, open_arguments, is_new=is_new)
-        known = {key: commit.changes.append for commit in dataset.log() for key in commit.keys}
+        start = Start() if is_new else find_start(dataset, source, mode, size=size)
+        report.already_there = start.num_rows
+        done = range(start.stop)
+        bar.advance(source.nbytes(done), start.num_rows)
+        digest = hashlib.blake2b(source.identity(done), digest_size=DIGEST_NBYTES)
         quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
-        for batch in batches:
-            key, nbytes = source.key(batch), source.nbytes(batch)
-            if key in known:
-                report.already_there += known[key]
-                bar.advance(nbytes, known[key])
-                continue
+        noted = start.stop
+        for batch in source.cut(everything[start.stop :], size):
             before = len(dataset)
             for loaded in begun.pop(batch, None) or reading(batch):
                 refused, taken = _stage(dataset, source, loaded, on_error=on_error)
@@ -124,11 +128,20 @@ def run_ingest(
                     quarantine.stage(refused)
                 bar.advance(source.nbytes(loaded.items), taken, skipped=len(refused))
             rows = len(dataset) - before
+            digest.update(source.identity(batch))
+            key = f"{source.key_start}{start.run}:{digest.hexdigest()}"
             if quarantine is not None:
                 report.quarantine = quarantine.commit(key)  # first: what is committed is not read
-            dataset.commit(f"ingest {source.kind}: {plural(rows, 'row')}", key=key)
+            if rows:  # without any there is no commit, and the next one notes these items too
+                items = range(noted, batch.stop)
+                note = Note.of(start.run, source, batch.stop, digest.hexdigest(), items)
+                message = f"ingest {source.kind}: {plural(rows, 'row')}"
+                dataset.session.commit(
+                    CommitRequest(message, key=key, meta={MEMBER: note.to_json()})
+                )
+                noted = batch.stop
             report.rows += rows
-            report.nbytes += nbytes
+            report.nbytes += source.nbytes(batch)
         report.skipped += source.left_out
         report.seconds = time.monotonic() - started
         report.url, report.version = str(url), dataset.version
@@ -172,23 +185,10 @@ def _destination(
     if is_new:
         return create(url, source.schema, **open_arguments)
     try:
-        dataset = open_dataset(url, **open_arguments)
+        return open_dataset(url, **open_arguments)
     except DatasetNotFoundError:
         # it is there, but whoever made it was killed before its first entry
         return create(url, source.schema, **open_arguments)
-    mine = source.key_start
-    foreign = next(
-        (c for c in dataset.log()[:-1] if not any(key.startswith(mine) for key in c.keys)), None
-    )
-    if foreign is not None:
-        maker = f", not made by {source.maker}" if source.maker else ""
-        raise InvalidInputError(
-            f"there is a dataset at {url!r} with other commits ({foreign.version}:"
-            f" {foreign.message!r}){maker}\nto use it as it is: tl.open({url!r});"
-            " to add to it give mode='append'; else choose another URL",
-            dataset=url,
-        )
-    return dataset
 
 
 def _stage(

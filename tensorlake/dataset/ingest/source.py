@@ -1,21 +1,25 @@
 """A source: what is to be ingested, item by item, and how it is cut and named.
 
 Items (small: a path and what is known of it) have a fixed order. Batches are cut by bytes alone,
-so the same source gives the same batches; a batch's key is a digest of its items.
+so the same source gives the same batches; a batch's key is a digest of all items up to its end.
+What a commit keeps of this, to recognise the source again, is in `provenance.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.types import as_type
 
-__all__ = ["Item", "Source"]
+__all__ = ["DIGEST_NBYTES", "Item", "Source", "given_settings"]
 
 Item = TypeVar("Item")
+
+DIGEST_NBYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,12 @@ class Source(Generic[Item]):
         maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
         left_out: What of the source has no place in the rows, for the report; loading may add.
         takes_schema: Whether the call has ``schema=``, for errors.
+        stamp: What changes where an item does, beside its name and size: a time, or a digest.
+        file: The file that an item is part of, as errors name it; None: items are files.
+        unit: What such a file is called: "image", "sample".
+        settings: Arguments of the call that decide the rows.
+        has_identity: Whether name, size and stamp tell an item from any other: not those of an
+            object in memory of which no more than type and length is known.
     """
 
     kind: str
@@ -47,6 +57,11 @@ class Source(Generic[Item]):
     maker: str = ""
     left_out: Collection[SkippedItem] = ()
     takes_schema: bool = False
+    stamp: Callable[[Item], object] | None = None
+    file: Callable[[Item], str] | None = None
+    unit: str = "file"
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    has_identity: bool = True
 
     @property
     def key_start(self) -> str:
@@ -72,8 +87,35 @@ class Source(Generic[Item]):
         """How many bytes some items have."""
         return sum(self.sizes[items.start : items.stop])
 
-    def key(self, batch: range) -> str:
-        """The key of the commit that some items become."""
+    def file_of(self, at: int) -> str:
+        """Return the file that an item is of."""
+        return (self.file or self.name)(self.items[at])
+
+    def state_of(self, at: int) -> str:
+        """Return what changes where the file of an item does."""
+        return str(self.sizes[at] if self.stamp is None else self.stamp(self.items[at]))
+
+    def identity(self, items: range) -> bytes:
+        """Return what tells some items from others."""
+        each = (
+            f"{self.name(self.items[at])}\0{self.sizes[at]}\0{self.state_of(at)}\0" for at in items
+        )
+        return "".join(each).encode(errors="surrogateescape")
+
+    def digest(self, stop: int) -> str:
+        """Return a digest of the items before ``stop``."""
+        return hashlib.blake2b(self.identity(range(stop)), digest_size=DIGEST_NBYTES).hexdigest()
+
+    def first_key(self, batch: range) -> str:
+        """Return the key by which tensorlake 0.1.0 committed some items: without their stamps."""
         named = "".join(f"{self.name(self.items[at])}\0{self.sizes[at]}\0" for at in batch)
-        digest = hashlib.blake2b(named.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        content = named.encode(errors="surrogateescape")
+        digest = hashlib.blake2b(content, digest_size=DIGEST_NBYTES).hexdigest()
         return f"{self.key_start}{digest}"
+
+
+def given_settings(schema: Mapping[str, Any] | None, **arguments: object) -> dict[str, Any]:
+    """Return the arguments of a call that decide its rows, types in place of their short forms."""
+    if schema:
+        arguments["schema"] = {name: as_type(one) for name, one in schema.items()}
+    return {name: one for name, one in arguments.items() if one is not None}

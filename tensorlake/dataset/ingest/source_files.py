@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from tensorlake.dataset.ingest.files import FileReader, unreadable_file
 from tensorlake.errors import InvalidInputError
-from tensorlake.storage import Store, gather_bounded, open_store, public_url, runtime
+from tensorlake.storage import ObjectMeta, Store, gather_bounded, open_store, public_url, runtime
 from tensorlake.types import Buffer
 
 __all__ = ["ReadFiles", "SourceFiles", "is_url"]
@@ -51,6 +51,8 @@ class SourceFiles:
     def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
         self._store = lru_cache(maxsize=64)(self._opened)
+        self._stamps: dict[str, str] = {}
+        self._listed: list[str] = []
 
     def list(self, folder: str) -> dict[str, int]:
         """Return the files below a folder of a store, with their sizes, by URL."""
@@ -58,9 +60,24 @@ class SourceFiles:
         async def every() -> dict[str, int]:
             store = self._store(folder)
             start = folder.rstrip("/")
-            return {f"{start}/{one.path}": one.nbytes async for one in store.list("")}
+            found = {f"{start}/{one.path}": one async for one in store.list("")}
+            self._stamps |= {path: _stamp(one) for path, one in found.items()}
+            self._listed.append(f"{start}/")
+            return {path: one.nbytes for path, one in found.items()}
 
         return runtime.run(every())
+
+    def stamp(self, path: str) -> str:
+        """Return size and modification time of a file as text; nothing where there is none.
+
+        Of a file that was listed, as it was listed: of a store's, that costs no request.
+        """
+        if path not in self._stamps:
+            if not is_url(path):
+                return stamp_of(path)
+            if not path.startswith(tuple(self._listed)):
+                self.nbytes(path)
+        return self._stamps.get(path, "")
 
     def below(self, folder: str) -> dict[str, int]:
         """Return the files below a folder, with their sizes, by path, in the order of folders."""
@@ -69,7 +86,12 @@ class SourceFiles:
         else:
             above = os.walk(folder, followlinks=False)
             paths = [os.path.join(at, name) for at, _, names in above for name in names]  # noqa: PTH118 - making a Path costs as much as reading the file
-            found = {path: os.stat(path).st_size for path in paths if os.path.exists(path)}  # noqa: PTH110, PTH116 - as above
+            self._stamps |= {path: stamp for path in paths if (stamp := stamp_of(path))}
+            found = {
+                path: int(self._stamps[path].partition(":")[0])
+                for path in paths
+                if path in self._stamps
+            }
         return {path: found[path] for path in sorted(found, key=_by_folders)}
 
     def reader(self, folder: str) -> ReadFiles:
@@ -143,7 +165,10 @@ class SourceFiles:
         if not name or folder.endswith("/"):  # a store or a bucket, not a file
             return None
         found = runtime.run(self._store(folder).head(name))
-        return None if found is None else found.nbytes
+        if found is None:
+            return None
+        self._stamps[path] = _stamp(found)
+        return found.nbytes
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading anywhere in it.
@@ -162,6 +187,19 @@ class SourceFiles:
 
     def _opened(self, folder: str) -> Store:
         return open_store(folder, storage_options=self._storage_options)
+
+
+def stamp_of(path: str) -> str:
+    """Return size and modification time of a file of this machine; nothing where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - making a Path costs as much as reading the file
+    except OSError:
+        return ""
+    return f"{found.st_size}:{found.st_mtime_ns}"
+
+
+def _stamp(found: ObjectMeta) -> str:
+    return f"{found.nbytes}:{found.modified.isoformat()}"
 
 
 def _no_file(path: str) -> InvalidInputError:

@@ -7,6 +7,7 @@ group by row group; rows are in the order of the files' names, and of the groups
 from __future__ import annotations
 
 import importlib.util
+import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,7 +20,7 @@ from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tokens import Tokenized
 from tensorlake.errors import InvalidInputError, missing_extra
@@ -74,6 +75,10 @@ def arrow(
         name=lambda start: f"{digest}[{start}]",
         load=load,
         row_name=lambda items, row: f"row {items[0] + row} of the table",
+        stamp=lambda _: digest,
+        file=lambda _: "the table",
+        unit="table",
+        settings=given_settings(schema),
     )
     return run_ingest(source, dst, **options)
 
@@ -127,7 +132,10 @@ def parquet(
         with files.open(piece.path) as file:
             return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
 
-    return ingest_pieces("parquet", pieces, read, dst, schema, options)
+    settings = given_settings(schema, columns=None if columns is None else [*columns])
+    return ingest_pieces(
+        "parquet", pieces, read, dst, schema, options, files=files, settings=settings
+    )
 
 
 def ingest_pieces(
@@ -138,6 +146,8 @@ def ingest_pieces(
     schema: Mapping[str, Any] | None,
     options: IngestOptions,
     *,
+    files: SourceFiles,
+    settings: Mapping[str, Any],
     tokenized: Tokenized | None = None,
     left_out: Collection[SkippedItem] = (),
 ) -> Dataset:
@@ -164,6 +174,8 @@ def ingest_pieces(
             return columns
         return tokenized.added_to(columns, table, piece=items[0].name)
 
+    stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
+    folder = posixpath.commonpath([posixpath.dirname(path) for path in stamps])
     source = Source(
         kind=kind,
         schema=types,
@@ -175,6 +187,9 @@ def ingest_pieces(
         row_name=lambda items, row: f"row {row} of {items[0].name}",
         maker=maker,
         left_out=left_out,
+        stamp=lambda piece: stamps[piece.path],
+        file=lambda piece: piece.path[len(folder) :].lstrip("/"),
+        settings=settings,
     )
     return run_ingest(source, dst, **options)
 

@@ -21,6 +21,7 @@ from tensorlake.dataset.ingest.json_numbers import check_whole_numbers
 from tensorlake.dataset.ingest.line_files import cut_lines, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.dataset.ingest.source import given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
 from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
@@ -175,7 +176,20 @@ def csv(
         return parse_piece(piece, text)
 
     kept = left_out.values()
-    return ingest_pieces("csv", pieces, read_checked, dst, schema, options, left_out=kept)
+    settings = given_settings(
+        schema, delimiter=delimiter, encoding=encoding, names=names, nulls=nulls, decimal=decimal
+    )
+    return ingest_pieces(
+        "csv",
+        pieces,
+        read_checked,
+        dst,
+        schema,
+        options,
+        files=files,
+        settings=settings,
+        left_out=kept,
+    )
 
 
 def jsonl(
@@ -264,7 +278,11 @@ def jsonl(
     for piece in {*pieces[:1], *pieces[-1:]} if floats else ():
         check_whole_numbers(read_lines(piece, files), floats, piece.name)
     kind = "jsonl" if made is None else "tokens"
-    return ingest_pieces(kind, pieces, read, dst, schema, options, tokenized=made)
+    # The tokenizer and the column that it reads are told by the keys.
+    settings = given_settings(schema, tokens=None if made is None else tokens)
+    return ingest_pieces(
+        kind, pieces, read, dst, schema, options, files=files, settings=settings, tokenized=made
+    )
 
 
 def _check_encoding(encoding: str) -> None:

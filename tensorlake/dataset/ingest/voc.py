@@ -40,6 +40,8 @@ class _Picture:
     objects: tuple[_Object, ...]
     mask: str | None
     sets: tuple[str, ...]
+    name: str
+    stamp: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> D
         load=load,
         place=Path(public_url(root)).name,
         left_out=left_out,
+        stamp=lambda picture: picture.stamp,
+        file=lambda picture: picture.name,
+        unit="image",
     )
     return run_ingest(source, dst, **options)
 
@@ -175,7 +180,8 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
         folder = name.partition("/")[0]
         if folder not in (_FOLDER, name):  # beside their annotations
             of_sets = [folder]
-        pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets)))
+        stamp = (files.stamp(path), mask and files.stamp(mask), objects, of_sets)
+        pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
     if not pictures:
         raise InvalidInputError(f"no picture of {shown!r} has an annotation of VOC's", src=shown)
     return pictures

@@ -10,6 +10,7 @@ where they lie, so that shards are read side by side and a killed run goes on.
 from __future__ import annotations
 
 import io
+import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import find_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source
+from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
@@ -122,6 +123,8 @@ def webdataset(
         columns["key"] = [sample.key for sample in batch]
         return columns
 
+    stamps = {sample.shard: files.stamp(sample.shard) for sample in samples}
+    folder = posixpath.commonpath([posixpath.dirname(path) for path in stamps])
     source = Source(
         kind="webdataset",
         schema={**types, "key": Text()},
@@ -129,6 +132,10 @@ def webdataset(
         sizes=[max(1, sample.nbytes) for sample in samples],
         name=lambda sample: f"{Path(sample.shard).name}:{sample.key}",
         load=load,
+        stamp=lambda sample: stamps[sample.shard],
+        file=lambda sample: sample.shard[len(folder) :].lstrip("/"),
+        unit="shard",
+        settings=given_settings(schema),
     )
     return run_ingest(source, dst, **options)
 

@@ -51,6 +51,8 @@ class _Picture:
     nbytes: int
     labels: str
     split: str
+    name: str  # below the split's folder
+    stamp: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,10 @@ def yolo(
         name=lambda picture: f"{picture.split}/{PurePath(picture.path).name}",
         load=load,
         place=PurePath(public_url(str(src))).name,
+        stamp=lambda picture: picture.stamp,
+        file=lambda picture: f"{picture.split}/{picture.name}",
+        unit="image",
+        settings={"names": dict(layout.names)},
     )
     return run_ingest(source, dst, **options)
 
@@ -293,11 +299,19 @@ def _pictures(folder: str, split: str, files: SourceFiles) -> list[_Picture]:
         shown = public_url(folder)
         message = f"no folder {shown!r}, which the YAML file names as {split!r}"
         raise InvalidInputError(message, src=shown)
+    if is_url(folder):
+        files.list(_labels_of(f"{folder.rstrip('/')}/_.jpg").rpartition("/")[0])  # with their times
     return [
-        _Picture(path, nbytes, _labels_of(path), split)
+        _picture(path, nbytes, folder, split, files)
         for path, nbytes in found.items()
         if PurePath(path).suffix.lower() in PICTURE_ENDINGS
     ]
+
+
+def _picture(path: str, nbytes: int, folder: str, split: str, files: SourceFiles) -> _Picture:
+    labels = _labels_of(path)
+    name = path[len(folder) :].lstrip("/")
+    return _Picture(path, nbytes, labels, split, name, (files.stamp(path), files.stamp(labels)))
 
 
 def _labels_of(picture: str) -> str:

@@ -42,6 +42,20 @@ def test_ingesting_again_adds_nothing(run, photos, tmp_path):
     assert again["version"] == "main@1"
 
 
+def test_a_source_that_grew_fails_and_names_what_is_new(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+    (photos / "cat" / "new.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
+
+    again = run("ingest", "images", str(photos), target)
+    appended = run("ingest", "images", str(photos), target, "--append")
+
+    assert (again.code, appended.code) == (1, 1)
+    assert "1 image was added ('cat/new.jpg')" in again.err
+    assert "3 of 4 images" in appended.err
+    assert len(tl.open(target)) == 3
+
+
 def test_a_damaged_picture_fails_and_is_named(run, photos, tmp_path):
     (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
 
