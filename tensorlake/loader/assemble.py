@@ -29,16 +29,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, CorruptSampleError
-from tensorlake.loader.collate import collate_ragged, null_in_batch, split_ragged
+from tensorlake.loader.collate import collate_ragged, null_in_batch
 from tensorlake.loader.columns import VALID, ColumnPlan
 from tensorlake.loader.companions import dropped, moved, uneven, uneven_error
 from tensorlake.loader.decode import ClipDecoder, Placement, Sample
 from tensorlake.loader.gather import RowGather, prepare_gather
 from tensorlake.loader.global_draws import DrawWatch
-from tensorlake.loader.picking import pick_encoded, pick_pictures, pick_ragged, pick_valid
+from tensorlake.loader.losses import lost_rows, shown_rows, with_blanks
+from tensorlake.loader.picking import (
+    pick_encoded,
+    pick_pictures,
+    pick_ragged,
+    pick_valid,
+    pick_virtual,
+)
 from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
 from tensorlake.loader.stacking import checked_row, stack_rows
-from tensorlake.types import RaggedColumn
 
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
@@ -153,9 +159,20 @@ class Assembly:
         """Copy or list what needs no decoding, then decode."""
         with self.how.counters.timed("gather_s"):
             for column in self.how.columns:
+                self._leave_out_lost(column)
+            for column in self.how.columns:
                 self._gather_column(column)
         to_decode = self.clips or self.samples.keys() - self.arrived
         self._share_out(self._decode_rows if to_decode else None, self._move)
+
+    def _leave_out_lost(self, column: ColumnPlan) -> None:
+        """Leave out the rows whose stored bytes are damaged, under ``on_error="skip"``."""
+        rows = self.group.tensors.get(column.name)
+        lost = None if rows is None else lost_rows(self._chunks(column.name), rows)
+        if lost is not None:
+            shown = shown_rows(self.group.rows[lost])
+            logger.warning("skipped: rows %s of %r are damaged", shown, column.name)
+            self._lose(np.flatnonzero(lost))
 
     def _gather_column(self, column: ColumnPlan) -> None:
         name = column.name
@@ -163,7 +180,10 @@ class Assembly:
             case "row":
                 self.values[name] = self.group.rows
             case "virtual":
-                self.values[name] = self._virtual(column)
+                is_whole = column.collate is None and self.how.transform is None
+                self.values[name] = pick_virtual(
+                    self.group.virtual[name], name, is_whole=is_whole, is_array=column.is_stacked
+                )
             case "uniform":
                 self._gather_uniform(column)
             case "ragged":
@@ -211,24 +231,13 @@ class Assembly:
         assert column.type is not None
         samples = pick_pictures(self._chunks(name), self.group, rows, column.type)
         if column.collate is None and None in samples:
-            raise null_in_batch(name)
+            is_null = np.array([one is None for one in samples])
+            lost = lost_rows(self._chunks(name), self.group.tensors[name].part(rows))
+            if lost is None or bool((is_null & ~lost).any()):
+                raise null_in_batch(name)
+            self.values[name][rows[lost]] = 0
         for row, sample in zip(rows.tolist(), samples, strict=True):
             self.samples[name][row] = sample
-
-    def _virtual(self, column: ColumnPlan) -> Any:
-        """Return an array where it is to be one, else a list of values."""
-        values = self.group.virtual[column.name]
-        if isinstance(values, list):
-            return values
-        if isinstance(values, RaggedColumn):
-            return split_ragged(values)
-        if values.valid is None:
-            whole = column.collate is None and self.how.transform is None
-            return values.values if whole else list(values.values)
-        if column.collate is None and not bool(values.valid.all()):
-            raise null_in_batch(column.name)
-        pairs = zip(values.values, values.valid, strict=True)
-        return [one if own else None for one, own in pairs]
 
     def _gather_uniform(self, column: ColumnPlan) -> None:
         rows = self.group.tensors[column.name]
@@ -253,6 +262,8 @@ class Assembly:
             dtype=stored,
         )
         valid = pick_valid(chunks, rows) if chunks.has_null else None
+        if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
+            valid |= lost  # zeros, which are left out
         is_whole = valid is None or bool(valid.all())
         if column.collate is None and not is_whole:
             raise null_in_batch(column.name)
@@ -320,7 +331,7 @@ class Assembly:
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame that it passes and that names it would keep the whole pass
-            self._lose(number, error)
+            self._skip(number, error)
             if column.collate is None:
                 target[number] = 0
         return 1
@@ -335,17 +346,21 @@ class Assembly:
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame that it passes and that names it would keep the whole pass
-            self._lose(number, error)
+            self._skip(number, error)
             made = clips.empty()
         self.values[name][number] = made
         return len(made)
 
-    def _lose(self, number: int, error: CorruptSampleError) -> None:
+    def _skip(self, number: int, error: CorruptSampleError) -> None:
         """Leave out a row that cannot be decoded."""
         logger.warning("skipped: %s", error)
-        self.how.counters.add(skipped=1)
-        self.is_whole[number] = False
-        self.has_lost = True
+        self._lose(np.array([number]))
+
+    def _lose(self, numbers: NDArray[np.intp]) -> None:
+        with self.lock:
+            self.how.counters.add(skipped=int(self.is_whole[numbers].sum()))
+            self.is_whole[numbers] = False
+            self.has_lost = True
 
     def _move(self) -> None:
         values, whole = self.values, self.is_whole
@@ -374,7 +389,7 @@ class Assembly:
             row = int(self.group.rows[number])
             if self.how.on_error == "raise":
                 raise uneven_error(column, row, values[number], items[number])
-            self._lose(number, uneven_error(column, row, values[number], items[number]))
+            self._skip(number, uneven_error(column, row, values[number], items[number]))
 
     def _transform_rows(self, start: int, stop: int) -> None:
         transform, watch = self.how.transform, self.how.watch
@@ -451,7 +466,8 @@ class Assembly:
             return gathered if kept is None else gathered[kept - start]
         values = self.values[column.name]
         if kept is None:
-            return values[start:stop]
+            part = values[start:stop]
+            return with_blanks(column, part, self.is_whole[start:]) if self.has_lost else part
         return values[kept] if column.is_stacked else [values[row] for row in kept]
 
     def _gathered(self, column: ColumnPlan, start: int, stop: int) -> NDArray[Any]:

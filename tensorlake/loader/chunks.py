@@ -42,6 +42,7 @@ class LoadedChunk:
     offsets: list[int] | None  # of a ragged column
     nbytes: int  # of memory; 0 when mapped
     is_constant: bool  # a fill: its one sample is every row's
+    lost: NDArray[np.bool_] | None = None  # rows that are damaged, and left out
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class TensorChunks:
     strides: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     has_null: bool = False
+    has_lost: bool = False
 
     def ordinal(self, key: Any) -> int:
         """Return the number of a chunk, a new one when it is met for the first time."""
@@ -98,6 +100,7 @@ class TensorChunks:
             self.strides[number] = 0 if chunk.is_constant else chunk.values[0].nbytes
         valid = chunk.column.valid
         self.has_null |= valid is not None and not bool(valid.all())
+        self.has_lost |= chunk.lost is not None
 
 
 class ChunkCache:

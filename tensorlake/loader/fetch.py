@@ -34,6 +34,7 @@ from tensorlake.loader.chunks import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.concurrency import ConcurrencyLimit
 from tensorlake.loader.ends import stopped
 from tensorlake.loader.hedge import Hedge
+from tensorlake.loader.losses import salvaged_chunk
 from tensorlake.loader.mix import MixReader
 from tensorlake.storage import runtime
 
@@ -75,6 +76,7 @@ class ChunkFetcher:
         *,
         limit: ConcurrencyLimit,
         in_flight_nbytes: int = IN_FLIGHT_NBYTES,
+        skips: bool = False,
     ) -> None:
         self._reader = reader
         self._cache = cache
@@ -82,6 +84,7 @@ class ChunkFetcher:
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
         self._limit = limit
+        self._skips = skips  # rows that are damaged, rather than to fail
         self._hedge = Hedge(counters)
         self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
@@ -234,6 +237,11 @@ class ChunkFetcher:
             if error is None:
                 self._limit.answered(stop - start, in_flight=in_flight, now=time.monotonic())
             self._start_requests()  # also after an error: what comes before it is still wanted
+            if isinstance(error, CorruptionError) and self._skips:
+                for load in run:
+                    alone = partial(self._read_alone, load)
+                    self._workers.submit(partial(self._guard, load, alone), order=load.order)
+                return
             if error is not None:
                 self._fail(run, error)
                 return
@@ -262,15 +270,26 @@ class ChunkFetcher:
             offset = load.key.offset - start
             blob = memoryview(blob)[offset : offset + load.key.nbytes]
         if checksum_of((blob, *rest)) != load.key.checksum:
-            raise CorruptionError(
+            error = CorruptionError(
                 f"{load.key} of {load.tensor!r} is damaged: its checksum is wrong"
                 "\nrestore the object from a copy, or run ds.check() to see what is lost",
                 object=load.key.pack.path,
                 offset=load.key.offset,
                 tensor=load.tensor,
             )
+            if not self._skips:
+                raise error
+            pieces = (blob, *rest)
+            self._publish(load, salvaged_chunk(self._reader, load.tensor, load.key, error, pieces))
+            return
         column = self._reader.decode_chunk(load.tensor, load.key, blob, rest)
         self._publish(load, loaded_chunk(column, b""))
+
+    def _read_alone(self, load: Load) -> None:
+        """Read a chunk again without its neighbours, in a worker: one of them is damaged."""
+        start, nbytes = load.key.offset, load.key.nbytes
+        blob = runtime.run(self._reader.snapshot.packs.read_range(load.key.pack, start, nbytes))
+        self._receive(load, start, [blob])
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:
         self._cache.add(load.tensor, load.number, chunk)
@@ -295,7 +314,10 @@ class ChunkFetcher:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
-            self._fail([load], error)
+            if isinstance(error, CorruptionError) and self._skips:
+                self._publish(load, salvaged_chunk(self._reader, load.tensor, load.key, error))
+            else:
+                self._fail([load], error)
 
 
 def _cancelled(run: list[Load]) -> InvalidStateError:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.chunks import ChunkCache, TensorChunks, loaded_chunk
+from tensorlake.loader.losses import place_rows
 from tensorlake.loader.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -141,9 +142,11 @@ def _piece_starts(chunk: Int64Array | None, count: int, piece_rows: int) -> list
     return starts
 
 
-def add_own(group: Group, piece: Piece, column: Column) -> None:
-    """Give a group the samples of a piece."""
-    group.own[piece.tensor].put(piece.number, loaded_chunk(column, b""))
+def add_own(
+    group: Group, piece: Piece, column: Column, lost: NDArray[np.bool_] | None = None
+) -> None:
+    """Give a group the samples of a piece, and say which of them are lost."""
+    group.own[piece.tensor].put(piece.number, replace(loaded_chunk(column, b""), lost=lost))
 
 
 def pieces_by_chunk(
@@ -205,6 +208,7 @@ def plan_groups(
     cache: ChunkCache,
     tensors: tuple[str, ...],
     virtual: Mapping[str, VirtualColumn],
+    skips: bool = False,
 ) -> list[Group]:
     """Find where every row of a segment's groups is."""
     shares = [share for group in segment for share in group]
@@ -214,6 +218,9 @@ def plan_groups(
     physical = selection.physical(positions)
     located: dict[str, tuple[Int64Array, Int64Array]] = {}
     for tensor in tensors:
+        if skips:
+            located[tensor] = place_rows(reader, cache, tensor, physical)
+            continue
         found = reader.locate(tensor, physical)
         located[tensor] = (
             cache.ordinals(tensor, found.chunk, found.chunks),

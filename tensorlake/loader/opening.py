@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorlake.errors import CorruptionError
 from tensorlake.loader.assemble import Assembler
 from tensorlake.loader.at_hand import PassAtHand
 from tensorlake.loader.global_draws import DrawWatch
@@ -155,7 +156,12 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
         return shares
     if not rows.reader.store.is_local:
         positions = plan.at(np.arange(first.start, first.stop))
-        rows.reader.look_ahead(tuple(opening.cache.tensors), rows.selection.physical(positions))
+        physical = rows.selection.physical(positions)
+        try:
+            rows.reader.look_ahead(tuple(opening.cache.tensors), physical)
+        except CorruptionError:
+            if opening.arguments.on_error == "raise":
+                raise  # else the plan finds which rows it loses
     return chain([first], shares)
 
 
@@ -175,6 +181,7 @@ def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
         workers=arguments.worker_count,
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
+        skips=arguments.on_error == "skip",
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
+from tensorlake.loader.collate import null_in_batch, split_ragged
 from tensorlake.loader.decode import Sample
 from tensorlake.types import EncodedColumn, Image, RaggedColumn
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from tensorlake.loader.chunks import LoadedChunk, TensorChunks
     from tensorlake.loader.group import Group, GroupRows
     from tensorlake.loader.source import Int64Array
+    from tensorlake.loader.virtual import VirtualValues
     from tensorlake.types import Buffer, SampleType
 
-__all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid"]
+__all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid", "pick_virtual"]
 
 
 def pick_ragged(chunks: TensorChunks, rows: GroupRows) -> list[NDArray[np.generic] | None]:
@@ -84,6 +86,24 @@ def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
         np.bool_,
         len(rows.chunk),
     )
+
+
+def pick_virtual(values: VirtualValues, name: str, *, is_whole: bool, is_array: bool) -> Any:
+    """Return computed values: an array where all rows are taken at once, else a list.
+
+    Raises:
+        InvalidInputError: One is NULL, where they make an array.
+    """
+    if isinstance(values, list):
+        return values
+    if isinstance(values, RaggedColumn):
+        return split_ragged(values)
+    if values.valid is None:
+        return values.values if is_whole else list(values.values)
+    if is_array and not bool(values.valid.all()):
+        raise null_in_batch(name)
+    pairs = zip(values.values, values.valid, strict=True)
+    return [one if own else None for one, own in pairs]
 
 
 def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, int]]:

@@ -105,6 +105,7 @@ class PipelineSetup:
     workers: int
     prefetch_nbytes: int
     timeout_s: float
+    skips: bool = False  # rows that are damaged, rather than to fail
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
         """Find where every row of a segment's groups is."""
@@ -117,6 +118,7 @@ class PipelineSetup:
                 cache=self.cache,
                 tensors=self.dense,
                 virtual=self.virtual,
+                skips=self.skips,
             )
 
 
@@ -128,9 +130,14 @@ class Pipeline:
         self._shares = shares
         self._is_local = setup.reader.store.is_local
         self.workers = WorkerThreads(setup.workers, name="tensorlake-loader")
-        self._rows = RowReader(setup.reader, self.workers, setup.counters)
+        self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=setup.skips)
         self._fetcher = ChunkFetcher(
-            setup.reader, setup.cache, self.workers, setup.counters, limit=setup.limit
+            setup.reader,
+            setup.cache,
+            self.workers,
+            setup.counters,
+            limit=setup.limit,
+            skips=setup.skips,
         )
         # to the consumer: groups in plan order, then an end or an error that is of no group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from tensorlake.errors import CorruptionError
 from tensorlake.loader.chunks import column_nbytes
 from tensorlake.loader.ends import stopped
 from tensorlake.loader.group import Group, Piece, add_own
+from tensorlake.loader.losses import read_rows_alone
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
@@ -53,8 +55,11 @@ class Read:
 class RowReader:
     """Reads rows for one pass over an epoch."""
 
-    def __init__(self, reader: Reader, workers: WorkerThreads, counters: Counters) -> None:
+    def __init__(
+        self, reader: Reader, workers: WorkerThreads, counters: Counters, *, skips: bool = False
+    ) -> None:
         self._reader = reader
+        self._skips = skips  # rows that are damaged, rather than to fail
         self._workers = workers
         self._counters = counters
         self._lock = threading.Lock()
@@ -129,7 +134,11 @@ class RowReader:
             if request.cancelled():
                 read.failed(stopped(f"rows of {read.piece.tensor!r}"))
                 return
-            make = request.result()
+            error = request.exception()
+            if isinstance(error, CorruptionError) and self._skips:
+                make = partial(_failed, error)
+            else:
+                make = request.result()
             read.answered()
             self._workers.submit(partial(self._receive, read, make), order=read.group.number)
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
@@ -137,11 +146,22 @@ class RowReader:
 
     def _receive(self, read: Read, make: Made) -> None:
         try:
+            lost = None
             with self._counters.timed("unpack_s"):
-                column = make()
-                add_own(read.group, read.piece, column)
+                try:
+                    column = make()
+                except CorruptionError:
+                    if not self._skips:
+                        raise
+                    physical = read.group.physical[read.piece.rows]
+                    column, lost = read_rows_alone(self._reader, read.piece.tensor, physical)
+                add_own(read.group, read.piece, column, lost)
             count = len(read.piece.rows)
             self._counters.add(fetched_nbytes=column_nbytes(column), row_reads=count)
             read.here()
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
             read.failed(error)
+
+
+def _failed(error: CorruptionError) -> Column:
+    raise error

@@ -224,6 +224,16 @@ class Reader(Protocol):
         """Turn a chunk's bytes, ``rest`` those that follow ``blob``, into a column as stored."""
         ...
 
+    def salvage_chunk(
+        self, tensor: str, key: Any, pieces: Sequence[Buffer] = ()
+    ) -> tuple[Column, NDArray[np.bool_]] | None:
+        """Return what of a damaged chunk can be verified by itself, and which rows cannot.
+
+        ``pieces`` are its bytes where they were fetched. The other rows are NULL; None where no
+        row can be verified.
+        """
+        ...
+
     def fill_column(self, tensor: str, rows: int) -> Column:
         """Return the stored samples of rows that have the tensor's fill."""
         ...

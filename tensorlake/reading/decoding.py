@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
-from tensorlake.format import TensorSpec, checksum_of, decode_chunk, header_rows
+from tensorlake.format import (
+    ChunkKind,
+    TensorSpec,
+    checksum_of,
+    decode_chunk,
+    header_rows,
+    header_units,
+    read_header,
+    rows_in_units,
+    unit_ranges,
+)
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
 from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.storage import Buffer
-from tensorlake.types import Column
+from tensorlake.types import Column, EncodedColumn, UniformColumn
 
 __all__ = [
     "adapted",
     "as_handed_out",
     "decoded",
     "decoded_and_kept",
+    "salvaged",
     "too_short",
     "verified",
     "verify_pieces",
@@ -63,6 +76,43 @@ def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer
         where=str(key),
         rest=rest,
     )
+
+
+def salvaged(
+    spec: TensorSpec, key: ChunkKey, blob: Buffer
+) -> tuple[Column, npt.NDArray[np.bool_]] | None:
+    """What of a damaged chunk its header lets one verify: its rows, and which of them are lost.
+
+    None where the header is damaged, or records no units. A chunk that is whole by its own header
+    is another one, written in this one's place: none of its rows is this tensor's.
+    """
+    layout, view = spec.encodings[key.read_as], memoryview(blob)
+    try:
+        header = read_header(
+            blob, header_nbytes=key.header_nbytes, rows=header_rows(blob), where=str(key)
+        )
+        units = header_units(header, layout=layout, where=str(key))
+    except CorruptionError:
+        return None
+    payload = view[key.header_nbytes :]
+    if units is None or xxh3_64_intdigest(payload) == header.payload_checksum:
+        return None
+    ranges = unit_ranges(units, np.arange(len(units)), header_nbytes=key.header_nbytes)
+    parts = [view[start:stop] for start, stop in ranges.tolist()]
+    low = np.fromiter(map(xxh3_64_intdigest, parts), np.uint64, len(parts)).astype(np.uint32)
+    is_null = (units.lengths == 0) & (units.checksums == 0)
+    is_lost = (low != units.checksums) & ~is_null
+    if layout.kind is ChunkKind.ENCODED:
+        samples: list[Buffer] = [
+            b"" if lost else bytes(one) for one, lost in zip(parts, is_lost, strict=True)
+        ]
+        return EncodedColumn(samples, header.shapes, header.valid), is_lost
+    dtype = layout.element_dtype.newbyteorder("<")
+    shape = tuple(length or 0 for length in layout.shape)
+    values = np.frombuffer(payload, dtype).reshape(header.rows, *shape)
+    row_lost = np.repeat(is_lost, rows_in_units(layout, units.lengths))
+    values = np.where(row_lost.reshape(-1, *(1 for _ in shape)), np.zeros((), dtype), values)
+    return UniformColumn(values), row_lost
 
 
 def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:

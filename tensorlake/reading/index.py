@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import RowNotFoundError
+from tensorlake.errors import CorruptionError, RowNotFoundError
 from tensorlake.format import (
     LIMITS,
     ChunkKind,
@@ -156,7 +156,10 @@ class ChunkIndex:
         if found is not None:
             return found
         if self._is_flat_due(physical):
-            self._body = await self._flattened()
+            try:
+                self._body = await self._flattened()
+            except CorruptionError:
+                self._can_be_flat = False  # rows of whole pages are found in the tree all the same
             found = self._found_at_hand(physical)
         return await self._find_in_tree(physical) if found is None else found
 

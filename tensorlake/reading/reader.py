@@ -20,7 +20,14 @@ import numpy.typing as npt
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import TensorSpec
 from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.decoding import adapted, as_handed_out, decoded, decoded_and_kept, verified
+from tensorlake.reading.decoding import (
+    adapted,
+    as_handed_out,
+    decoded,
+    decoded_and_kept,
+    salvaged,
+    verified,
+)
 from tensorlake.reading.fetching import CHUNKS_IN_FLIGHT, RowFetches
 from tensorlake.reading.filling import Filling, Piece, is_filled, pieces_of, pieces_of_runs
 from tensorlake.reading.flat import ChunkRun, Located
@@ -98,6 +105,32 @@ class Reader:
         if column.valid is None or spec.type.nullable:
             return column
         return replace(column, valid=None)  # only dead rows are NULL: optimize() emptied them
+
+    def salvage_chunk(
+        self, tensor: str, key: ChunkKey, pieces: Sequence[Buffer] = ()
+    ) -> tuple[Column, npt.NDArray[np.bool_]] | None:
+        """Return what of a damaged chunk can be verified by itself, and which rows cannot.
+
+        Args:
+            tensor: Whose chunk it is.
+            key: Where it is.
+            pieces: Its bytes, one after another, where they were fetched.
+
+        Returns:
+            Its rows, those that are lost as NULL, and which these are; None where no row of it
+            can be verified.
+        """
+        blob = b"".join(pieces) if pieces else None
+        if blob is None:
+            blob = self.snapshot.packs.map_range(key.pack, key.offset, key.nbytes)
+        spec = self.snapshot.spec(tensor)
+        found = None if blob is None else salvaged(spec, key, blob)
+        if found is None:
+            return None
+        column, is_lost = found
+        column = spec.adapt(column, key.read_as, where=str(key))
+        valid = column.valid if spec.type.nullable else None
+        return replace(column, valid=~is_lost if valid is None else ~is_lost & valid), is_lost
 
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The stored samples of rows that have the tensor's fill."""

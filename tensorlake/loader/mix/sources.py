@@ -280,6 +280,12 @@ class MixReader:
         """Turn a chunk's bytes into a column."""
         return self.sources[key.source].reader.decode_chunk(tensor, key.key, blob, rest)
 
+    def salvage_chunk(
+        self, tensor: str, key: SourceKey, pieces: Sequence[Buffer] = ()
+    ) -> tuple[Column, NDArray[np.bool_]] | None:
+        """Return what can be verified of a damaged chunk."""
+        return self.sources[key.source].reader.salvage_chunk(tensor, key.key, pieces)
+
     def fill_column(self, tensor: str, rows: int) -> Column:
         """The fill of the first source; ``fill_of`` knows whose chunk it is."""
         return self.sources[0].reader.fill_column(tensor, rows)
