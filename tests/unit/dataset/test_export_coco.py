@@ -85,8 +85,8 @@ def test_what_has_no_place_in_coco_is_refused_by_name(tmp_path):
         {"a": tl.Image("png"), "box": tl.BBox(), "y": tl.ClassLabel(["c"], per="box")},
     )
     counts.extend({"a": [pixels], "box": [[[0, 0, 1, 1]]], "y": [[0]]})
-    counts["y"][0] = [0, 0]
-    with pytest.raises(InvalidInputError, match="row 0 has 1 boxes and 2 of 'y'"):
+    counts["box"][0] = [[0, 0, 1, 1]] * 2  # staged: a commit would refuse it
+    with pytest.raises(InvalidInputError, match="row 0 has 2 boxes and 1 of 'y'"):
         counts.to_coco(tmp_path / "out")
     counts.discard()
 
@@ -124,8 +124,10 @@ def test_the_tools_of_coco_read_and_score_points_that_went_out(tmp_path):
         "image": tl.Image("png"),
         "boxes": tl.BBox(format="xyxy", of="image"),
         "label": tl.ClassLabel(["person"], per="boxes"),
-        "keypoints": tl.Keypoints(["nose", "neck", "tail"], [(0, 1), (1, 2)], of="image"),
-        "area": tl.Array("float32", (None,)),
+        "keypoints": tl.Keypoints(
+            ["nose", "neck", "tail"], [(0, 1), (1, 2)], of="image", per="boxes"
+        ),
+        "area": tl.Array("float32", (None,), per="boxes"),
     }
     points = np.array([[[10, 8, 2], [20, 30, 1], [0, 0, 0]], [[50, 40, 2]] * 3], np.float32)
     with tl.create(f"memory://coco-points-{tmp_path.name}", schema) as ds:
