@@ -1,4 +1,4 @@
-"""What makes a loader torch's, JAX's or NumPy's: its arrays, and which process this is."""
+"""What makes a loader torch's, JAX's or NumPy's: its arrays, and its worker processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Converter"]
 
 
 class Converter(Protocol):
-    """What a framework adds: its own arrays, and which process this is."""
+    """What a framework adds: its own arrays, and its worker processes."""
 
     @property
     def name(self) -> str:
@@ -33,18 +33,6 @@ class Converter(Protocol):
     @property
     def equal_parts(self) -> int:
         """How many equal parts a global batch must have."""
-        ...
-
-    def rank_and_world(self) -> tuple[int, int]:
-        """Return which process of how many this is."""
-        ...
-
-    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
-        """Compare with the other ranks what is about to be streamed.
-
-        Raises:
-            StateMismatchError: They would stream another order.
-        """
         ...
 
     def turn_and_turns(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ collected in any thread, under any lock, and waiting there for others might be w
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,7 @@ from tensorlake.loader.counters import Stopwatch
 if TYPE_CHECKING:
     from tensorlake.loader.counters import Counters
     from tensorlake.loader.group import MakeBatch
-    from tensorlake.loader.sharding import Share
+    from tensorlake.loader.sharding import Sharding, Share
 
 __all__ = ["BatchIterator", "Pass"]
 
@@ -50,12 +51,18 @@ class BatchIterator(Iterator[Any]):
         self,
         pipeline: Pass,
         *,
+        sharding: Sharding,
+        batches: int | None,
         finish: Callable[[dict[str, Any]], Any],
         handed_out: Callable[[Share], None],
         ended: Callable[[], None],
         counters: Counters,
     ) -> None:
         self.is_live = True
+        self.sharding = sharding
+        self._left = batches  # None: without end
+        self._is_untouched = True
+        self._turn = threading.Lock()  # of the threads that ask for a batch
         self._was_closed = False
         self._process = os.getpid()
         self._pipeline = pipeline
@@ -75,12 +82,17 @@ class BatchIterator(Iterator[Any]):
             self._end()
             raise
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has handed out no batch yet, or all: so ending it loses none."""
+        return self._is_untouched or self._left == 0
+
     def __next__(self) -> Any:
-        """Return the next batch.
+        """Return the next batch; threads that share an iterator get them in turn.
 
         Raises:
-            InvalidStateError: Somebody closed the loader before its end: this is not the end. Or
-                it is asked in a fork of the process that made it.
+            InvalidStateError: It was closed before its end: this is not the end. Or it is asked in
+                a fork of the process that made it.
         """
         if self._process != os.getpid():  # its threads are not here, and locks they held stay so
             raise InvalidStateError(
@@ -89,16 +101,21 @@ class BatchIterator(Iterator[Any]):
                 expected=self._process,
                 actual=os.getpid(),
             )
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         if self._was_closed:
             raise InvalidStateError(
-                "the loader was closed before the end of its pass\nmake a new iterator"
+                "this iterator was closed before the end of its pass: by close(), or by a newer"
+                " iterator of its loader\nuse the newer, or make another: iter(loader)"
             )
         if not self.is_live:
             raise StopIteration
         try:
             user_s = self._clock.lap()
             ready = self._ready
-            if not ready:
+            if not ready and self._left != 0:
                 ready = self._ready = self._next_group()
             if not ready:
                 self._end()
@@ -107,6 +124,11 @@ class BatchIterator(Iterator[Any]):
             share, make = ready.pop()
             finished = self._finish(make())
             self._handed_out(share)
+            self._is_untouched = False
+            if self._left is not None:
+                self._left -= 1
+                if self._left == 0:
+                    self._pipeline.abandon()  # many a loop asks for no end
             wait_s = self._clock.lap()
             self._counters.add(
                 batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
@@ -118,7 +140,7 @@ class BatchIterator(Iterator[Any]):
 
     def close(self) -> None:
         """End the threads of this pass; the loader's position stays."""
-        self._was_closed |= self.is_live
+        self._was_closed |= self.is_live and self._left != 0
         self._end()
 
     def _end(self) -> None:

@@ -6,12 +6,14 @@
             state = loader.state_dict()           # counts batches handed out, not prefetched
 
 ``iter()`` starts the next epoch, after ``break`` too, except the first after a load. One iterator
-is alive at a time; leaving the loop, Ctrl-C and forgetting the iterator end its threads. The
-memory tier belongs to the loader and serves all epochs.
+is alive at a time: one that handed out its last batch is finished, and one that handed out none is
+replaced. Leaving the loop, Ctrl-C and forgetting the iterator end its threads. The memory tier
+belongs to the loader and serves all epochs.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
+from tensorlake.loader.agreement import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.channels import channels_first
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns, valid_column
@@ -31,10 +34,10 @@ from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.opening import Opening, open_pass
 from tensorlake.loader.progress import Progress
 from tensorlake.loader.remote import check_remote
-from tensorlake.loader.sharding import Sharding, Share, global_batch_size_of
+from tensorlake.loader.sharding import Sharding, Share, check_batch_size
 from tensorlake.loader.slabs import SlabPool
-from tensorlake.loader.standing import standing_of
-from tensorlake.loader.state import LoaderState, checked_epoch
+from tensorlake.loader.standing import Standing, early_standing, standing_of
+from tensorlake.loader.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.stats import LoaderStats
 from tensorlake.loader.strategy import (
     row_nbytes_of,
@@ -64,52 +67,57 @@ class Loader:
         self._arguments = arguments
         self._converter = converter
         self._remake = remake
-        standing = standing_of(arguments, converter)
-        self._agrees = not standing.has_others  # or there is nobody to ask
-        batch_size, world_size = arguments.batch_size, standing.world_size
-        self._sharding = Sharding(
-            standing.rank,
-            world_size,
-            global_batch_size_of(batch_size, arguments.global_batch_size, world_size),
-            arguments.drop_last,
-            converter.equal_parts,
-        )
+        check_batch_size(arguments.batch_size, arguments.global_batch_size)
         self._seed = arguments.seed or 0
         self._counters = Counters()
         self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
-        self._epoch = 0
-        self._position = 0
-        self._skipped = 0
-        self._is_fresh = True  # the next iter() continues here instead of starting a new epoch
-        self._finished: int | None = None  # the epoch that ended last, while none began after it
+        self._place = Place()
+        self._beginning = threading.Lock()  # one pass begins at a time
         self._live: weakref.ref[BatchIterator] | None = None
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
+        self._agreed: AnyOrder | None = None  # with the other ranks
         if arguments.decode_on == "server":
             check_remote(arguments, rows.server)
         self._read_from(rows)
-        self._check_last()
+        early = early_standing(arguments, converter)
+        if early is not None:
+            self._check_last(early.sharding)
 
     # ---- epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next epoch, or continue where a loaded state stands; so does an endless mix."""
-        self._refuse_while_live("a second iterator")
+        """Start the next epoch, or continue where a loaded state stands; so does an endless mix.
+
+        Raises:
+            InvalidStateError: Another iterator of this loader is in the middle of its pass.
+            StateMismatchError: Another rank would stream another order.
+        """
+        with self._beginning:
+            return self._begin_pass()
+
+    def _begin_pass(self) -> BatchIterator:
+        self._end_idle("a second iterator")
         self._await_last_pass()
-        if not self._is_fresh and not self._rows.is_endless:
-            self._start_epoch(self._epoch + 1)
-        self._check_last()
-        self._agree()
-        self._is_fresh, self._finished = False, None
+        standing = standing_of(self._arguments, self._converter, starts=True)
+        sharding = standing.sharding
+        if not self._rows.is_endless and (not self._place.is_fresh or self._is_over(sharding)):
+            self._place.start(self._place.epoch + 1)
+        self._check_last(sharding)
+        self._agree(standing)
+        self._place.finished = None
         self._pass_start = self._stats_now()
-        opened, start = open_pass(self._opening(), self._shares(self._position))
+        numbers = self._numbers(sharding)
+        opened, start = open_pass(self._opening(sharding), self._shares(sharding, numbers))
         iterator = BatchIterator(
             opened,
+            sharding=sharding,
+            batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish_batch,
-            handed_out=self._handed_out,
-            ended=self._ended,
+            handed_out=partial(self._handed_out, standing),
+            ended=self._place.end,
             counters=self._counters,
         )
         self._live, self._last_pass = weakref.ref(iterator), opened
@@ -122,42 +130,41 @@ class Loader:
         Raises:
             TypeError: It is a mix that never stops.
         """
-        batches = self._sharding.num_batches(self._num_places("len()"))
-        return len(range(*self._turns(batches)))
+        self._num_places("len()")
+        return len(self._numbers(self._sharding, 0))
 
     @property
     def epoch(self) -> int:
         """The epoch under way, or that the next ``iter()`` starts with."""
-        return self._epoch
+        return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next ``iter()`` start this epoch from its beginning."""
-        self._refuse_while_live("set_epoch()")
+        self._end_idle("set_epoch()")
         epoch = checked_epoch(epoch)
         if epoch and self._rows.is_endless:
             raise InvalidInputError(
                 f"set_epoch({epoch}): a mix that never stops has one epoch, 0"
                 "\nuse skip(batches) to move on within it"
             )
-        self._start_epoch(epoch)
+        self._place.start(epoch)
 
     @property
     def remaining(self) -> int:
         """The number of batches left in the epoch under way."""
-        places = self._num_places("remaining")
-        batches = self._sharding.num_batches(places, self._position)
-        return len(range(*self._turns(batches)))
+        self._num_places("remaining")
+        return len(self._numbers(self._sharding))
 
     def skip(self, batches: int) -> None:
-        """Pass over batches of the epoch under way; the state records it."""
-        self._refuse_while_live("skip()")
+        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        self._end_idle("skip()")
         if not is_whole_number(batches) or batches < 0:
             raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
-        start = self._position
-        rows = int(batches) * self._sharding.global_batch_size
-        self._position = min(start + rows, self._rows.num_places)
-        self._skipped += self._position - start
-        self._is_fresh, self._finished = True, None
+        sharding = self._sharding
+        if self._is_over(sharding):
+            self._place.start(self._place.epoch + 1)
+        rows = int(batches) * sharding.global_batch_size
+        self._place.skip_to(min(self._place.position + rows, self._rows.num_places))
 
     # ---- state
 
@@ -171,7 +178,7 @@ class Loader:
         Raises:
             StateMismatchError: The state is of another selection, seed or shuffle.
         """
-        self._refuse_while_live("load_state_dict()")
+        self._end_idle("load_state_dict()")
         recorded = LoaderState.from_json(state)
         arguments = self._arguments
         rows = self._rows.returned_to(recorded, seed=arguments.seed, shuffle=arguments.shuffle)
@@ -181,12 +188,9 @@ class Loader:
         else:
             self._rows = rows
             self._plan_columns()  # their random numbers follow the seed
-        self._epoch, self._position = recorded.epoch, recorded.position
-        self._skipped, self._is_fresh, self._finished = recorded.skipped, True, None
-        *_, turns = self._turns(0)
-        is_alone = turns == 1  # a worker whose turns are over has others that go on
-        if is_alone and not rows.is_endless and self.remaining == 0:
-            self._start_epoch(recorded.epoch + 1)
+        self._place.return_to(recorded)
+        if self._is_over():
+            self._place.start(recorded.epoch + 1)
 
     # ---- what it does
 
@@ -208,13 +212,13 @@ class Loader:
 
     def progress(self) -> Progress:
         """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
-        rows, finished = self._rows, self._finished
+        rows, finished = self._rows, self._place.finished
         done = self._stats_now() - self._pass_start
         snapshot = rows.selection.snapshot
         return Progress(
             what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",
-            epoch=self._epoch if finished is None else finished,
-            places=self._position if finished is None else rows.num_places,
+            epoch=self._place.epoch if finished is None else finished,
+            places=self._place.position if finished is None else rows.num_places,
             num_places=None if rows.is_endless else rows.num_places,
             batches=done.batches,
             remaining=None if rows.is_endless else self.remaining if finished is None else 0,
@@ -223,13 +227,14 @@ class Loader:
 
     def explain(self) -> str:
         """Describe the plan, before anything is run; and the ceilings that were measured so far."""
+        sharding = self._sharding
         return describe_plan(
             selection=self._rows.selection,
             ordered=self._rows.describe(self.order),
             num_places=None if self._rows.is_endless else self._rows.num_places,
-            sharding=self._sharding,
+            sharding=sharding,
             columns=self._shown_columns(),
-            sparse=self._opening().sparse,
+            sparse=self._opening(sharding).sparse,
             row_nbytes=self._row_nbytes(),
             arguments=self._arguments,
             stages=self.stats().stages,
@@ -239,7 +244,7 @@ class Loader:
     def __repr__(self) -> str:
         return describe_loader(
             selection=self._rows.selection,
-            epoch=self._epoch,
+            epoch=self._place.epoch,
             batches=None if self._rows.is_endless else (len(self), self.remaining),
             sharding=self._sharding,
             columns=self._shown_columns(),
@@ -260,8 +265,7 @@ class Loader:
 
     def close(self) -> None:
         """End the iterator and give the memory back."""
-        live = self._live() if self._live is not None else None
-        if live is not None:
+        if (live := self._running()) is not None:
             live.close()
         if self._last_pass is not None:
             self._last_pass.close()
@@ -269,15 +273,20 @@ class Loader:
         self._slabs.clear()
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
-        """Pickle what makes the same loader elsewhere, of the same rank, and where it stands."""
+        """Pickle what makes the same loader elsewhere, of the rank this is now, and its place.
+
+        Where nothing tells a rank yet, what is unpickled asks for itself: a trainer that spawns its
+        processes joins them there.
+        """
         if self._remake is None:
             raise InvalidStateError(
                 "this loader cannot be pickled: it was made by make_loader() without remake="
                 "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
             )
         own: dict[str, Any] = {}
-        if self._arguments.sharding is None:
-            own = {"rank": self._sharding.rank, "world_size": self._sharding.world_size}
+        standing = standing_of(self._arguments, self._converter)
+        if self._arguments.sharding is None and standing.is_told:
+            own = {"rank": standing.sharding.rank, "world_size": standing.sharding.world_size}
             if self._arguments.mesh is not None:  # it is not of the processes of elsewhere
                 own["mesh"] = None
         return _made_again, (self._remake, own, self.state_dict())
@@ -344,17 +353,24 @@ class Loader:
         stored = stored_nbytes_of(reader, tuple(self._cache.tensors))
         return max(0, stored - self._cache.capacity)
 
-    def _opening(self) -> Opening:
+    @property
+    def _sharding(self) -> Sharding:
+        """Who takes which rows: as the pass under way began, else as the ranks are now."""
+        if (live := self._running()) is not None:
+            return live.sharding
+        return standing_of(self._arguments, self._converter).sharding
+
+    def _opening(self, sharding: Sharding) -> Opening:
         return Opening(
             rows=self._rows,
             order=self.order,
             seed=self._seed,
-            epoch=self._epoch,
-            position=self._position,
+            epoch=self._place.epoch,
+            position=self._place.position,
             state=self._state,
             arguments=self._arguments,
             columns=self._columns,
-            sharding=self._sharding,
+            sharding=sharding,
             converter=self._converter,
             cache=self._cache,
             slabs=self._slabs,
@@ -375,26 +391,38 @@ class Loader:
             )
         self._last_pass = None
 
-    def _shares(self, start: int) -> Iterator[Share]:
-        sharding, places = self._sharding, self._rows.num_places
-        numbers = range(*self._turns(sharding.num_batches(places, start)))
+    def _numbers(self, sharding: Sharding, start: int | None = None) -> range:
+        """List the batches that this process makes from a place on, the loader's own by default."""
+        turn, turns = self._converter.turn_and_turns()
+        start = self._place.position if start is None else start
+        return range(turn, sharding.num_batches(self._rows.num_places, start), turns)
+
+    def _shares(self, sharding: Sharding, numbers: range) -> Iterator[Share]:
+        places, start = self._rows.num_places, self._place.position
         return (sharding.share(number, places, start) for number in numbers)
 
-    def _check_last(self) -> None:
+    def _check_last(self, sharding: Sharding) -> None:
         if not self._rows.is_endless:
-            self._sharding.check_last(self._rows.num_places, self._position)
+            sharding.check_last(self._rows.num_places, self._place.position)
 
-    def _agree(self) -> None:
-        if self._agrees:
+    def _is_over(self, sharding: Sharding | None = None) -> bool:
+        """Whether no batch is left of the epoch under way, of which some rows were handed out."""
+        rows, position = self._rows, self._place.position
+        is_alone = self._converter.turn_and_turns()[1] == 1
+        if rows.is_endless or position == 0 or not is_alone:
+            return False  # a worker whose turns are over has others that go on
+        if position >= rows.num_places or not self._arguments.drop_last:
+            return position >= rows.num_places
+        return (sharding or self._sharding).num_batches(rows.num_places, position) == 0
+
+    def _agree(self, standing: Standing) -> None:
+        if standing.compared is None:
             return
-        plan = self.state_dict() | {
-            "world_size": self._sharding.world_size,
-            "global_batch_size": self._sharding.global_batch_size,
-            "drop_last": self._sharding.drop_last,
-        }
         what = f"{self._rows.selection.snapshot.url} {','.join(one.name for one in self._columns)}"
-        self._converter.agree(what, plan, timeout_s=self._arguments.timeout)
-        self._agrees = True
+        plan = plan_to_compare(self._state(), self._arguments, standing.sharding)
+        timeout_s = self._arguments.timeout
+        compare_with_rank_0(standing.compared, what=what, plan=plan, timeout_s=timeout_s)
+        self._agreed = self._rows.recorded(self.order, self._place.position)
 
     def _num_places(self, what: str) -> int:
         if self._rows.is_endless:
@@ -402,10 +430,6 @@ class Loader:
                 f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
             )
         return self._rows.num_places
-
-    def _turns(self, batches: int) -> tuple[int, int, int]:
-        turn, turns = self._converter.turn_and_turns()
-        return turn, batches, turns
 
     def _state(self) -> LoaderState:
         rows = self._rows
@@ -415,33 +439,39 @@ class Loader:
             version=version,
             selection=rows.selection.digest,
             num_rows=None if rows.is_endless else rows.num_places,
-            order=rows.recorded(self.order, self._position),
+            order=rows.recorded(self.order, self._place.position),
             seed=self._seed,
-            epoch=self._epoch,
-            position=self._position,
-            skipped=self._skipped,
+            epoch=self._place.epoch,
+            position=self._place.position,
+            skipped=self._place.skipped,
             source=rows.source,
         )
 
-    def _handed_out(self, share: Share) -> None:
+    def _handed_out(self, standing: Standing, share: Share) -> None:
         # of several workers each counts whole rounds, so that from its own state it takes its next
         # turn; a loader that is alone has none to wait for
-        turn, _, turns = self._turns(0)
-        others = (turns - 1 - turn) * self._sharding.global_batch_size
-        self._position = min(share.next_place + others, self._rows.num_places)
+        turn, turns = self._converter.turn_and_turns()
+        others = (turns - 1 - turn) * standing.sharding.global_batch_size
+        if standing.compared is not None and self._agreed != (
+            self._rows.recorded(self.order, self._place.position)
+        ):
+            self._agree(standing)  # functions gave new weights, which may differ by rank
+        self._place.hand_out(min(share.next_place + others, self._rows.num_places))
 
-    def _ended(self) -> None:
-        finished = self._epoch
-        self._start_epoch(finished + 1)
-        self._finished = finished
-
-    def _start_epoch(self, epoch: int) -> None:
-        self._epoch, self._position, self._skipped, self._is_fresh = epoch, 0, 0, True
-        self._finished = None
-
-    def _refuse_while_live(self, what: str) -> None:
+    def _running(self) -> BatchIterator | None:
         live = self._live() if self._live is not None else None
-        if live is not None and live.is_live:
+        return live if live is not None and live.is_live else None
+
+    def _end_idle(self, what: str) -> None:
+        """End an iterator that has handed out nothing yet, or its last batch.
+
+        Raises:
+            InvalidStateError: It is between the two.
+        """
+        live = self._running()
+        if live is not None and live.is_idle:
+            live.close()
+        elif live is not None:
             raise InvalidStateError(
                 f"{what} while this loader has an iterator that is not finished: both would move"
                 " its one position\nend the loop, or close the iterator: it.close()"

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import is_whole_number
 
-__all__ = ["DeviceMesh", "place_in_mesh"]
+__all__ = ["DeviceMesh", "check_mesh", "place_in_mesh"]
 
 SPLIT_DATA = frozenset(
     {"batch", "data", "data_parallel", "ddp", "dp", "dp_replicate", "dp_shard", "fsdp"}
@@ -85,6 +85,18 @@ def place_in_mesh(mesh: Any, *, process: int, num_processes: int) -> tuple[int, 
         if _splits(name):
             rank, world_size = rank * size + place, world_size * size
     return rank, world_size
+
+
+def check_mesh(mesh: Any) -> None:
+    """Refuse what is a mesh of no number of processes.
+
+    Raises:
+        InvalidInputError: As `place_in_mesh`, but for the number of processes.
+    """
+    num_processes = 1
+    if isinstance(mesh, Mapping):
+        num_processes = prod(_checked_sizes(cast("Mapping[Any, Any]", mesh)).values())
+    place_in_mesh(mesh, process=0, num_processes=num_processes)
 
 
 def _checked_sizes(mesh: Mapping[Any, Any]) -> dict[str, int]:

@@ -10,20 +10,13 @@ __all__ = ["NumpyConverter"]
 
 @dataclass(frozen=True, slots=True)
 class NumpyConverter:
-    """Hand batches on; one process, unless the user says otherwise."""
+    """Hand batches on."""
 
     name: str = "numpy"
     keeps_places: bool = False
     presents: bool = True
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
-
-    def rank_and_world(self) -> tuple[int, int]:
-        """Return the only rank there is."""
-        return 0, 1
-
-    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
-        """Compare nothing: no ranks are known to this framework that could disagree."""
 
     def turn_and_turns(self) -> tuple[int, int]:
         """Return that this process makes every batch."""

@@ -45,13 +45,6 @@ class WireConverter:
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
 
-    def rank_and_world(self) -> tuple[int, int]:
-        """Return the only rank there is; the request says another."""
-        return 0, 1
-
-    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
-        """Compare nothing: the clients do."""
-
     def turn_and_turns(self) -> tuple[int, int]:
         """Return that every so many-th batch is made."""
         return 0, self.turns
@@ -66,11 +59,14 @@ def served_loader(
 ) -> Loader:
     """Make a loader whose batches are sent; `arguments` are those of ``ds.loader()``.
 
+    Ranks are the client's: what this process itself is one of has no part in it.
+
     Raises:
         InvalidInputError: An argument is impossible.
         TensorNotFoundError: A column is none.
     """
-    parsed: LoaderArguments = parse_arguments("numpy", arguments)
+    alone = {"rank": 0, "world_size": 1}
+    parsed: LoaderArguments = parse_arguments("numpy", alone | dict(arguments))
     return Loader(rows, parsed, converter)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["Sharding", "Share", "ShortBatchWarning", "global_batch_size_of"]
+__all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global_batch_size_of"]
 
 
 class ShortBatchWarning(UserWarning):
@@ -107,20 +107,36 @@ class Sharding:
         return Share(number, repeated, repeated + 1, 0, batch_stop)
 
 
-def global_batch_size_of(
-    batch_size: int | None, global_batch_size: int | None, world_size: int
-) -> int:
-    """Join the two ways to say how large a batch is.
+def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> None:
+    """Refuse batch sizes that no number of ranks has.
 
     Raises:
-        InvalidInputError: Neither is given, one is below 1, or the two disagree.
+        InvalidInputError: Neither is given, one is below 1, or one is no multiple of the other.
     """
     for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
         if value is not None and value < 1:
             raise InvalidInputError(f"{name} is at least 1, got {value!r}", actual=value)
+    if global_batch_size is None and batch_size is None:
+        raise InvalidInputError("no batch size is given\nadd batch_size= (rows a rank)")
+    if batch_size is not None and global_batch_size is not None and global_batch_size % batch_size:
+        raise InvalidInputError(
+            f"global_batch_size={global_batch_size} is not batch_size={batch_size} on each of some"
+            " ranks\ngive one of the two",
+            expected=global_batch_size,
+            actual=batch_size,
+        )
+
+
+def global_batch_size_of(
+    batch_size: int | None, global_batch_size: int | None, world_size: int
+) -> int:
+    """Join the two ways to say how large a batch is, both checked.
+
+    Raises:
+        InvalidInputError: The two disagree on this number of ranks.
+    """
     if global_batch_size is None:
-        if batch_size is None:
-            raise InvalidInputError("no batch size is given\nadd batch_size= (rows a rank)")
+        assert batch_size is not None, "check_batch_size() found one"
         return batch_size * world_size
     if batch_size is not None and batch_size * world_size != global_batch_size:
         raise InvalidInputError(

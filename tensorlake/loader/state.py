@@ -23,7 +23,7 @@ from tensorlake.loader.mix_order import AnyOrder, MixOrder, parse_order
 from tensorlake.loader.plan import PLAN_VERSION, SEED_STOP, Shuffle
 from tensorlake.quantities import is_whole_number
 
-__all__ = ["LoaderState", "NewerVersionWarning", "check_state", "checked_epoch"]
+__all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
 
 FORMAT = "tensorlake-loader"
 
@@ -109,6 +109,50 @@ class LoaderState:
                 actual=state.position,
             )
         return state
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a loader stands in its epochs, by what it has handed out.
+
+    Attributes:
+        epoch: The one under way, or that the next pass begins.
+        position: The place in it that follows the last global batch handed out.
+        skipped: How many rows of it were passed over.
+        is_fresh: Whether the next pass goes on here; else it begins the next epoch.
+        finished: The epoch that ended last, while none has begun since.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    skipped: int = 0
+    is_fresh: bool = True
+    finished: int | None = None
+
+    def start(self, epoch: int) -> None:
+        """Stand at the beginning of an epoch."""
+        self.epoch, self.position, self.skipped = epoch, 0, 0
+        self.is_fresh, self.finished = True, None
+
+    def end(self) -> None:
+        """Stand at the end of the epoch, which is the beginning of the next."""
+        finished = self.epoch
+        self.start(finished + 1)
+        self.finished = finished
+
+    def return_to(self, state: LoaderState) -> None:
+        """Stand where a state does."""
+        self.start(state.epoch)
+        self.position, self.skipped = state.position, state.skipped
+
+    def skip_to(self, position: int) -> None:
+        """Pass over the rows before a position."""
+        self.skipped += position - self.position
+        self.position, self.is_fresh, self.finished = position, True, None
+
+    def hand_out(self, position: int) -> None:
+        """Count the rows before a position as handed out."""
+        self.position, self.is_fresh = position, False
 
 
 def checked_epoch(epoch: object) -> int:

@@ -15,8 +15,9 @@ Memory goes back to the side stream only when the user's stream is past it (``re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -25,11 +26,11 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.agreement import compare_with_rank_0
+from tensorlake.loader.agreement import Group
 from tensorlake.loader.loader import Loader
 from tensorlake.types import is_narrow_float
 
-__all__ = ["TorchConverter", "TorchLoader", "device_of"]
+__all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
 
 
 class TorchLoader(Loader, IterableDataset[Any]):
@@ -47,23 +48,6 @@ class TorchConverter:
     presents: bool = True
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
-
-    def rank_and_world(self) -> tuple[int, int]:
-        """Ask torch.distributed, where it is in use."""
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            return distributed.get_rank(), distributed.get_world_size()
-        return 0, 1
-
-    def agree(self, what: str, plan: dict[str, Any], *, timeout_s: float) -> None:
-        """Compare what is about to be streamed with rank 0, where torch.distributed is in use."""
-        distributed = torch.distributed
-        is_in_use = distributed.is_available() and distributed.is_initialized()
-        if is_in_use and get_worker_info() is None:  # a forked worker must not use the store
-            # the store that the process group was made with has no public name
-            store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-            rank = distributed.get_rank()
-            compare_with_rank_0(store, what=what, rank=rank, plan=plan, timeout_s=timeout_s)
 
     def turn_and_turns(self) -> tuple[int, int]:
         """Ask the DataLoader which of its workers this is."""
@@ -92,6 +76,51 @@ class TorchConverter:
         current.wait_stream(side)
         _mapped(moved, lambda tensor: tensor.record_stream(current))
         return moved
+
+
+def torch_group() -> Group | None:
+    """Return the processes that ``init_process_group`` has joined; None before, or without it."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    # the store that the process group was made with has no public name
+    store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    board = None if store is None or get_worker_info() is not None else StoreBoard(store)
+    return Group(distributed.get_rank(), distributed.get_world_size(), board)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBoard:
+    """Texts in a store of torch.distributed."""
+
+    store: Any  # torch.distributed.Store
+
+    def post(self, key: str, text: str) -> None:
+        """Put a text."""
+        self.store.set(key, text)
+
+    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
+        """Wait until texts are there, or until the time is up."""
+        try:
+            self.store.wait(list(keys), timedelta(seconds=timeout_s))
+        except RuntimeError:  # stores have no error of their own for it: who asks looks again
+            self.store.check(list(keys))  # raises where the store itself is gone
+
+    def has(self, key: str) -> bool:
+        """Tell whether a text is there now."""
+        return self.store.check([key])
+
+    def read(self, keys: Sequence[str]) -> list[str]:
+        """Return texts that are there."""
+        return [text.decode() for text in self.store.multi_get(list(keys))]
+
+    def delete(self, key: str) -> None:
+        """Take a text away, if it is there."""
+        self.store.delete_key(key)
+
+    def count(self, key: str) -> int:
+        """Return how often this was called for a key before."""
+        return self.store.add(key, 1) - 1
 
 
 def device_of(device: Any) -> torch.device:

@@ -1,4 +1,7 @@
-"""Ranks of torch.distributed: real processes over gloo, a model in DDP, then another world."""
+"""Ranks of torch.distributed: real processes over gloo, a model in DDP, then another world.
+
+What ranks have to agree on before each pass is here too.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,10 @@ def run_worlds(tmp_path, url):
 def _rank(rank, folder, results, url):
     warnings.simplefilter("ignore")  # torch's own, about its own
     try:
-        with _world(3, rank, folder):
-            found = [_train_three_steps(rank, url)]
+        with tl.open(url) as dataset:  # made before the group, as Lightning's fit() gets it
+            early = dataset.torch(global_batch_size=12, **READ)
+            with _world(3, rank, folder):
+                found = [_train_three_steps(rank, url, early)]
         if rank < 2:
             state = json.loads(json.dumps(found[0][1]))
             with _world(2, rank, folder):
@@ -71,40 +76,65 @@ def _world(size, rank, folder):
     torch.distributed.destroy_process_group()
 
 
-def _train_three_steps(rank, url):
+def _train_three_steps(rank, url, loader):
     """Train a model in DDP on three global batches of twelve rows; say what was seen."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 1))
+    seen = []
+    for step, batch in enumerate(loader):
+        seen.append(batch["_row"].tolist())
+        loss = model(batch["tokens"].float()).square().mean()
+        loss.backward()
+        if step == 2:
+            break
+    gradient = model.module.weight.grad.sum().item()
+    return seen, loader.state_dict(), gradient, _disagree(rank, url, loader)
+
+
+def _disagree(rank, url, loader):
+    """Differ on the last rank, in several ways; return what is raised, and which keys are left."""
+    is_last = rank == torch.distributed.get_world_size() - 1
+    found = []
+    with tl.open(url, version="main@2" if is_last else None) as dataset:
+        found.append(_error_of(dataset.torch(global_batch_size=12, **READ)))
     with tl.open(url) as dataset:
-        loader = dataset.torch(global_batch_size=12, **READ)
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 1))
-        seen = []
-        for step, batch in enumerate(loader):
-            seen.append(batch["_row"].tolist())
-            loss = model(batch["tokens"].float()).square().mean()
-            loss.backward()
-            if step == 2:
-                break
-        gradient = model.module.weight.grad.sum().item()
-        return seen, loader.state_dict(), gradient, _disagree(rank, url)
-
-
-def _disagree(rank, url):
-    """Read an older version on the last rank, then start a loader on it alone."""
-    last = torch.distributed.get_world_size() - 1
-    with tl.open(url, version="main@2" if rank == last else None) as dataset:
-        found = []
-        try:
-            next(iter(dataset.torch(global_batch_size=12, **READ)))
-        except StateMismatchError as error:
-            found.append(str(error))
-        if rank == last:
-            alone = dataset.torch(global_batch_size=12, columns=["label"], timeout=0.05)
-            try:
-                next(iter(alone))
-            except StorageTimeoutError as error:
-                found.append(str(error))
+        loader.set_epoch(6 if is_last else 5)  # and not in its first pass
+        found.append(_error_of(loader))
+        loader.set_epoch(7)
+        found.append(next(iter(loader))["_row"].tolist())
+        found.append(_error_of(dataset.loader(batch_size=4, columns=["label"], drop_last=is_last)))
+        step = tl.decode.Cast("int32" if is_last else "int64")
+        read = {"columns": ["tokens"], "batch_transform": _same if is_last else None}
+        found.append(_error_of(dataset.torch(batch_size=4, decode={"tokens": step}, **read)))
+        found.append(_errors_of_a_mix(dataset, rank))
+        if is_last:
+            found.append(_error_of(dataset.torch(batch_size=12, columns=["label"], timeout=0.05)))
             told = dataset.torch(batch_size=12, columns=["label"], rank=0, world_size=1)
             found.append(len(next(iter(told))["label"]))
-        return found
+    return found
+
+
+def _error_of(loader):
+    try:
+        next(iter(loader))
+    except (StateMismatchError, StorageTimeoutError) as error:
+        return str(error)
+
+
+def _same(batch):
+    return batch
+
+
+def _errors_of_a_mix(dataset, rank):
+    """Return in which batch of 2¹⁴ rows a mix differs whose weights do from place 65,536 on."""
+    weight = lambda place: 2.0 if place >= 65_536 and rank else 1.0  # noqa: E731 - one use
+    mixed = tl.mix({"a": (dataset[:20], weight), "b": (dataset[20:], 1.0)}, stop="never")
+    loader = mixed.torch(global_batch_size=1 << 14, shuffle=True, columns=["label"])
+    batches = 0
+    try:
+        for batches, _ in enumerate(loader, start=1):  # noqa: B007 - it is what is returned
+            pass
+    except StateMismatchError as error:
+        return batches, str(error)
 
 
 def _finish_epoch(rank, url, state):
@@ -159,11 +189,17 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_p
         assert elsewhere == expected[10:20]  # it goes on there
         assert "mesh= is of 3 processes (dp 3), but there are 2" in refused
 
-    first, second, last = (rank[3] for rank in three)
-    assert first == second == []  # rank 0 is who the others are compared with
-    mismatch, alone, rows = last
-    assert "rank 2 would stream another order than rank 0" in mismatch
-    assert "version  rank 0 'main@3', rank 2 'main@2'" in mismatch
-    assert "rank 0 did not start" in alone
-    assert rows == 12
     assert np.unique(expected).size == ROWS
+    first, second, (*last, alone, rows) = (rank[3] for rank in three)
+    for version, epoch, _, size, steps, mixed in (first, second, last):  # every rank raises
+        assert "rank 2 would stream another order than rank 0" in version
+        assert "version  rank 0 'main@3', rank 2 'main@2'" in version
+        assert "rank 0: epoch differ\n   epoch  rank 0 5, rank 2 6\n" in epoch
+        assert "drop_last  rank 0 False, rank 2 True" in size
+        assert "decode, batch_transform differ" in steps
+        assert mixed[0] == 65_536 >> 14
+        assert "rank 1 would stream another order than rank 0: order differ" in mixed[1]
+    agreed = [row for found in (first, second, last) for row in found[2]]
+    assert len(set(agreed)) == len(agreed) == 12
+    assert "rank 0, 1 did not start" in alone
+    assert rows == 12

@@ -87,11 +87,21 @@ import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 process, address, url = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-jax.distributed.initialize(address, num_processes=2, process_id=process)
 import tensorlake as tl
 
 READ = {"global_batch_size": 8, "shuffle": True, "seed": 3, "columns": ["tokens", "_row"]}
+ds = tl.open(url)
+early = [ds.jax(**READ), ds.loader(**READ)]
+alone = [(len(loader), bool(repr(loader))) for loader in early]
+jax.distributed.initialize(address, num_processes=2, process_id=process)
 devices = np.array(jax.devices())
+
+
+def error_of(loader):
+    try:
+        next(iter(loader))
+    except tl.TensorlakeError as error:
+        return type(error).__name__, str(error)
 
 
 def rows_held(loader):
@@ -101,8 +111,13 @@ def rows_held(loader):
     }
 
 
-found = {}
-with tl.open(url) as ds:
+found = {"alone": alone}
+found["early"] = [np.asarray(next(iter(loader))["_row"]).tolist() for loader in early]
+early[0].set_epoch(6 if process else 5)
+found["epoch"] = error_of(early[0])
+if process:
+    found["late"] = error_of(ds.jax(batch_size=2, columns=["tokens"], timeout=0.05))
+with ds:
     for name, shape, spec in [
         ("split", (4, 1), P("data")),
         ("model within", (2, 2), P("data")),
@@ -131,7 +146,7 @@ def test_what_a_process_reads_follows_from_its_devices(tmp_path):
     held = {
         name: (found[0], {**found[1], **second[name][1]})
         for name, found in first.items()
-        if name != "scattered"
+        if isinstance(found[1], dict)
     }
 
     assert all(shape == [8] for shape, _ in held.values())
@@ -142,6 +157,12 @@ def test_what_a_process_reads_follows_from_its_devices(tmp_path):
     assert _by_device(held["model within"]) == [halves[0], halves[0], halves[1], halves[1]]
     assert _by_device(held["model across"]) == [halves[0], halves[1], halves[0], halves[1]]
     assert _by_device(held["repeated"]) == [expected] * 4
+    for rank, found in enumerate((first, second)):
+        assert found["alone"] == [[8, True]] * 2
+        assert found["early"] == [expected[rank * 4 : rank * 4 + 4]] * 2
+        assert found["epoch"][0] == "StateMismatchError"
+        assert "epoch  rank 0 5, rank 1 6" in found["epoch"][1]
+    assert "rank 0 did not start" in second["late"][1]
     assert "process 0  parts [0, 2]" in first["scattered"]
     assert "process 1  parts [1, 3]" in second["scattered"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,22 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.dataset import serve_loader
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.arguments import parse_arguments
 from tensorlake.loader.mesh import place_in_mesh
 from tensorlake.loader.plain import NumpyConverter
 from tensorlake.loader.sharding import Sharding
 from tensorlake.loader.standing import standing_of
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf(NumpyConverter):
-    """A converter of a framework that knows its processes."""
-
-    process: tuple[int, int] = (0, 1)
-
-    def rank_and_world(self):
-        return self.process
 
 
 @dataclass(frozen=True)
@@ -40,9 +32,27 @@ class NamedMesh:
         return self.coordinate
 
 
-def standing(framework="numpy", process=(0, 1), placed=None, **arguments):
-    parsed = parse_arguments(framework, {"batch_size": 4, **arguments})
-    return standing_of(parsed, OneOf(process=process, placed=placed))
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def standing(monkeypatch):
+    """Ask for the standing of a process among others, as the environment says."""
+
+    def ask(framework="numpy", process=None, placed=None, **arguments):
+        for name, value in zip(("RANK", "WORLD_SIZE"), process or (), strict=False):
+            monkeypatch.setenv(name, str(value))
+        parsed = parse_arguments(framework, {"global_batch_size": 24, **arguments})
+        return standing_of(parsed, NumpyConverter(placed=placed))
+
+    return ask
+
+
+def place(found):
+    return found.sharding.rank, found.sharding.world_size
 
 
 @pytest.mark.parametrize(
@@ -98,37 +108,67 @@ def test_a_mesh_gives_every_rank_to_as_many_processes(sizes):
         (NamedMesh(("x",), (2,), [0]), "an axis 'x'"),
     ],
 )
-def test_a_mesh_that_says_nothing_certain_is_refused(mesh, message):
+def test_a_mesh_that_says_nothing_certain_is_refused(standing, mesh, message):
     with pytest.raises(InvalidInputError, match=message):
         standing(process=(1, 4), mesh=mesh)
 
 
-def test_who_says_nothing_is_asked_of_the_framework():
+# ---- who is asked
+
+
+def test_the_environment_tells_where_nothing_else_does(standing):
     found = standing(process=(2, 3))
 
-    assert (found.rank, found.world_size, found.has_others) == (2, 3, True)
-    assert not standing().has_others
+    assert place(found) == (2, 3)
+    assert found.is_told
 
 
-def test_a_numbered_loader_may_be_of_one_rank_alone():
-    found = standing(process=(2, 3), rank=0, world_size=1)
+def test_a_process_that_nothing_tells_of_others_is_alone(standing, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.setenv("WORLD_SIZE", "1")
 
-    assert (found.rank, found.world_size, found.has_others) == (0, 1, False)
+    found = standing()
+
+    assert place(found) == (0, 1)
+    assert not found.is_told
 
 
-def test_one_of_rank_and_world_size_takes_the_other_from_the_framework():
+def test_several_processes_without_a_rank_are_refused(monkeypatch, pets):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loader = pets.loader(batch_size=4, columns=["label"])
+
+    for ask in (iter, len, pickle.dumps, lambda one: one.remaining, lambda one: one.skip(1)):
+        with pytest.raises(InvalidInputError, match=r"WORLD_SIZE=2 and no RANK.*\nset RANK=0 … 1"):
+            ask(loader)
+
+
+@pytest.mark.parametrize("given", [("-1", "2"), ("2", "2"), ("x", "2"), ("0", "0"), ("0", "2.0")])
+def test_an_environment_that_names_no_process_is_refused(standing, given):
+    with pytest.raises(InvalidInputError, match="the environment says"):
+        standing(process=given)
+
+
+def test_a_numbered_loader_is_of_that_rank_whatever_the_environment_says(standing):
+    found = standing(process=("x", "y"), rank=0, world_size=1)
+
+    assert place(found) == (0, 1)
+    assert found.compared is None
+
+
+def test_one_of_rank_and_world_size_takes_the_other_from_what_is_found(standing):
     found = [
+        standing(rank=0),
         standing(process=(2, 4), world_size=4),
         standing(process=(2, 4), rank=1),
         standing(process=(2, 4), world_size=1),
-        standing(rank=0),
     ]
 
-    assert [(one.rank, one.world_size) for one in found] == [(2, 4), (1, 4), (0, 1), (0, 1)]
+    assert [place(one) for one in found] == [(0, 1), (2, 4), (1, 4), (0, 1)]
 
 
-@pytest.mark.parametrize("process", [(0, 1), (2, 4)])
-def test_a_world_size_without_a_rank_is_refused_where_nobody_knows_the_rank(process):
+@pytest.mark.parametrize("process", [None, (2, 4)])
+def test_a_world_size_without_a_rank_is_refused_where_nothing_tells_the_rank(standing, process):
     """Every rank would take itself for rank 0, and all read the same rows."""
     with pytest.raises(InvalidInputError, match="without rank=") as caught:
         standing(process=process, world_size=8)
@@ -136,22 +176,64 @@ def test_a_world_size_without_a_rank_is_refused_where_nobody_knows_the_rank(proc
     assert "give rank=0 … 7 too" in str(caught.value)
 
 
-def test_ranks_that_repeat_data_are_compared_with_others_too():
-    found = standing(process=(3, 4), mesh={"tp": 4})
+@pytest.mark.parametrize("framework", ["loader", "torch", "jax"])
+def test_ranks_are_asked_at_each_use_and_not_when_the_loader_is_made(pets, monkeypatch, framework):
+    """As Lightning, Accelerate and jobs do that make their loaders first."""
+    if framework != "loader":
+        pytest.importorskip(framework)
+    loader = getattr(pets, framework)(batch_size=10, columns=["_row"])
+    assert (len(loader), loader.remaining) == (6, 6)
 
-    assert (found.rank, found.world_size, found.has_others) == (0, 1, True)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert (len(loader), loader.remaining) == (3, 3)
+    loader.skip(1)
+    batches = iter(loader)
+    monkeypatch.delenv("RANK")  # a pass keeps its answer to its end
+    monkeypatch.delenv("WORLD_SIZE")
+    rows = [next(batches)["_row"].tolist()]
+    assert loader.remaining == 1
+    rows += [batch["_row"].tolist() for batch in batches]
+
+    assert rows == [list(range(30, 40)), list(range(50, 60))]
+    assert len(next(iter(loader))["_row"]) == 10
+    assert loader.remaining == 5
 
 
-def test_ways_that_agree_are_one_and_those_that_disagree_raise():
+def test_a_pickled_copy_is_of_the_rank_that_was_told_and_else_asks_for_itself(pets, monkeypatch):
+    loader = pets.loader(batch_size=10, columns=["_row"])
+    untold = pickle.dumps(loader)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    told = pickle.dumps(loader)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+
+    first = [next(iter(pickle.loads(one)))["_row"][0] for one in (untold, told)]
+
+    assert first == [0, 10]
+    assert [len(pickle.loads(one)) for one in (untold, told)] == [2, 3]
+
+
+def test_the_batches_of_a_served_loader_are_of_the_ranks_that_its_client_says(pets, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    loader = serve_loader(pets, {"batch_size": 10, "columns": ["_row"]}, state=None)
+
+    assert len(loader) == 6
+
+
+def test_ways_that_agree_are_one_and_those_that_disagree_raise(standing):
     mesh = {"dp": 2, "tp": 2}
-    agreeing = standing("jax", (3, 4), (1, 2), mesh=mesh, rank=1, world_size=2)
-    assert (agreeing.rank, agreeing.world_size) == (1, 2)
+    agreeing = standing("jax", (3, 4), mesh=mesh, rank=1, world_size=2)
+    assert place(agreeing) == (1, 2)
 
     with pytest.raises(InvalidInputError) as caught:
-        standing("jax", (3, 4), (3, 4), mesh=mesh)
+        standing("jax", (3, 4), mesh=mesh, rank=3, world_size=4)
 
     assert "mesh=  rank 1 of 2" in str(caught.value)
-    assert "sharding=  rank 3 of 4" in str(caught.value)
+    assert "rank= and world_size=  rank 3 of 4" in str(caught.value)
 
 
 def test_batches_that_have_no_equal_parts_are_refused_before_they_come():
@@ -182,4 +264,4 @@ def test_the_rows_of_a_mesh_are_those_of_its_ranks():
         loader = ds.loader(batch_size=4, mesh={"dp": 1, "tp": 1})
         assert next(iter(loader))["x"].tolist() == [0, 1, 2, 3]
         with pytest.raises(InvalidInputError, match=r"mesh= is of 8 processes \(dp 4 x tp 2\)"):
-            ds.loader(batch_size=4, mesh={"dp": 4, "tp": 2})
+            iter(ds.loader(batch_size=4, mesh={"dp": 4, "tp": 2}))
