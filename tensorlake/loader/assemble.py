@@ -87,7 +87,7 @@ class Assembler:
     watch: DrawWatch | None  # None: it may draw from what it likes
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
-    release: Callable[[Group], None]
+    release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, for batches that are made
 
     def begin(self, group: Group) -> Assembly:
         """Prepare to assemble a group; ``finish`` it when all it needs is loaded."""
@@ -425,14 +425,15 @@ class Assembly:
             makers[-1] = partial(self._last_batch, makers[-1])
         else:
             with self.how.counters.timed("gather_s"):
-                makers = [partial(_itself, make()) for make in makers]
-            self.how.release(self.group)
+                batches = [make() for make in makers]
+            makers = [partial(_itself, batch) for batch in batches]
+            self.how.release(self.group, batches)
         self.group.batches.settle(makers)
 
     def _last_batch(self, make: MakeBatch) -> dict[str, Any]:
         batch = make()
         self.how.counters.add(gather_s=self.late_s)
-        self.how.release(self.group)
+        self.how.release(self.group, [batch])
         return batch
 
     def _batch(self, start: int, stop: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.loader.ends import closed
 from tensorlake.loader.group import shares_by_segment
@@ -117,6 +117,6 @@ def _left(planned: list[Group], shares: Iterator[Share]) -> Iterator[Share]:
     yield from shares
 
 
-def _keep(group: Group) -> None:
+def _keep(group: Group, batches: list[dict[str, Any]]) -> None:
     """Give nothing back: nothing was pinned."""
-    del group
+    del group, batches

@@ -2,8 +2,8 @@
 
     kept     fill until ``capacity`` bytes, then never evict: an ordinary epoch uses every chunk
              once, so evicting one for another only moves the miss
-    spare    what no longer fits: held while pinned, then in order of last use up to ``spare``
-             bytes, which is the running window and the prefetch
+    spare    what no longer fits: held while pinned; what nobody has pinned in order of last use,
+             as long as both together take no more than ``spare`` bytes
 
 Chunks mapped from a local file cost nothing and are all kept. A chunk of a tensor has a small
 number, its *ordinal*; what a batch asks of many chunks (loaded? pin, unpin) is one operation on
@@ -114,8 +114,8 @@ class ChunkCache:
         self.hits = 0
         self.misses = 0
         self.refetched_nbytes = 0  # of chunks that had been in memory, and were dropped
-        self._spare: OrderedDict[tuple[str, int], int] = OrderedDict()
-        self._spare_nbytes = 0
+        self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # given back last is last
+        self._spare_nbytes = 0  # of all that is not kept, pinned or not
         self._lock = threading.Lock()
 
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
@@ -159,10 +159,8 @@ class ChunkCache:
             chunks.pins[used] -= 1
             loose = used[(chunks.pins[used] == 0) & chunks.is_loaded[used] & ~chunks.is_kept[used]]
             for number in loose.tolist():
-                held = chunks.loaded[number]
-                nbytes = 0 if held is None else held.nbytes
-                self._spare_nbytes += nbytes - self._spare.pop((tensor, number), 0)
-                self._spare[tensor, number] = nbytes
+                self._spare[tensor, number] = None
+                self._spare.move_to_end((tensor, number))
             self._shrink()
 
     def add(self, tensor: str, number: int, chunk: LoadedChunk) -> None:
@@ -177,6 +175,9 @@ class ChunkCache:
             if self.kept_nbytes + chunk.nbytes <= self.capacity:
                 self.kept_nbytes += chunk.nbytes
                 chunks.is_kept[number] = True
+            else:
+                self._spare_nbytes += chunk.nbytes
+                self._shrink()
 
     def is_loaded(self, tensor: str, number: int) -> bool:
         """Whether a chunk is in memory now."""
@@ -203,18 +204,17 @@ class ChunkCache:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by chunks that no batch under way is using."""
+        """Memory held by chunks, those that batches under way are using included."""
         return self.kept_nbytes + self._spare_nbytes
 
     def _shrink(self) -> None:
-        pinned: list[tuple[str, int]] = []
         while self._spare_nbytes > self.spare and self._spare:
-            (tensor, number), nbytes = self._spare.popitem(last=False)
-            self._spare_nbytes -= nbytes
+            (tensor, number), _ = self._spare.popitem(last=False)
             chunks = self.tensors[tensor]
             if chunks.pins[number]:
-                pinned.append((tensor, number))  # in use again: counted anew when given back
-                continue
+                continue  # in use again: it comes back here when it is given back
+            held = chunks.loaded[number]
+            self._spare_nbytes -= 0 if held is None else held.nbytes
             chunks.loaded[number] = None
             chunks.is_loaded[number] = False
 

@@ -91,7 +91,8 @@ class Group:
     number: int = 0
     by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
-    nbytes: int = 0  # what it counts against the prefetch
+    stored_nbytes: int = 0  # what it counts for while it is fetched
+    batch_nbytes: int = 0  # and while its batches wait to be used
     batches: Outcome[list[MakeBatch]] = field(default_factory=Outcome[list[MakeBatch]])
 
     @property

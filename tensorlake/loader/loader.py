@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.agreement import compare_with_rank_0, plan_to_compare
+from tensorlake.loader.budget import bounds
 from tensorlake.loader.channels import channels_first
 from tensorlake.loader.chunks import ChunkCache
 from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns, valid_column
@@ -312,7 +313,7 @@ class Loader:
         self._cache = ChunkCache(
             names,
             capacity=self._arguments.cache_nbytes,
-            spare=self._arguments.prefetch_nbytes,
+            spare=bounds(self._arguments.prefetch_nbytes)[0],
         )
 
     def _plan_columns(self) -> None:

@@ -27,7 +27,7 @@ from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.remote import RemotePass, RemoteSetup
 from tensorlake.loader.rng import takes_rng
 from tensorlake.loader.sharding import ShortBatchWarning
-from tensorlake.loader.strategy import sparse_tensors
+from tensorlake.loader.strategy import row_nbytes_of, sparse_tensors
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
@@ -167,6 +167,10 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
 
 def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
+    row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
+    read_nbytes = 0  # of a local dataset: what is mapped takes no memory
+    if not rows.reader.store.is_local:
+        read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
     return PipelineSetup(
         selection=rows.selection,
         reader=rows.reader,
@@ -177,7 +181,8 @@ def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
         dense=tuple(name for name in opening.cache.tensors if name not in sparse),
         sparse=sparse,
         virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
-        row_nbytes=max(1, sum(column.sample_nbytes for column in opening.columns)),
+        row_nbytes=max(row_nbytes, read_nbytes),
+        waiting_row_nbytes=0 if opening.is_late else row_nbytes,
         workers=arguments.worker_count,
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,

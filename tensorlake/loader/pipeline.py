@@ -9,8 +9,8 @@
                       whole chunks; so are sparse tensors
     consumer          takes groups from the queue in plan order and waits for their batches
 
-``prefetch_nbytes`` bounds all that waits between fetch and user; two groups are always allowed,
-so that one is made while one is used.
+``prefetch_nbytes`` bounds all that waits between fetch and user, in two parts (``budget.py``):
+what is fetched and not yet in a batch, and batches that are made and not yet used.
 
 Every group's outcome is settled, by the first of these:
 
@@ -36,9 +36,10 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import StorageTimeoutError
+from tensorlake.loader.budget import Budget, batch_nbytes_of
 from tensorlake.loader.ends import closed, ended, started, stopped
 from tensorlake.loader.fetch import ChunkFetcher
 from tensorlake.loader.group import (
@@ -53,7 +54,7 @@ from tensorlake.loader.group import (
 from tensorlake.loader.outcome import Countdown, Outcome
 from tensorlake.loader.row_reads import Read, RowReader
 from tensorlake.loader.strategy import early_by_row
-from tensorlake.loader.threads import WorkerThreads
+from tensorlake.loader.threads import Task, WorkerThreads
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
@@ -68,10 +69,12 @@ if TYPE_CHECKING:
 
 __all__ = ["JOIN_TIMEOUT_S", "Pipeline", "PipelineSetup"]
 
-MIN_GROUPS = 2
 # Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
+# A group's own arrays, which wait as its chunks do: numbers of its rows, and where each tensor has
+# them.
+PLAN_ROW_NBYTES, LOCATED_ROW_NBYTES = 24, 16
 EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
 EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
 CHUNK_PIECE_ROWS = 8  # of other groups
@@ -101,7 +104,8 @@ class PipelineSetup:
     dense: tuple[str, ...]  # tensors read by whole chunks
     sparse: tuple[str, ...]  # tensors read by row
     virtual: Mapping[str, VirtualColumn]
-    row_nbytes: int  # of batch memory
+    row_nbytes: int  # of a batch or as stored, whichever is more: groups are about as large
+    waiting_row_nbytes: int  # of a batch that waits: none where the consumer gathers it
     workers: int
     prefetch_nbytes: int
     timeout_s: float
@@ -141,13 +145,12 @@ class Pipeline:
         )
         # to the consumer: groups in plan order, then an end or an error that is of no group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
-        # from the consumer; None: something else has changed, the end above all
-        self._taken: SimpleQueue[Group | None] = SimpleQueue()
+        # to the pass's own thread: something has changed, the budget or the end above all
+        self._words: SimpleQueue[None] = SimpleQueue()
         self._is_closed = False
         self._reads = runtime.Scope()  # of the pass's own thread
-        self._lock = threading.Lock()
-        self._waiting_nbytes = 0
-        self._waiting_groups: set[Group] = set()
+        most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
+        self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)
         self._thread: threading.Thread | None = None
 
     def start(self, assembler: Assembler) -> None:
@@ -176,23 +179,24 @@ class Pipeline:
         batches = outcome.take()
         if group is None:
             return None
-        self._taken.put(group)
+        self._budget.take(group)
+        self._words.put(None)
         return group.shares, batches
 
-    def release(self, group: Group) -> None:
-        """Give back the chunks of a group that no longer needs them."""
+    def release(self, group: Group, batches: list[dict[str, Any]]) -> None:
+        """Give back the chunks of a group that no longer needs them: its batches are made."""
         if self._is_closed:
             return  # all pins go at once, and those of a later pass are not this one's to take
         for tensor in self._setup.dense:
             if tensor not in group.by_row:
                 self._setup.cache.unpin(tensor, group.tensors[tensor].used)
+        self._budget.cut(group, batch_nbytes_of(batches))
+        self._words.put(None)
 
     def fail(self, error: BaseException) -> None:
         """End the pass with an error that belongs to no group."""
         self._arrive(None).fail(error)  # first: a group that is not failed below comes after it
-        with self._lock:
-            groups = list(self._waiting_groups)
-        for group in groups:
+        for group in self._budget.groups:
             group.batches.fail(error)
 
     def abandon(self) -> None:
@@ -200,7 +204,7 @@ class Pipeline:
         self._is_closed = True
         self.workers.stop()
         self._reads.cancel()
-        self._taken.put(None)
+        self._words.put(None)
 
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
         """End all threads and requests; batches handed out stay good."""
@@ -245,10 +249,7 @@ class Pipeline:
                 self._arrivals.get_nowait()
         except Empty:
             pass  # nobody takes groups any more, and their outcomes must not keep batches
-        with self._lock:
-            groups = list(self._waiting_groups)
-            self._waiting_groups.clear()
-        for group in groups:
+        for group in self._budget.clear():
             group.batches.discard(closed())
         self._arrive(None).fail(closed())
         self._setup.cache.end_pass()
@@ -303,30 +304,32 @@ class Pipeline:
             for chunks, number in ((cache.tensors[tensor], number) for tensor, number in missing)
             if chunks.pins[number] == 1
         )
-        group.nbytes = len(group.places) * self._setup.row_nbytes + stored
+        alone = (*group.by_row, *self._setup.sparse)
+        located = len(self._setup.dense) * LOCATED_ROW_NBYTES
+        row_nbytes = PLAN_ROW_NBYTES + located + (self._row_nbytes(alone) if alone else 0)
+        group.stored_nbytes = stored + len(group.places) * row_nbytes
+        group.batch_nbytes = len(group.places) * self._setup.waiting_row_nbytes
         return missing
+
+    def _row_nbytes(self, tensors: tuple[str, ...]) -> int:
+        return sum(self._setup.reader.row_nbytes(tensors))
 
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""
-        most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
         while not self._is_closed:
-            count = len(self._waiting_groups)
-            fits = self._waiting_nbytes + group.nbytes <= self._setup.prefetch_nbytes
-            if count < MIN_GROUPS or (fits and count < most_groups):
-                with self._lock:
-                    self._waiting_groups.add(group)
-                self._waiting_nbytes += group.nbytes
+            if self._budget.admit(group):
                 return True
             self._await_word()
         return False
 
     def _await_word(self) -> None:
-        """Wait for the consumer, who may take as long as it likes, or for the first group."""
-        group = self._taken.get()
-        if group is not None:
-            self._waiting_nbytes -= group.nbytes
-            with self._lock:
-                self._waiting_groups.discard(group)
+        """Wait for the consumer, who may take as long as it likes, or for a group that is made."""
+        self._words.get()
+
+    def _submit(self, group: Group, task: Task) -> None:
+        """Let a worker make a part of a group's batches, as soon as they may take memory."""
+        submit = partial(self.workers.submit, task, order=group.number)
+        self._budget.submit(group, submit)
 
     def _launch(
         self,
@@ -340,8 +343,8 @@ class Pipeline:
         assembly = assembler.begin(group)
         read, awaited, at_hand = self._pieces(group, missing, assembly, in_pieces=in_pieces)
         # what is gathered late needs no thread of its own until then
-        submit = partial(self.workers.submit, order=group.number)
-        finish = assembly.finish if assembler.is_late else partial(submit, assembly.finish)
+        submit = partial(self._submit, group, assembly.finish)
+        finish = assembly.finish if assembler.is_late else submit
         # one more than it needs: that all of it was asked for
         count = len(read) + len(missing) + len(at_hand) + 1
         needed = Countdown(count, finish, group.batches.fail)
@@ -387,7 +390,7 @@ class Pipeline:
     def _go_on(self) -> None:
         """Hold nothing back from now on: the first batch is made."""
         self._fetcher.go_on()
-        self._taken.put(None)
+        self._words.put(None)
 
     def _pieces(
         self,
@@ -433,7 +436,7 @@ class Pipeline:
             left.arrived()
 
         for part in parts:
-            self.workers.submit(partial(decode, part), order=assembly.group.number)
+            self._submit(assembly.group, partial(decode, part))
 
     def _late(self) -> StorageTimeoutError:
         return StorageTimeoutError(

@@ -76,6 +76,18 @@ def test_the_running_window_is_held_in_spare_room_oldest_out_first():
     assert cache.nbytes <= 2 * CHUNK_NBYTES
 
 
+def test_chunks_in_use_count_as_held_and_leave_less_room_for_others():
+    cache = cache_of(4, capacity=0, spare=2)
+    use(cache, 0)
+    held = np.array([1, 2])
+
+    for number in cache.pin("x", held):
+        cache.add("x", number, chunk())
+
+    assert cache.nbytes == 2 * CHUNK_NBYTES
+    assert not cache.is_loaded("x", 0)
+
+
 def test_a_chunk_dropped_from_spare_room_while_pinned_comes_back_to_it():
     cache = cache_of(3, capacity=0, spare=1)
     use(cache, 0)

@@ -372,7 +372,7 @@ def test_an_iterator_is_dropped_under_any_lock_of_its_own(gated):
     fetcher, rows, setup = pipeline._fetcher, pipeline._rows, pipeline._setup
 
     with (
-        pipeline._lock,
+        pipeline._budget._lock,
         fetcher._lock,
         rows._lock,
         setup.cache._lock,
