@@ -10,11 +10,13 @@ where they lie, so that shards are read side by side and a killed run goes on.
 from __future__ import annotations
 
 import io
+import json
 import posixpath
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,11 +24,15 @@ import numpy as np
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import find_files
 from tensorlake.dataset.ingest.options import IngestOptions
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
+from tensorlake.dataset.ingest.tar_index import END_NBYTES, index_tar
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
+from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
     Bytes,
@@ -55,6 +61,14 @@ class _Sample:
     def nbytes(self) -> int:
         return sum(length for _, _, length in self.members)
 
+    @property
+    def fields(self) -> frozenset[str]:
+        return frozenset(field for field, _, _ in self.members)
+
+    @property
+    def name(self) -> str:
+        return f"{Path(self.shard).name}:{self.key}"
+
 
 def webdataset(
     src: str | Path | Sequence[str | Path],
@@ -76,7 +90,7 @@ def webdataset(
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: A file is no tar, or samples have different fields.
+        InvalidInputError: A file is not a whole tar file, or samples have different fields.
 
     Example:
         >>> import tensorlake as tl
@@ -88,36 +102,26 @@ def webdataset(
         >>> ds.discard()
     """
     files = SourceFiles(options.get("storage_options"))
-    samples = [sample for path in find_files(src, ".tar", files) for sample in _index(path, files)]
+    left_out: list[SkippedItem] = []
+    is_strict = options.get("on_error", "raise") == "raise"
+    samples = [
+        sample
+        for path in find_files(src, ".tar", files)
+        for sample in _index(path, files, None if is_strict else left_out)
+    ]
     if not samples:
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
     samples, mixed = _with_pictures_as_one(samples)
-    first = _read(samples[0], files)
-    types = {
-        field: as_type(
-            (schema or {}).get(field)
-            or (Image("any") if field in mixed else _type_of(field, content))
-        )
-        for field, content in first.items()
-    }
-    unknown = [field for field in schema or {} if field not in types]
-    if unknown:
-        message = f"schema names {unknown}; the first sample has {', '.join(types)}"
-        raise InvalidInputError(message, fields=[*types])
-    for sample in samples:
-        fields = {field for field, _, _ in sample.members}
-        if fields != set(types):
-            raise InvalidInputError(
-                f"sample {sample.key!r} of {sample.shard!r} has {', '.join(sorted(fields))};"
-                f" the first has {', '.join(sorted(types))}\ningest shards of other fields apart",
-                src=sample.shard,
-                item=sample.key,
-            )
+    samples = _of_the_same_fields(samples, None if is_strict else left_out)
+    types = _types(samples, files, schema or {}, mixed, is_strict=is_strict)
 
     def load(batch: Sequence[_Sample]) -> dict[str, Any]:
         read = [_read(sample, files) for sample in batch]
         columns: dict[str, Any] = {
-            field: [_value(one[field], kind, field) for one in read]
+            field: [
+                _value(one[field], kind, field, sample)
+                for one, sample in zip(read, batch, strict=True)
+            ]
             for field, kind in types.items()
         }
         columns["key"] = [sample.key for sample in batch]
@@ -130,44 +134,135 @@ def webdataset(
         schema={**types, "key": Text()},
         items=samples,
         sizes=[max(1, sample.nbytes) for sample in samples],
-        name=lambda sample: f"{Path(sample.shard).name}:{sample.key}",
+        name=lambda sample: sample.name,
         load=load,
         stamp=lambda sample: stamps[sample.shard],
         file=lambda sample: sample.shard[len(folder) :].lstrip("/"),
         unit="shard",
         settings=given_settings(schema),
+        left_out=left_out,
     )
     return run_ingest(source, dst, **options)
 
 
-def _index(path: str, files: SourceFiles) -> list[_Sample]:
-    if path.endswith((".gz", ".zst", ".bz2")):
+def _index(path: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Sample]:
+    """List the samples of a shard; what is wrong is an error, or ``left_out``."""
+    shown = public_url(path)
+    if path.endswith((".gz", ".zst", ".bz2", ".xz", ".lz4", ".tgz")):
         message = (
-            f"{path!r} is compressed, so its members cannot be read alone\ndecompress it first"
+            f"{shown!r} is compressed, so its members cannot be read alone\ndecompress it first"
         )
-        raise InvalidInputError(message, src=path)
-    samples: dict[str, list[tuple[str, int, int]]] = {}
+        raise InvalidInputError(message, src=shown)
     try:
-        with files.open(path) as file, tarfile.open(fileobj=file, mode="r:") as shard:
-            for member in shard:
-                folder, _, name = member.name.rpartition("/")
-                stem, dot, field = name.partition(".")
-                if not member.isfile() or not dot or not stem or name.startswith("__"):
-                    continue
-                key = f"{folder}/{stem}" if folder else stem
-                members = samples.setdefault(key, [])
-                if any(field.lower() == known for known, _, _ in members):
-                    message = f"{path!r} has two members {key}.{field.lower()}"
-                    raise InvalidInputError(message, src=path, item=key)
-                members.append((field.lower(), member.offset_data, member.size))
+        with files.open(path) as file:
+            index = index_tar(file)
     except tarfile.TarError as error:
-        raise InvalidInputError(f"{path!r} is no tar file: {error}", src=path) from error
-    return [_Sample(path, key, tuple(sorted(members))) for key, members in samples.items()]
+        raise InvalidInputError(f"{shown!r} is no tar file: {error}", src=shown) from error
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    bad: dict[str, str] = {}
+    for member in index.members:
+        folder, _, name = member.name.rpartition("/")
+        stem, dot, field = name.partition(".")
+        if not dot or not stem or name.startswith("__"):
+            continue
+        key, field = f"{folder}/{stem}" if folder else stem, field.lower()
+        fields = found.setdefault(key, [])
+        if member.problem is not None:
+            bad[key] = f"{name!r} {member.problem}"
+        elif any(field == known for known, _, _ in fields):
+            bad[key] = f"there are two members {key}.{field}"
+        fields.append((field, member.start, member.nbytes))
+    samples = [_Sample(path, key, tuple(sorted(members))) for key, members in found.items()]
+    if index.damage is not None:
+        samples = _before_damage(samples, index.damage, shown, left_out)
+    for key, reason in bad.items():
+        if left_out is None:
+            raise InvalidInputError(f"sample {key!r} of {shown!r}: {reason}", src=shown, item=key)
+        left_out.append(SkippedItem(f"{Path(path).name}:{key}", reason))
+    return [one for one in samples if one.key not in bad]
+
+
+def _before_damage(
+    samples: list[_Sample], damage: str, shown: str, left_out: list[SkippedItem] | None
+) -> list[_Sample]:
+    """Return the samples before the damage: the last of them only where it lacks no field."""
+    behind = f", behind sample {samples[-1].key!r}" if samples else ""
+    reason = f"not a whole tar file: {damage}{behind}"
+    if left_out is None:
+        raise InvalidInputError(
+            f"{shown!r} is {reason}; {plural(len(samples), 'sample')} can be read"
+            "\ncopy it again, or ingest these samples: on_error='skip'; if only the end is missing,"
+            f" add it: truncate -s +{END_NBYTES} {PurePath(shown).name}",
+            src=shown,
+            item=samples[-1].key if samples else None,
+        )
+    left_out.append(SkippedItem(PurePath(shown).name, reason))
+    whole = {one.fields for one in samples[:-1]}
+    if len(samples) > 1 and samples[-1].fields not in whole:
+        cut = samples.pop()
+        name = f"{PurePath(shown).name}:{cut.key}"
+        left_out.append(SkippedItem(name, f"cut: only {', '.join(sorted(cut.fields))} are there"))
+    return samples
+
+
+def _of_the_same_fields(
+    samples: list[_Sample], left_out: list[SkippedItem] | None
+) -> list[_Sample]:
+    """Return the samples with the fields of the first, or, where some are left out, of most."""
+    expected = samples[0].fields
+    if left_out is not None:
+        expected = Counter(sample.fields for sample in samples).most_common(1)[0][0]
+    same: list[_Sample] = []
+    for sample in samples:
+        if sample.fields == expected:
+            same.append(sample)
+            continue
+        has = f"has {', '.join(sorted(sample.fields))}"
+        others = ", ".join(sorted(expected))
+        if left_out is None:
+            shown = public_url(sample.shard)
+            raise InvalidInputError(
+                f"sample {sample.key!r} of {shown!r} {has}; the first has {others}"
+                "\ningest shards of other fields apart, or leave such samples out: on_error='skip'",
+                src=shown,
+                item=sample.key,
+            )
+        left_out.append(SkippedItem(sample.name, f"{has}; most have {others}"))
+    return same
+
+
+def _types(
+    samples: Sequence[_Sample],
+    files: SourceFiles,
+    schema: Mapping[str, Any],
+    mixed: Collection[str],
+    *,
+    is_strict: bool,
+) -> dict[str, SampleType]:
+    """Return types by the first sample, or by the first that can be read."""
+    unknown = [field for field in schema if field not in samples[0].fields]
+    if unknown:
+        told = ", ".join(sorted(samples[0].fields))
+        message = f"schema names {unknown}; the first sample has {told}"
+        raise InvalidInputError(message, fields=sorted(samples[0].fields))
+    for sample in samples:
+        try:
+            return {
+                field: as_type(
+                    schema.get(field)
+                    or (Image("any") if field in mixed else _type_of(field, content, sample))
+                )
+                for field, content in _read(sample, files).items()
+            }
+        except InvalidInputError:
+            if is_strict or sample is samples[-1]:
+                raise
+    raise AssertionError  # there is a last sample
 
 
 def _with_pictures_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
     """Give pictures whose endings differ from sample to sample one field; and name such fields."""
-    sets = {frozenset(field for field, *_ in sample.members) for sample in samples}
+    sets = {sample.fields for sample in samples}
     common = frozenset[str].intersection(*sets)
     names = {
         field: (field.rpartition(".")[0] or "image")
@@ -193,10 +288,12 @@ def _read(sample: _Sample, files: SourceFiles) -> dict[str, bytes]:
         for field, offset, length in sample.members:
             shard.seek(offset)
             contents[field] = shard.read(length)
+            if len(contents[field]) < length:
+                raise _wrong(sample, field, "the shard became shorter while it was read")
     return contents
 
 
-def _type_of(field: str, content: bytes) -> SampleType:
+def _type_of(field: str, content: bytes, sample: _Sample) -> SampleType:
     ending = field.rpartition(".")[2]
     codec = codec_of(content)
     if codec is not None:
@@ -208,29 +305,36 @@ def _type_of(field: str, content: bytes) -> SampleType:
     if ending == "json":
         return Json()
     if ending == "npy":
-        array = _array(content, field)
+        array = _array(content, field, sample)
         return Array(array.dtype, (None,) * array.ndim) if array.ndim else Scalar(array.dtype)
     return Bytes()
 
 
-def _value(content: bytes, kind: SampleType, field: str) -> Any:
+def _value(content: bytes, kind: SampleType, field: str, sample: _Sample) -> Any:
     ending = field.rpartition(".")[2]
     if ending == "npy":
-        return _array(content, field)
-    if isinstance(kind, Text) or ending in _TEXT:
-        return content.decode()
-    if isinstance(kind, Json):
-        import json
-
-        return json.loads(content)
-    if ending in _INTEGER:
-        text = content.decode().strip()
-        return int(text) if text.lstrip("-").isdigit() else text
+        return _array(content, field, sample)
+    try:
+        if isinstance(kind, Text) or ending in _TEXT:
+            return content.decode()
+        if isinstance(kind, Json):
+            return json.loads(content)
+        if ending in _INTEGER:
+            text = content.decode().strip()
+            return int(text) if text.lstrip("-").isdigit() else text
+    except (ValueError, RecursionError) as error:  # also of UTF-8
+        raise _wrong(sample, field, str(error)) from error
     return content
 
 
-def _array(content: bytes, field: str) -> np.ndarray:
+def _array(content: bytes, field: str, sample: _Sample) -> np.ndarray:
     try:
         return np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise InvalidInputError(f"a member {field!r} is no .npy file: {error}") from error
+        raise _wrong(sample, field, f"it is not a .npy file: {error}") from error
+
+
+def _wrong(sample: _Sample, field: str, why: str) -> InvalidInputError:
+    shown = public_url(sample.shard)
+    message = f"{field!r} of sample {sample.key!r} of {shown!r}: {why}"
+    return InvalidInputError(message, src=shown, item=sample.key, tensor=field)

@@ -447,5 +447,5 @@ def test_pickled_arrays_in_shards_are_refused(dst, tmp_path):
     np.save(out, np.array([{}], dtype=object), allow_pickle=True)
     shard(tmp_path / "x.tar", {"a": {"npy": out.getvalue()}})
 
-    with pytest.raises(InvalidInputError, match=r"no \.npy file"):
+    with pytest.raises(InvalidInputError, match=r"not a \.npy file"):
         tl.ingest.webdataset(tmp_path / "x.tar", dst)

@@ -1,0 +1,92 @@
+"""The index of a tar file: where its members lie, and whether it is whole.
+
+    header 512 B | content, padded to 512 B | header | … | 1,024 zeros, or more: the end
+
+(POSIX.1-2017, pax). Programs that unpack stop at the first header that is damaged, or where a file
+that was cut ends, and mostly say nothing. Here the end has to be there (one block of it will do),
+with nothing behind it.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+__all__ = ["Member", "TarIndex", "index_tar"]
+
+HEADER_NBYTES = 512
+END_NBYTES = 1024
+READ_NBYTES = 1 << 20
+LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in a tar file; `problem` says why its content is not simply there."""
+
+    name: str
+    start: int
+    nbytes: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TarIndex:
+    """The members of a tar file that are whole, and what is wrong behind them, if anything is."""
+
+    members: Sequence[Member]
+    damage: str | None
+
+
+def index_tar(file: BinaryIO) -> TarIndex:
+    """Read the headers of a tar file.
+
+    Raises:
+        tarfile.TarError: It does not begin as one.
+    """
+    size = file.seek(0, 2)
+    file.seek(0)
+    members: list[Member] = []
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        damage = None
+        try:
+            members.extend(
+                Member(one.name, one.offset_data, one.size, _problem(one))
+                for one in archive
+                if one.isfile() or one.type in LINKS
+            )
+        except tarfile.TarError as error:  # content that is cut, or a damaged long name
+            if not members:
+                raise
+            damage = f"it cannot be read behind {members[-1].name!r}: {error}"
+        at = archive.offset
+    last = members[-1] if members else None
+    if last is not None and last.problem is None and last.start + last.nbytes > size:
+        members.pop()
+        there = max(0, size - last.start)
+        damage = f"it ends in {last.name!r}, {there:,} bytes into its {last.nbytes:,}"
+    return TarIndex(members, damage or _damage_at(file, at, size))
+
+
+def _problem(member: tarfile.TarInfo) -> str | None:
+    if member.type in LINKS:
+        return f"is a link to {member.linkname!r}: write shards with tar --dereference"
+    return "is stored with holes: write shards without tar --sparse" if member.issparse() else None
+
+
+def _damage_at(file: BinaryIO, at: int, size: int) -> str | None:
+    """Say what is wrong where the last header was looked for."""
+    file.seek(at)
+    header = file.read(HEADER_NBYTES)
+    if not header:
+        return f"it ends at byte {size:,}, without the {END_NBYTES:,} zeros that end a tar file"
+    if len(header) < HEADER_NBYTES:
+        return f"it ends in a header, at byte {size:,}"
+    if any(header):
+        return f"its header at byte {at:,} of {size:,} is damaged"
+    while rest := file.read(READ_NBYTES):
+        if rest.count(0) < len(rest):
+            return f"there are data behind its end at byte {at:,} of {size:,}"
+    return None
