@@ -14,7 +14,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.view import View
 from tensorlake.errors import StorageError
 from tensorlake.format import PackId
-from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, run
+from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, StoredObject, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 from tensorlake.versions import BranchLog, PackReader, fence_of, list_tags, loaded, packs_of
@@ -65,6 +65,13 @@ class InterruptedStore:
     async def get(self, path: str) -> bytes | None:
         await self._arrive()
         return await self._store.get(path)
+
+    async def read(self, path: str) -> StoredObject | None:
+        await self._arrive()
+        return await self._store.read(path)
+
+    async def now(self) -> dt.datetime:
+        return await self._store.now()
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         await self._arrive()

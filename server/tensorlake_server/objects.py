@@ -126,10 +126,12 @@ def _read(request: Request, name: str, path: str) -> Response:
     if asked is not None:
         return _range_of(store, path, *asked, headers)
     if not path.startswith(PACKS):  # small: entries, hints, tags
-        body = run(store.get(path))
-        if body is None:
+        found = run(store.read(path))
+        if found is None:
             raise _absent(path)
-        return Response(body, 200, headers, OCTETS)
+        if found.modified is not None:
+            headers["X-Modified"] = found.modified.isoformat()
+        return Response(found.data, 200, headers, OCTETS)
     return _streamed(store, path, 0, _meta_of(store, path).nbytes, 200, headers)
 
 

@@ -35,6 +35,7 @@ from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
 from tensorlake.dataset.view import View
 from tensorlake.dataset.working import Work, begin_work
+from tensorlake.storage import WrongClockWarning
 
 __all__ = [
     "Commit",
@@ -57,6 +58,7 @@ __all__ = [
     "Updated",
     "View",
     "Work",
+    "WrongClockWarning",
     "begin_work",
     "check_server_is_installed",
     "check_url",

@@ -48,12 +48,12 @@ def expire(
             "give 1 or more; a branch as a whole is given up by ds.delete_branch(name)",
             keep_last=keep_last,
         )
-    cut = None if older_than is None else _moment(older_than)
-    made = expire_versions(session.store, older_than=cut, keep_last=keep_last, dry_run=dry_run)
+    age = None if older_than is None else _age(older_than)
+    made = expire_versions(session.store, older_than=age, keep_last=keep_last, dry_run=dry_run)
     return runtime.run(made)
 
 
-def _moment(older_than: OlderThan) -> dt.datetime:
+def _age(older_than: OlderThan) -> dt.datetime | dt.timedelta:
     if isinstance(older_than, dt.datetime):
         if older_than.tzinfo is None:
             raise InvalidInputError(
@@ -61,9 +61,7 @@ def _moment(older_than: OlderThan) -> dt.datetime:
                 " or a span of time such as '90d'"
             )
         return older_than
-    span = duration_of(older_than, what="older_than")
-    now = dt.datetime.now(dt.UTC)
-    return now - min(span, now - dt.datetime.min.replace(tzinfo=dt.UTC))
+    return duration_of(older_than, what="older_than")
 
 
 def _check_may_write(session: Session, what: str, *, dry_run: bool) -> None:

@@ -22,7 +22,7 @@ def commit_graph(store: Store, branch: str, head: Entry | EntryLine) -> Iterator
     """Yield the commits that a version contains."""
     start = runtime.run(_commit_under(store, branch, head))
     known = {f"{branch}@{start.seq}": (branch, start)}
-    frontier = [(-start.time, f"{branch}@{start.seq}")]
+    frontier = [(-start.published, f"{branch}@{start.seq}")]
     while frontier:
         _, version = heapq.heappop(frontier)
         of_branch, line = known[version]
@@ -35,7 +35,7 @@ def commit_graph(store: Store, branch: str, head: Entry | EntryLine) -> Iterator
             if name not in known:
                 known[name] = (parent.branch, under)
                 # A parent's clock may have been ahead; it still comes after its child.
-                heapq.heappush(frontier, (max(-under.time, -line.time + 1), name))
+                heapq.heappush(frontier, (max(-under.published, -line.published + 1), name))
         yield replace(Commit.of_entry(line, of_branch), parents=tuple(parents))
 
 

@@ -132,12 +132,12 @@ async def commits_to(
 async def read_line(store: Store, branch: str, seq: int) -> EntryLine:
     """Read an entry that must exist, without its trees."""
     path = entry_path(branch, seq)
-    data = await store.get(path)
-    if data is None:
+    found = await store.read(path)
+    if found is None:
         version = f"{branch}@{seq}"
         message = f"{store.url!r} has no version {version!r}, which others follow; restore {path!r}"
         raise VersionNotFoundError(message, version=version)
-    line = EntryLine.from_bytes(data, where=path)
+    line = EntryLine.from_bytes(found.data, where=path, modified=found.modified)
     if line.seq != seq:
         message = f"{path!r} says it is entry {line.seq}, expected {seq}; restore it"
         raise CorruptionError(message, object=path, expected=seq, actual=line.seq)

@@ -69,7 +69,7 @@ class Maintained:
 
         Args:
             older_than: Give up versions that another had replaced by then: ``"90d"`` or a
-                timedelta ago, or an aware datetime.
+                timedelta ago by the store's clock, or an aware datetime.
             keep_last: Give up all but so many commits of each branch. With both, what either keeps
                 is kept.
             dry_run: Only say what would be given up.

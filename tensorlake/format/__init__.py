@@ -50,6 +50,7 @@ from tensorlake.format.codec import (
 from tensorlake.format.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
 from tensorlake.format.entry import (
     ENTRY_KINDS,
+    FIRST_STORED,
     READ_FEATURES,
     WRITE_FEATURES,
     Entry,
@@ -58,6 +59,7 @@ from tensorlake.format.entry import (
     Fence,
     PackTotals,
     Parent,
+    published_at,
 )
 from tensorlake.format.entry_line import EntryLine
 from tensorlake.format.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
@@ -131,6 +133,7 @@ __all__ = [
     "DEFAULT_GRACE_S",
     "DESCRIPTOR",
     "ENTRY_KINDS",
+    "FIRST_STORED",
     "FORMAT_NAME",
     "FORMAT_VERSION",
     "LIMITS",
@@ -236,6 +239,7 @@ __all__ = [
     "parse_json",
     "parse_tag_path",
     "physical_rows",
+    "published_at",
     "read_directory",
     "read_header",
     "read_json_pages",

@@ -20,6 +20,7 @@ kept in ``unknown`` and written back.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
@@ -54,6 +55,8 @@ from tensorlake.types import NARROW_FLOATS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 EntryKind = Literal["begin", "commit", "fence", "end"]
 ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 
@@ -68,6 +71,40 @@ _SPILL_NBYTES = {
     "roots": MAX_INLINE_ROOTS_NBYTES,
     "merged": MAX_INLINE_MERGED_NBYTES,
 }
+
+
+FIRST_STORED = 1_767_225_600_000_000
+"""1 January 2026, before the first dataset: an earlier time of a store is an archiver's, and says
+nothing."""
+
+SECOND, TICK = 1_000_000, 10_000
+"""Microseconds by which a store's times may be early: dates of HTTP have whole seconds, those of
+files are of the last tick of the system's clock."""
+
+
+def published_at(time: int, stored: int | None) -> int:
+    """Tell when an entry counts as published, in microseconds since 1970.
+
+    Args:
+        time: What it says.
+        stored: What its store says of the object; None where it says nothing. It counts where it
+            is the earlier one: a clock that was ahead hides no version.
+
+    Example:
+        >>> published_at(1_800_000_000_500_000, 1_800_000_000_000_000)  # within that very second
+        1800000000500000
+        >>> published_at(1_900_000_000_000_000, 1_800_000_000_000_000)
+        1800000000000000
+    """
+    if stored is None or stored < FIRST_STORED:
+        return time
+    early = TICK if stored % SECOND else SECOND
+    return time if time < stored + early else stored
+
+
+def microseconds_of(when: datetime | None) -> int | None:
+    """Write a store's time as entries have theirs."""
+    return None if when is None else (when - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +172,8 @@ class Entry:
     """One entry of a branch's log.
 
     ``digest`` is that of the bytes it was read from, or was last sealed to; "" before.
-    ``spilled`` says which of schema, roots and merged lie in a page, and where.
+    ``spilled`` says which of schema, roots and merged lie in a page, and where. ``stored`` is the
+    store's time of the object it was read from, None where that is not known.
     """
 
     kind: EntryKind
@@ -164,6 +202,12 @@ class Entry:
     digest: str = ""
     spilled: Mapping[str, PageRef] = field(default_factory=dict[str, PageRef])
     unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    stored: int | None = field(default=None, compare=False)
+
+    @property
+    def published(self) -> int:
+        """When it was published: its time, or the store's where that is earlier."""
+        return published_at(self.time, self.stored)
 
     @property
     def num_rows(self) -> int:
@@ -178,7 +222,7 @@ class Entry:
     def changed(self, **members: Any) -> Entry:
         """Return the entry with some members replaced; pages of the old ones are let go."""
         spilled = {name: ref for name, ref in self.spilled.items() if name not in members}
-        return replace(self, **{"spilled": spilled, "digest": "", **members})
+        return replace(self, **{"spilled": spilled, "digest": "", "stored": None, **members})
 
     def spill(self, sink: PageSink) -> Entry:
         """Put what is too large for the entry into pages, one after another in the same pack.
@@ -261,8 +305,8 @@ class Entry:
         }
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, where: str) -> Self:
-        """Read an entry.
+    def from_bytes(cls, data: bytes, *, where: str, modified: datetime | None = None) -> Self:
+        """Read an entry; ``modified`` is its store's time of the object.
 
         Raises:
             CorruptionError: It is damaged.
@@ -275,12 +319,14 @@ class Entry:
                 tuple(map(str, value["features"]["write"])),
             )
             features.check_readable(where)
-            return cls._parsed(value, features, where)
+            return cls._parsed(value, features, where, microseconds_of(modified))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise damaged(where, f"it is not a log entry ({error!r})") from error
 
     @classmethod
-    def _parsed(cls, value: dict[str, Any], features: Features, where: str) -> Self:
+    def _parsed(
+        cls, value: dict[str, Any], features: Features, where: str, stored: int | None
+    ) -> Self:
         members = dict(value)
         del members["features"]
         spilled = {
@@ -330,6 +376,7 @@ class Entry:
             digest=str(members.pop("digest")),
             spilled=spilled,
             unknown=members,
+            stored=stored,
         )
 
     def _part(self, name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from tensorlake.format.canonical import verified_body
 from tensorlake.format.changes import Changes
 from tensorlake.format.damage import damaged
-from tensorlake.format.entry import EntryKind, Features, Parent
+from tensorlake.format.entry import EntryKind, Features, Parent, microseconds_of, published_at
 from tensorlake.format.spec import MAX_ENTRY_NBYTES
 
 __all__ = ["EntryLine"]
@@ -38,10 +39,16 @@ class EntryLine:
     schema: Mapping[str, Any] | None
     num_rows: int
     digest: str
+    stored: int | None
+
+    @property
+    def published(self) -> int:
+        """When it was published: its time, or the store's where that is earlier."""
+        return published_at(self.time, self.stored)
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, where: str) -> EntryLine:
-        """Read an entry.
+    def from_bytes(cls, data: bytes, *, where: str, modified: datetime | None = None) -> EntryLine:
+        """Read an entry; ``modified`` is its store's time of the object.
 
         Raises:
             CorruptionError: It is damaged.
@@ -70,6 +77,7 @@ class EntryLine:
                 schema=wire.schema,
                 num_rows=0 if wire.rows is None else wire.rows.rows,
                 digest=digest,
+                stored=microseconds_of(modified),
             )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise damaged(where, f"it is not a log entry ({error})") from error

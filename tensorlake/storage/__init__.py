@@ -1,6 +1,7 @@
 """Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
 
 from tensorlake.storage.answer_stream import AnswerStream, LostStreamError
+from tensorlake.storage.clock import StoreClock, WrongClockWarning
 from tensorlake.storage.coalesce import MergedRange, merge_ranges, scatter
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
@@ -26,6 +27,7 @@ from tensorlake.storage.store import (
     ObjectExistsError,
     ObjectMeta,
     Store,
+    StoredObject,
     UnknownOutcomeError,
     check_path,
     nbytes_of,
@@ -56,9 +58,12 @@ __all__ = [
     "ScratchFile",
     "SingleFlight",
     "Store",
+    "StoreClock",
+    "StoredObject",
     "Surroundings",
     "Tally",
     "UnknownOutcomeError",
+    "WrongClockWarning",
     "check_path",
     "counted",
     "error_of_problem",

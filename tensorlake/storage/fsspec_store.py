@@ -41,6 +41,7 @@ from tensorlake.storage.store import (
     Buffer,
     Data,
     ObjectMeta,
+    StoredObject,
     UnknownOutcomeError,
     check_path,
     check_range,
@@ -113,6 +114,10 @@ class FsspecStore:
         except OSError as error:
             raise self._translated(error, "read", path) from error
 
+    async def read(self, path: str) -> StoredObject | None:
+        data = await self.get(path)
+        return None if data is None else StoredObject(data, None)
+
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         check_range(path, start, stop)
         key = self._key(path)
@@ -177,6 +182,9 @@ class FsspecStore:
             await self._repeated(partial(self._files.pipe_file, self._key(path), whole))
         except OSError as error:
             raise self._translated(error, "write", path) from error
+
+    async def now(self) -> datetime:
+        return datetime.now(UTC)  # file systems of fsspec tell nothing of the time
 
     async def head(self, path: str) -> ObjectMeta | None:
         try:

@@ -21,8 +21,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
@@ -39,6 +41,7 @@ from tensorlake.errors import (
 )
 from tensorlake.storage.answer_stream import AnswerStream
 from tensorlake.storage.answers import Answer, AttemptError
+from tensorlake.storage.clock import StoreClock
 from tensorlake.storage.coalesce import read_merged
 from tensorlake.storage.path_names import part_of_name
 from tensorlake.storage.problems import detail_of, error_of, is_problem
@@ -48,6 +51,7 @@ from tensorlake.storage.store import (
     Buffer,
     Data,
     ObjectMeta,
+    StoredObject,
     UnknownOutcomeError,
     check_path,
     check_range,
@@ -114,6 +118,7 @@ class LakeStore:
         self._name = name
         encoded = quote(part_of_name(name), safe="~!")
         self._dataset = f"/v1/datasets/{encoded}"
+        self._clock = StoreClock(self._url)
         self._policy = policy or RetryPolicy()
         self._signed: dict[str, str] = {}  # addresses for which the server signed a link
 
@@ -129,8 +134,17 @@ class LakeStore:
         return False
 
     async def get(self, path: str) -> bytes | None:
+        found = await self.read(path)
+        return None if found is None else found.data
+
+    async def read(self, path: str) -> StoredObject | None:
         answer = await self._read("GET", self._object(path))
-        return None if self._is_absent(answer, "read", path) else bytes(answer.content)
+        self._hear(answer)
+        if self._is_absent(answer, "read", path):
+            return None
+        modified = answer.headers.get("x-modified")  # not told by a server of tensorlake 0.1.0
+        when = None if modified is None else datetime.fromisoformat(modified)
+        return StoredObject(bytes(answer.content), when)
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         address = self._object(path)
@@ -178,6 +192,7 @@ class LakeStore:
                 url=self.url,
                 status=error.status,
             ) from error
+        self._hear(answer)
         if answer.status_code == 412:  # noqa: PLR2004 - HTTP's own: the condition failed
             raise exists(path, self.url)
         self._check(answer, "write", path)
@@ -190,6 +205,9 @@ class LakeStore:
         body = b"".join(pieces_of(data))
         answer = await self._repeated("PUT", self._object(path), data=body, params=params)
         self._check(answer, "write", path)
+
+    async def now(self) -> datetime:
+        return self._clock.now()
 
     async def head(self, path: str) -> ObjectMeta | None:
         answer = await self._read("HEAD", self._object(path))
@@ -376,6 +394,13 @@ class LakeStore:
             self._signed.pop(address, None)
             raise AttemptError("a signed link has ended", status=answer.status_code)
         return answer
+
+    def _hear(self, answer: Answer) -> None:
+        """Note the server's time, which every answer tells that no cache has kept."""
+        date = answer.headers.get("date")
+        if date is not None and "age" not in answer.headers:
+            with suppress(ValueError):  # a proxy's own spelling
+                self._clock.hear(parsedate_to_datetime(date))
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}

@@ -25,10 +25,12 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.storage.clock import StoreClock
 from tensorlake.storage.file_bytes import (
     INLINE_NBYTES,
     ShortFileError,
@@ -50,6 +52,7 @@ from tensorlake.storage.store import (
     Buffer,
     Data,
     ObjectMeta,
+    StoredObject,
     UnknownOutcomeError,
     check_path,
     check_range,
@@ -84,6 +87,7 @@ class LocalStore:
         self._root = os.path.abspath(os.fspath(root))
         self._durability: Durability = durability
         self._scratch = ScratchFolder(self._root, is_synced=durability == "fsync")
+        self._clock = StoreClock(self._root)
         self._mappings = Mappings()
         # Folders whose own names are known to be on disk. A set only grows, one atomic step at a
         # time, so threads need no lock here.
@@ -103,10 +107,18 @@ class LocalStore:
         return self._durability == "fsync"
 
     async def get(self, path: str) -> bytes | None:
+        found = await self._read(path)
+        return None if found is None else found[0]
+
+    async def read(self, path: str) -> StoredObject | None:
+        found = await self._read(path)
+        return None if found is None else StoredObject(found[0], meta_of(path, found[1]).modified)
+
+    async def _read(self, path: str) -> tuple[bytes, os.stat_result] | None:
         file = self._file(path)
         try:
-            nbytes = os.stat(file).st_size
-            return await _where_it_pays(nbytes, partial(read_whole, file))
+            facts = os.stat(file)
+            return await _where_it_pays(facts.st_size, partial(read_whole, file)), facts
         except ABSENT:
             return None
         except OSError as error:
@@ -197,6 +209,14 @@ class LocalStore:
         publish = os.replace if durable else _replace_hint
         durable = durable and self._durability == "fsync"
         await self._put(path, data, durable=durable, publish=publish)
+
+    async def now(self) -> datetime:
+        if not self._clock.is_known or self._clock.is_far:
+            with suppress(OSError):  # a folder that takes no file: the clock here is all there is
+                scratch = self._scratch.begin()
+                self._clock.hear(scratch.modified_ns)
+                scratch.remove()
+        return self._clock.now()
 
     async def head(self, path: str) -> ObjectMeta | None:
         return self.look_up(path)
@@ -353,6 +373,7 @@ class LocalStore:
             scratch = self._scratch.begin()
             try:
                 scratch.append(pieces)
+                self._clock.hear(scratch.modified_ns)
                 scratch.finish(durable=durable)
                 _name(scratch.path, file, publish)
             finally:

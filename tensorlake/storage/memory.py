@@ -18,6 +18,7 @@ from tensorlake.storage.store import (
     Buffer,
     Data,
     ObjectMeta,
+    StoredObject,
     check_path,
     check_range,
     exists,
@@ -75,6 +76,14 @@ class MemoryStore:
     async def get(self, path: str) -> bytes | None:
         found = self._find(path)
         return None if found is None else found.data
+
+    async def read(self, path: str) -> StoredObject | None:
+        data = await self.get(path)
+        found = self._find(path)
+        return None if data is None or found is None else StoredObject(data, found.modified)
+
+    async def now(self) -> datetime:
+        return self._clock()
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         check_range(path, start, stop)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -32,6 +33,7 @@ from tensorlake.errors import (
     TensorlakeError,
     UnsupportedStoreError,
 )
+from tensorlake.storage.clock import StoreClock
 from tensorlake.storage.coalesce import CALL_REQUESTS, calls_of, merge_ranges, scatter
 from tensorlake.storage.failures import (
     REPORTED,
@@ -51,6 +53,7 @@ from tensorlake.storage.store import (
     Buffer,
     Data,
     ObjectMeta,
+    StoredObject,
     UnknownOutcomeError,
     check_path,
     check_range,
@@ -92,6 +95,8 @@ class ObjectStore:
         self._opened_with = (url, dict(storage_options or {}))
         self._connection = connect(url, storage_options)
         self._client = self._connection.client
+        self._clock = StoreClock(self._connection.url)
+        self._last_put: tuple[str, int] | None = None  # the object, and when it was there
         self._policy = policy or RetryPolicy()
         self._flight = flight or Flight()
 
@@ -113,11 +118,18 @@ class ObjectStore:
         return await obstore.sign_async(client, "GET", check_path(path), expires)
 
     async def get(self, path: str) -> bytes | None:
+        found = await self.read(path)
+        return None if found is None else found.data
+
+    async def read(self, path: str) -> StoredObject | None:
         check_path(path)
 
-        async def fetch() -> bytes:
+        async def fetch() -> StoredObject:
             result = await watched(obstore.get_async(self._client, path))
-            return (await watched(result.bytes_async())).to_bytes()
+            data = (await watched(result.bytes_async())).to_bytes()
+            modified = result.meta["last_modified"]
+            self._clock.hear_at_least(modified)
+            return StoredObject(data, modified)
 
         try:
             return await self._repeated(fetch)
@@ -203,6 +215,7 @@ class ObjectStore:
         )
         try:
             await self._attempt(send, timeout_s=_timeout_s(nbytes))
+            self._last_put = path, time.time_ns()
         except RequestFailedError as error:
             if error.failure.kind is FailureKind.EXISTS:
                 raise exists(path, self.url) from None
@@ -227,6 +240,15 @@ class ObjectStore:
             await self._repeated(send, timeout_s=_timeout_s(nbytes_of(pieces)))
         except RequestFailedError as error:
             raise self._translated(error, "write", path) from None
+
+    async def now(self) -> datetime:
+        # An answer to a PUT tells no time, so it is asked for only where the clock here is wrong.
+        if self._last_put is not None and (self._clock.is_behind or self._clock.is_far):
+            path, here_ns = self._last_put
+            meta = await self.head(path)
+            if meta is not None:
+                self._clock.hear(meta.modified, here_ns=here_ns)
+        return self._clock.now()
 
     async def head(self, path: str) -> ObjectMeta | None:
         check_path(path)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -76,6 +75,11 @@ class ScratchFile:
                 parts[start] = parts[start][written:]
             self._let_disk_begin(WRITE_BACK_NBYTES)
 
+    @property
+    def modified_ns(self) -> int:
+        """When it was last written, by the clock of the folder: nanoseconds since 1970."""
+        return os.fstat(self._descriptor).st_mtime_ns
+
     def finish(self, *, durable: bool) -> None:
         """Write no more; wait for the disk, or only let it begin with the rest."""
         if durable:
@@ -120,9 +124,6 @@ class ScratchFolder:
 
     def begin(self) -> ScratchFile:
         """Begin a file."""
-        if not self._is_swept:
-            self._is_swept = True
-            _sweep(self._folder)
         path = os.path.join(self._folder, secrets.token_hex(8))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -130,7 +131,11 @@ class ScratchFolder:
         except FileNotFoundError:
             self._make_root()
             descriptor = os.open(path, flags, 0o666)
-        return ScratchFile(path, descriptor, is_synced=self._is_synced)
+        file = ScratchFile(path, descriptor, is_synced=self._is_synced)
+        if not self._is_swept:
+            self._is_swept = True
+            _sweep(self._folder, now_ns=file.modified_ns)
+        return file
 
     def _make_root(self) -> None:
         """Make the folder, its name durable whatever is written first: nobody makes it again."""
@@ -145,11 +150,14 @@ class ScratchFolder:
                 bring_to_disk(os.path.dirname(new_folder))
 
 
-def _sweep(folder: str) -> None:
-    """Remove what crashed writers left behind; another's files or a race are not our failure."""
-    limit = time.time() - SCRATCH_LIFETIME_S
+def _sweep(folder: str, *, now_ns: int) -> None:
+    """Remove what crashed writers left behind; another's files or a race are not our failure.
+
+    Files are as old as the folder's own clock says: a network's may be another than this machine's.
+    """
+    limit_ns = now_ns - SCRATCH_LIFETIME_S * 10**9
     with suppress(OSError), os.scandir(folder) as scan:
         for entry in scan:
-            if entry.stat().st_mtime < limit:
+            if entry.stat().st_mtime_ns < limit_ns:
                 with suppress(OSError):
                     os.unlink(entry.path)

@@ -40,6 +40,14 @@ class ObjectMeta:
     modified: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object that was read whole; `modified` is by the store's clock, None where none says."""
+
+    data: bytes
+    modified: datetime | None
+
+
 class ObjectExistsError(StorageError):
     """`put_if_absent` found an object under this path; a plain fact, not yet a conflict."""
 
@@ -67,6 +75,10 @@ class Store(Protocol):
 
     async def get(self, path: str) -> bytes | None:
         """Read a whole object; None when there is none."""
+        ...
+
+    async def read(self, path: str) -> StoredObject | None:
+        """Do what `get` does, by the same request, and tell what its answer says of the time."""
         ...
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
@@ -114,6 +126,10 @@ class Store(Protocol):
         Hints pass ``durable=False``: losing or tearing one in a power cut changes nothing, and
         an fsync saved is half of a local commit.
         """
+        ...
+
+    async def now(self) -> datetime:
+        """Tell the store's time, as far as its answers told it: see `clock.py`."""
         ...
 
     async def head(self, path: str) -> ObjectMeta | None:

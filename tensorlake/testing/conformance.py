@@ -208,6 +208,21 @@ class StoreConformance:
         assert (meta.path, meta.nbytes) == ("pack", 10)
         assert abs(meta.modified - datetime.now(UTC)) < timedelta(minutes=1)
 
+    def test_a_read_tells_the_time_of_the_object_where_it_is_told(self, store: Store) -> None:
+        run(store.put_if_absent("entry", b"0123456789"))
+
+        found = run(store.read("entry"))
+
+        assert found is not None
+        assert found.data == b"0123456789"
+        assert found.modified in (None, _meta(store, "entry").modified)
+        assert run(store.read("nothing")) is None
+
+    def test_now_is_by_the_store_s_clock(self, store: Store) -> None:
+        run(store.put_if_absent("pack", b"0123456789"))
+
+        assert abs(run(store.now()) - _meta(store, "pack").modified) < timedelta(minutes=1)
+
     def test_list_is_in_the_order_of_paths(self, store: Store) -> None:
         paths = ["a/0", "a/b/c", "a/b.json", "a/b0", "a-b", "b/x", "a/b/a"]
         for path in paths:

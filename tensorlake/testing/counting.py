@@ -19,8 +19,17 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from tensorlake.storage import Buffer, Data, ObjectMeta, Store, merge_ranges, nbytes_of
+from tensorlake.storage import (
+    Buffer,
+    Data,
+    ObjectMeta,
+    Store,
+    StoredObject,
+    merge_ranges,
+    nbytes_of,
+)
 
 LOOP_TURNS = 3
 """Turns of the event loop that a request takes: what a caller starts together then overlaps, also
@@ -104,6 +113,16 @@ class CountingStore:
             found = await self._store.get(path)
             request.nbytes = len(found or b"")
             return found
+
+    async def read(self, path: str) -> StoredObject | None:
+        with self._counted("get", path) as request:
+            await _turns()
+            found = await self._store.read(path)
+            request.nbytes = 0 if found is None else len(found.data)
+            return found
+
+    async def now(self) -> datetime:
+        return await self._store.now()
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         with self._counted("get_range", path, stop - start):

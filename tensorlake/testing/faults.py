@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 
 from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutError
@@ -26,6 +27,7 @@ from tensorlake.storage import (
     ObjectExistsError,
     ObjectMeta,
     Store,
+    StoredObject,
     UnknownOutcomeError,
     pieces_of,
 )
@@ -143,6 +145,14 @@ class FaultyStore:
         fault = await self._arrive("get", path)
         found = None if fault is Fault.MISSING else await self._store.get(path)
         return None if found is None else _spoilt(found, fault)
+
+    async def read(self, path: str) -> StoredObject | None:
+        fault = await self._arrive("get", path)
+        found = None if fault is Fault.MISSING else await self._store.read(path)
+        return None if found is None else replace(found, data=_spoilt(found.data, fault))
+
+    async def now(self) -> datetime:
+        return await self._store.now()
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
         fault = await self._arrive("get_range", path)

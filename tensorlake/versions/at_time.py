@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorlake.format import Entry, EntryLine, entry_path
+from tensorlake.storage import StoredObject
 from tensorlake.versions.log import BranchLog
 
 __all__ = ["AtTime", "newest_at"]
@@ -43,8 +44,8 @@ class _Probe:
     """An entry that was asked for its time."""
 
     seq: int
-    time: int
-    data: bytes
+    published: int
+    found: StoredObject
 
 
 async def newest_at(log: BranchLog, at: int) -> AtTime:
@@ -58,16 +59,16 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
     first = begin if begin.has_body else second
     while first is not None and not first.has_body:  # fences on a branch that was just begun
         first = await log.existing(first.seq + 1)
-    if first is None or first.time > at:
+    if first is None or first.published > at:
         return AtTime(head, first)
-    if head.time <= at:
+    if head.published <= at:
         return AtTime(head, first, head)
     low: Entry | _Probe = first
     high = head.seq
     while True:
         for probe in found:
             if low.seq < probe.seq < high:  # a hint may say more, or less, than there is
-                low, high = (probe, high) if probe.time <= at else (low, probe.seq)
+                low, high = (probe, high) if probe.published <= at else (low, probe.seq)
         if high - low.seq == 1:
             break
         numbers = _between(low.seq, high)
@@ -75,7 +76,7 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
         if len(found) < len(numbers):
             seen = {probe.seq for probe in found}
             await log.existing(min(seq for seq in numbers if seq not in seen))  # says which is lost
-    newest = low if isinstance(low, Entry) else log.parsed(low.seq, low.data)
+    newest = low if isinstance(low, Entry) else log.parsed(low.seq, low.found)
     return AtTime(head, first, newest)
 
 
@@ -93,9 +94,13 @@ def _between(low: int, high: int) -> list[int]:
 async def _probes(log: BranchLog, numbers: Sequence[int]) -> list[_Probe]:
     """Read those of some entries that there are, at once."""
     paths = [entry_path(log.branch, seq) for seq in numbers]
-    read = await asyncio.gather(*(log.store.get(path) for path in paths))
+    read = await asyncio.gather(*(log.store.read(path) for path in paths))
     return [
-        _Probe(seq, EntryLine.from_bytes(data, where=path).time, data)
-        for seq, path, data in zip(numbers, paths, read, strict=True)
-        if data is not None
+        _Probe(seq, _line(found, path).published, found)
+        for seq, path, found in zip(numbers, paths, read, strict=True)
+        if found is not None
     ]
+
+
+def _line(found: StoredObject, path: str) -> EntryLine:
+    return EntryLine.from_bytes(found.data, where=path, modified=found.modified)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import Changes, Entry, Parent, new_txid, tag_path
 from tensorlake.storage import Store
-from tensorlake.versions.entries import author, following, now_microseconds
+from tensorlake.versions.entries import author, following, time_in
 from tensorlake.versions.entry_making import completed
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader, loaded
@@ -40,7 +40,7 @@ async def create_branch(
         raise InvalidInputError(message, branch=name)
     source = await loaded(source, packs)
     stage = PackStage(store)
-    begin = Entry(kind="begin", seq=0, txid=new_txid(), time=now_microseconds())
+    begin = Entry(kind="begin", seq=0, txid=new_txid(), time=await time_in(store))
     begun = await log.publish(begin)
     head = begun if isinstance(begun, Entry) else await log.newest_from(begun.winner)
     if head.has_body or head.kind == "end":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncIterator
 from functools import partial
 
 from tensorlake.errors import CorruptionError, UnsupportedFeatureError
 from tensorlake.format import (
     BRANCHES,
+    FIRST_STORED,
     MAIN,
     Entry,
     decode_name,
@@ -18,12 +20,15 @@ from tensorlake.format import (
 from tensorlake.storage import runtime
 from tensorlake.versions.check_run import RERUN, UPGRADE, CheckRun, LogFacts, add_unsupported
 from tensorlake.versions.check_version import check_version
-from tensorlake.versions.entries import fence_of
+from tensorlake.versions.entries import EPOCH, fence_of, microseconds
 from tensorlake.versions.log import BranchLog
 
 __all__ = ["check_branch", "check_foreign"]
 
 ENTRIES_AT_ONCE = 32
+
+FAR_MICROSECONDS = 300_000_000
+"""A clock that is this far ahead is told of."""
 
 
 async def check_branch(check: CheckRun, folder: str) -> None:
@@ -105,6 +110,7 @@ async def _check_entry(
             check.findings.add(path, f"its parent {facts.branch}@{parent.seq} is another entry")
     for branch, last in entry.merged.items():
         check.foreign.append((path, branch, last, ""))
+    await _check_time(check, path, entry, before)
     if entry.features.unknown_write:
         names = ", ".join(map(repr, entry.features.unknown_write))
         what = f"writers must know {names}: here the dataset is read only"
@@ -112,6 +118,24 @@ async def _check_entry(
     is_expected = not facts.is_ended and seq >= facts.expired_before
     if entry.kind == "commit" and is_expected:
         await check_version(check, entry, f"{facts.branch}@{seq}", path)
+
+
+async def _check_time(check: CheckRun, path: str, entry: Entry, before: Entry | None) -> None:
+    """Tell of an entry whose writer's clock was ahead; those after it only had to be later."""
+    if before is not None and entry.time == before.time + 1:
+        return
+    now = await check.store.now() if entry.stored is None else None
+    latest = microseconds(now) if now is not None else entry.stored or 0
+    if FIRST_STORED <= latest < entry.time - FAR_MICROSECONDS:
+        stored = "by the store's clock it is" if now is not None else "its store dates it"
+        what = f"its time, {_shown(entry.time)}, lies in the future: {stored} {_shown(latest)}"
+        what += "" if now is not None else ", which counts"
+        advice = f"set the clock of the machine on which {entry.author or 'its author'!r} writes"
+        check.findings.add(path, what, severity="warning", advice=advice)
+
+
+def _shown(time: int) -> str:
+    return (EPOCH + dt.timedelta(microseconds=time)).isoformat(sep=" ", timespec="seconds")
 
 
 def _chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:

@@ -35,7 +35,7 @@ from tensorlake.versions.packs import PackReader
 from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.references import PageKey, Unreadable, packs_of, packs_of_root
 
-__all__ = ["STEPS", "Collection", "CollectionReport", "collect_garbage"]
+__all__ = ["STEPS", "Collection", "CollectionReport", "clock_of", "collect_garbage"]
 
 CLOCKS = "gc/"
 """Where a collector writes the object whose store time is its clock, and deletes it again."""
@@ -204,8 +204,12 @@ async def begin_collection(store: Store, *, dry_run: bool = False) -> Collection
 
 
 async def read_clock(collection: Collection) -> None:
-    """Write an object and take its store time: what "now" is, by the clock that dates packs."""
-    store = collection.store
+    """Note what "now" is, by the clock that dates packs."""
+    collection.now = await clock_of(collection.store)
+
+
+async def clock_of(store: Store) -> dt.datetime:
+    """Write an object and return its store time."""
     for _ in range(CLOCK_TRIES):
         txid = new_txid()
         path = f"{CLOCKS}{txid}.json"
@@ -213,12 +217,11 @@ async def read_clock(collection: Collection) -> None:
         meta = await store.head(path)
         if meta is not None:
             await store.delete(path)
-            collection.now = meta.modified
-            return
+            return meta.modified
         # Asleep for longer than grace: another collector took it for a dead one's.
     raise StorageError(
         f"{store.url!r} has not what was just written to it, {CLOCK_TRIES} times; nothing was"
-        " collected\nthis store shows writes only later, or something deletes from it",
+        " removed\nthis store shows writes only later, or something deletes from it",
         dataset=store.url,
     )
 

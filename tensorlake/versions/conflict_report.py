@@ -132,7 +132,7 @@ def _culprit(
 
 
 def _ago(entry: Entry) -> str:
-    seconds = time.time() - entry.time / 1e6
+    seconds = time.time() - entry.published / 1e6
     for unit, length in (("d", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
         if seconds >= length:
             return f"{int(seconds // length)} {unit} ago"

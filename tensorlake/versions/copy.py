@@ -43,7 +43,7 @@ from tensorlake.versions.copy_plan import (
     refuse_mirror_of_version,
 )
 from tensorlake.versions.creation import read_descriptor
-from tensorlake.versions.entries import author, now_microseconds
+from tensorlake.versions.entries import author, time_in
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.pack_copy import (
     PACKS_AT_ONCE,
@@ -243,7 +243,7 @@ async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror:
 async def _put_descriptor(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
     descriptor = Descriptor(
         new_txid(),
-        now_microseconds(),
+        await time_in(target),
         plan.descriptor.grace_s,
         source.url if mirror else None,
         plan.descriptor.unknown,
@@ -303,7 +303,7 @@ async def _begin_anew(plan: CopyPlan, source: Store, target: Store) -> int:
         seq=0,
         prev=None,
         txid=new_txid(),
-        time=now_microseconds(),
+        time=await time_in(target),
         parents=(),
         merged={},
         author=author(),

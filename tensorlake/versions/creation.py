@@ -27,7 +27,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import Buffer, Store, probe
-from tensorlake.versions.entries import author, now_microseconds
+from tensorlake.versions.entries import author, time_in
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.refs import Resolved
@@ -45,7 +45,7 @@ async def create_dataset(
     """
     if await read_descriptor(store) is None:
         await probe(store)
-        descriptor = Descriptor(new_txid(), now_microseconds(), grace_s)
+        descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
         if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
             await read_descriptor(store)  # perhaps another creator's: one we can write
     log = BranchLog(store, MAIN)
@@ -55,7 +55,7 @@ async def create_dataset(
             kind="commit",
             seq=0,
             txid=new_txid(),
-            time=now_microseconds(),
+            time=await time_in(store),
             author=author(),
             message="create",
             features=Features().with_schema(schema),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tensorlake.errors import ConflictError, InvalidInputError, VersionNotFoundError
 from tensorlake.format import MAIN, Changes, Entry, new_txid
 from tensorlake.storage import Store
-from tensorlake.versions.entries import author, check_writable, following
+from tensorlake.versions.entries import author, check_writable, following, time_in
 from tensorlake.versions.log import RACES_MAX, BranchLog, list_branches
 from tensorlake.versions.refs import normal_name
 
@@ -42,6 +42,7 @@ async def end_branch(store: Store, name: str) -> Entry:
         end = following(
             head,
             branch=name,
+            now=await time_in(store),
             kind="end",
             txid=new_txid(),
             author=author(),

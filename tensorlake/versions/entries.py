@@ -13,8 +13,10 @@ from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
+from tensorlake.storage import Store
 
 __all__ = [
+    "EPOCH",
     "author",
     "authored_by",
     "check_writable",
@@ -23,7 +25,7 @@ __all__ = [
     "following",
     "is_given_up",
     "microseconds",
-    "now_microseconds",
+    "time_in",
     "time_of",
 ]
 
@@ -78,14 +80,14 @@ def microseconds(when: dt.datetime) -> int:
     return (when - EPOCH) // dt.timedelta(microseconds=1)
 
 
-def now_microseconds() -> int:
-    """The local clock, as the log writes it."""
-    return microseconds(dt.datetime.now(dt.UTC))
+async def time_in(store: Store) -> int:
+    """The store's clock, as the log writes it: that of the machine where the store tells none."""
+    return microseconds(await store.now())
 
 
 def time_of(entry: Entry | EntryLine) -> dt.datetime:
-    """When an entry was published, by its writer's clock."""
-    return EPOCH + dt.timedelta(microseconds=entry.time)
+    """When an entry was published: as it says, or as its store says where that is earlier."""
+    return EPOCH + dt.timedelta(microseconds=entry.published)
 
 
 def fence_of(entry: Entry) -> Fence:
@@ -115,17 +117,18 @@ def check_writable(entry: Entry, *, url: str) -> None:
         )
 
 
-def following(before: Entry, *, branch: str, **members: Any) -> Entry:
+def following(before: Entry, *, branch: str, now: int = 0, **members: Any) -> Entry:
     """Make the entry after ``before`` on the same branch: numbered, chained, later in time.
 
-    What is not given (fence, features, indexes, version vector, …) carries over; features that the
-    schema needs are added.
+    Without ``now`` its time is that of the entry before it, and a microsecond: ``completed`` sets
+    it, when the packs are stored. What is not given (fence, features, indexes, version vector, …)
+    carries over; features that the schema needs are added.
     """
     own_parent = Parent(branch=branch, seq=before.seq, digest=before.digest)
     carried: dict[str, Any] = {
         "seq": before.seq + 1,
         "prev": before.digest,
-        "time": max(now_microseconds(), before.time + 1),
+        "time": max(now, before.time + 1),
         "parents": (own_parent,) if before.has_body else (),
         "of": None,
         "keys": (),

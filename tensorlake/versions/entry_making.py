@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tensorlake.format import Entry, PackTotals
-from tensorlake.versions.entries import author, following
+from tensorlake.versions.entries import author, following, time_in
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import Published, State
 
@@ -67,7 +67,7 @@ async def entry_after(
 async def completed(
     entry: Entry, stage: PackStage, *, renames: int, packs_may_follow: bool = False
 ) -> Entry | None:
-    """Store all packs that an entry cites, and count them in it.
+    """Store all packs that an entry cites, count them in it, and set its time.
 
     Args:
         entry: The entry, in the making.
@@ -84,4 +84,5 @@ async def completed(
         return None
     known = entry.packs
     totals = PackTotals(known.count + stage.pack_count, known.nbytes + stage.pack_nbytes)
-    return spilled.changed(packs=totals)
+    time = max(await time_in(stage.store), entry.time)
+    return spilled.changed(packs=totals, time=time)

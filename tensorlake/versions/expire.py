@@ -14,8 +14,10 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import partial
 
-from tensorlake.format import Entry, Fence
+from tensorlake.errors import AccessError
+from tensorlake.format import DESCRIPTOR, FIRST_STORED, Entry, Fence, entry_path, published_at
 from tensorlake.storage import Store, runtime
+from tensorlake.versions.collect import clock_of
 from tensorlake.versions.entries import fence_of, microseconds
 from tensorlake.versions.fences import append_fence
 from tensorlake.versions.log import BranchLog, branch_names
@@ -79,7 +81,7 @@ class ExpiryReport:
 async def expire_versions(
     store: Store,
     *,
-    older_than: dt.datetime | None = None,
+    older_than: dt.datetime | dt.timedelta | None = None,
     keep_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpiryReport:
@@ -87,13 +89,16 @@ async def expire_versions(
 
     Args:
         store: The dataset's store.
-        older_than: Give up versions that another had replaced by this time.
+        older_than: Give up versions that another had replaced by this time, or so long ago by the
+            store's clock: this machine's is not asked.
         keep_last: Give up all but so many commits. With both, what either keeps is kept.
         dry_run: Only say what would be given up.
 
     Raises:
         UnsupportedFeatureError: A branch needs writers that know more than this one.
     """
+    cut = await _cut(store, older_than, dry_run=dry_run)
+    since = await _native_since(store) if cut is not None else None
 
     async def expired(branch: str) -> ExpiredRange | None:
         log = BranchLog(store, branch)
@@ -101,8 +106,8 @@ async def expire_versions(
         if head is None or not head.has_body or head.kind == "end":
             return None
         start, stop = fence_of(head).expired_before, head.seq
-        if older_than is not None:
-            stop = min(stop, await _standing_at(log, head, microseconds(older_than)))
+        if cut is not None:
+            stop = min(stop, await _standing_at(log, head, cut, since))
         if keep_last is not None:
             stop = min(stop, await _counted_back(log, head, keep_last))
         if stop <= start:
@@ -119,12 +124,49 @@ async def expire_versions(
     return ExpiryReport(dry_run, given_up, await _tags_on(store, given_up))
 
 
-async def _standing_at(log: BranchLog, head: Entry, time: int) -> int:
+async def _cut(
+    store: Store, older_than: dt.datetime | dt.timedelta | None, *, dry_run: bool
+) -> int | None:
+    """What was replaced by then is old, in microseconds since 1970."""
+    if not isinstance(older_than, dt.timedelta):
+        return None if older_than is None else microseconds(older_than)
+    if dry_run:
+        now = await store.now()  # which writes nothing
+    else:
+        try:
+            now = await clock_of(store)
+        except AccessError:  # a server lets its clients put no such object; its answers tell
+            now = await store.now()
+    return max(0, microseconds(now) - older_than // dt.timedelta(microseconds=1))
+
+
+async def _native_since(store: Store) -> int | None:
+    """Store time of the descriptor: what was stored before it was copied, and is older than that.
+
+    A copy puts its descriptor last. Of what was stored later the store alone says how old it is.
+    """
+    meta = await store.head(DESCRIPTOR)
+    return None if meta is None else microseconds(meta.modified)
+
+
+async def _replaced_at(store: Store, entry: Entry, log: BranchLog, since: int | None) -> int:
+    """When an entry became the newest, never too early: a clock that was behind ages nothing."""
+    stored = entry.stored
+    if stored is None and (meta := await store.head(entry_path(log.branch, entry.seq))) is not None:
+        stored = microseconds(meta.modified)
+    published = published_at(entry.time, stored)
+    if stored is None or stored < FIRST_STORED or since is None or stored < since:
+        return published
+    return max(stored, published)  # of a date in whole seconds, the time within the second
+
+
+async def _standing_at(log: BranchLog, head: Entry, time: int, since: int | None) -> int:
     """Number of the commit that was the branch's head at a time; 0 before its first."""
     low, high = -1, head.seq + 1  # entry ``low`` is not later than the time, ``high`` is
     while high - low > 1:
         middle = (low + high) // 2
-        is_later = (await log.existing(middle)).time > time
+        entry = await log.existing(middle)
+        is_later = await _replaced_at(log.store, entry, log, since) > time
         low, high = (low, middle) if is_later else (middle, high)
     if low < 0:
         return 0

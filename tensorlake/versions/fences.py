@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tensorlake.errors import ConflictError
 from tensorlake.format import Changes, Entry, Fence, new_txid
-from tensorlake.versions.entries import author, check_writable, fence_of, following
+from tensorlake.versions.entries import author, check_writable, fence_of, following, time_in
 from tensorlake.versions.log import BranchLog
 
 __all__ = ["Fenced", "append_fence"]
@@ -65,7 +65,7 @@ async def append_fence(log: BranchLog, head: Entry, fence: Fence) -> Fenced:
         if raised == carried:
             return Fenced(carried, is_ended=False, number=None)
         check_writable(head, url=log.store.url)
-        outcome = await log.publish(_fence_entry(log.branch, head, raised))
+        outcome = await log.publish(await _fence_entry(log, head, raised))
         if isinstance(outcome, Entry):
             await log.write_hint(outcome)
             return Fenced(raised, is_ended=False, number=outcome.seq)
@@ -81,10 +81,11 @@ def _largest(carried: Fence, fence: Fence) -> Fence:
     return Fence(max(carried.t, fence.t), max(carried.expired_before, fence.expired_before))
 
 
-def _fence_entry(branch: str, head: Entry, fence: Fence) -> Entry:
+async def _fence_entry(log: BranchLog, head: Entry, fence: Fence) -> Entry:
     return following(
         head,
-        branch=branch,
+        branch=log.branch,
+        now=await time_in(log.store),
         kind="fence",
         txid=new_txid(),
         author=author(),

@@ -32,6 +32,7 @@ from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_pat
 from tensorlake.storage import (
     ObjectExistsError,
     Store,
+    StoredObject,
     UnknownOutcomeError,
     runtime,
 )
@@ -97,17 +98,17 @@ class BranchLog:
 
     async def entry(self, seq: int) -> Entry | None:
         """Read entry ``seq``; None when it does not exist."""
-        data = await self.store.get(entry_path(self.branch, seq))
-        return None if data is None else self.parsed(seq, data)
+        found = await self.store.read(entry_path(self.branch, seq))
+        return None if found is None else self.parsed(seq, found)
 
-    def parsed(self, seq: int, data: bytes) -> Entry:
-        """Read the bytes found at number ``seq``.
+    def parsed(self, seq: int, found: StoredObject) -> Entry:
+        """Read what was found at number ``seq``.
 
         Raises:
             CorruptionError: They are damaged, or another entry's.
         """
         path = entry_path(self.branch, seq)
-        entry = Entry.from_bytes(data, where=path)
+        entry = Entry.from_bytes(found.data, where=path, modified=found.modified)
         if entry.seq != seq:
             message = f"{path!r} says it is entry {entry.seq}, expected {seq}; restore it"
             raise CorruptionError(message, object=path, expected=seq, actual=entry.seq)

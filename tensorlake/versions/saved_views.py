@@ -40,7 +40,7 @@ from tensorlake.format import (
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.citations import name_of_tag, withdraw
-from tensorlake.versions.entries import author, is_given_up, now_microseconds
+from tensorlake.versions.entries import author, is_given_up, time_in
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.put_surely import put_surely
@@ -171,7 +171,7 @@ def save_view(
         name=name,
         rows=_stored_rows(packs, stage, segments),
         author=author(),
-        time=now_microseconds(),
+        time=runtime.run(time_in(store)),
         txid=stage.txid,
     )
     data = view.to_bytes()

@@ -116,6 +116,11 @@ class PackStage:
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
     @property
+    def store(self) -> Store:
+        """Where the packs go."""
+        return self._store
+
+    @property
     def fills_packs(self) -> bool:
         """Whether large columns of raw samples are written as packs of their own."""
         return isinstance(self._store, LocalStore)

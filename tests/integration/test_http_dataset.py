@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,22 @@ def test_upserts_through_two_servers_leave_each_key_once(served: Served, name: s
 
     own = [1000 * (writer + 1) + number for writer in range(writers) for number in range(2)]
     assert sorted(tl.open(str(served.lake / name))["id"][:]) == sorted([0, 1, 10, 11, *own])
+
+
+def test_commits_through_a_server_carry_its_time(served: Served, name: str, monkeypatch) -> None:
+    """D1: a client whose clock is a year off; every answer tells the server's."""
+    make(served, name)
+    url, token, right = f"{served.address}/{name}", served.token("write"), time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + 365 * 86_400 * 10**9)
+    ds = tl.open(url, token=token)
+    ds["x"][0] = 5.0
+    with pytest.warns(tl.WrongClockWarning, match="365 days.* ahead of that of 'http"):
+        ds.commit("ahead")
+    monkeypatch.undo()
+
+    now = datetime.now(UTC)
+    assert abs(tl.open(str(served.lake / name)).log()[0].time - now) < timedelta(minutes=1)
+    assert tl.open(url, token=token).at(now + timedelta(seconds=2)).version == ds.version
 
 
 def test_a_server_that_was_restarted_is_read_and_written_on(served: Served, name: str) -> None:

@@ -1,5 +1,7 @@
 """The core scenario on S3: create, stage, commit, open, read, branch, tag, query, race."""
 
+import datetime as dt
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +24,7 @@ SCHEMA = {
     "boxes": tl.Array("float32", shape=(None, 4)),
 }
 WRITERS, COMMITS = 3, 5
+YEAR_NS = 365 * 86_400 * 10**9
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +188,38 @@ def test_lines_of_a_bucket_are_ingested(s3, options):
         ds = tl.ingest.jsonl(src, s3.fresh_url(), storage_options=options)
 
         assert ds["n"][:].tolist() == [0, 1, 2]
+
+
+def test_a_clock_that_is_a_year_ahead_hides_no_commit(s3, options, monkeypatch):
+    """D1: a PUT is answered without a time; whoever reads has the store's, of every object."""
+    url = s3.fresh_url()
+    dataset = tl.create(url, {"x": "int64"}, storage_options=options)
+    right = time.time_ns
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time_ns", lambda: right() + YEAR_NS)
+        dataset.append({"x": 1})
+        dataset.commit("ahead")
+    dataset.append({"x": 2})
+    dataset.commit("right")
+
+    now = dt.datetime.now(dt.UTC)
+    there = tl.open(url, storage_options=options)
+    assert there.at(now + dt.timedelta(seconds=2)).version == "main@2"
+    assert all(abs(one.time - now) < dt.timedelta(minutes=1) for one in there.log())
+    assert [one.object for one in there.check().findings] == ["branches/main/0000000001.json"]
+
+
+def test_a_clock_that_is_behind_is_found_out_and_the_store_asked(s3, options, monkeypatch):
+    url = s3.fresh_url()
+    tl.create(url, {"x": "int64"}, storage_options=options).close()
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() - YEAR_NS)
+
+    with tl.open(url, storage_options=options) as dataset:
+        dataset.append({"x": 1})
+        with pytest.warns(tl.WrongClockWarning, match="365 days.* behind that of 's3:"):
+            dataset.commit("behind")
+
+    last = tl.open(url, storage_options=options).log()[0].time
+    assert abs(last - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=1)
+    assert tl.open(url, storage_options=options).expire(older_than="1h").given_up == ()
