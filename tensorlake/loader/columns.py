@@ -46,6 +46,8 @@ ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
+# Looks up the shape that every row of the selection has, or that they differ.
+ShapeOf: TypeAlias = Callable[[str], tuple[int, ...] | None]
 Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
 
 
@@ -117,6 +119,7 @@ def plan_columns(
     seed: int,
     framework: str,
     bounds: Bounds,
+    shape_of: ShapeOf,
     virtual: Mapping[str, VirtualColumn],
 ) -> tuple[ColumnPlan, ...]:
     """Decide what each column will be.
@@ -138,7 +141,7 @@ def plan_columns(
         else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), framework)
         if name in virtual
         else _plan_column(
-            snapshot, name, specs.get(name), collates.get(name), seed, framework, bounds
+            snapshot, name, specs.get(name), collates.get(name), seed, framework, bounds, shape_of
         )
         for name in names
     }
@@ -198,6 +201,7 @@ def _plan_column(
     seed: int,
     framework: str,
     bounds: Bounds,
+    shape_of: ShapeOf,
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
@@ -210,6 +214,8 @@ def _plan_column(
     if isinstance(sample_type, Image):
         spec = spec or DecodeSpec(name, (), ())
         decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
+        if decoder.output_shape is None and collate is None:
+            decoder = replace(decoder, stored=shape_of(name))
         shape = decoder.output_shape or sample_type.shape
         spec.check(sample_type.shape, sample_type.dtype)
         form = check_collate(

@@ -35,16 +35,13 @@ from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.opening import Opening, open_pass
 from tensorlake.loader.progress import Progress
 from tensorlake.loader.remote import check_remote
+from tensorlake.loader.shapes import shape_bounds, shape_of_rows
 from tensorlake.loader.sharding import Sharding, Share, check_batch_size
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.standing import Standing, early_standing, standing_of
 from tensorlake.loader.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.stats import LoaderStats
-from tensorlake.loader.strategy import (
-    row_nbytes_of,
-    shape_bounds,
-    stored_nbytes_of,
-)
+from tensorlake.loader.strategy import row_nbytes_of, stored_nbytes_of
 from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
@@ -330,13 +327,12 @@ class Loader:
             seed=self._seed,
             framework=self._converter.name,
             bounds=partial(shape_bounds, self._rows.reader),
+            shape_of=partial(shape_of_rows, selection, self._rows.reader),
             virtual=self._rows.virtual,
         )
-        decoded = arguments.decode if arguments.layout == "NCHW" else None
+        is_first = arguments.layout == "NCHW"
         self._channels_first = frozenset(
-            one.name
-            for one in self._columns
-            if one.spec is not None and one.name in (decoded or ())
+            one.name for one in self._columns if one.spec is not None and is_first
         )
         if not self._converter.presents:
             self._columns = tuple(map(as_stored, self._columns))

@@ -206,6 +206,10 @@ class Reader(Protocol):
         """Return the stored bytes of a row in the mean, rounded down, of each of some tensors."""
         ...
 
+    def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
+        """Return the shape of each of some samples, from headers alone; −1 where NULL."""
+        ...
+
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
         """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
         ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.mix_order import AnyOrder
     from tensorlake.loader.source import Reader
 
-__all__ = ["early_by_row", "row_nbytes_of", "shape_bounds", "sparse_tensors", "stored_nbytes_of"]
+__all__ = ["early_by_row", "row_nbytes_of", "sparse_tensors", "stored_nbytes_of"]
 
 # Chunk indexes record units, which can be read and verified alone, from this mean size on.
 UNIT_NBYTES = 4 << 10
@@ -39,18 +39,6 @@ def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     """Return about how many stored bytes all rows of some tensors have."""
     sizes = zip(tensors, reader.row_nbytes(tensors), strict=True)
     return sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
-
-
-def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the smallest and largest extent of samples along each axis, from the index."""
-    table = reader.index(tensor).bounds
-    if table is None or table.shape_min is None or table.shape_max is None:
-        return None
-    known = table.has_shapes
-    if not bool(known.any()):
-        return None
-    lows, highs = table.shape_min[known].min(axis=0), table.shape_max[known].max(axis=0)
-    return tuple(lows.tolist()), tuple(highs.tolist())
 
 
 def sparse_tensors(

@@ -50,19 +50,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class PictureDecoder:
-    """How the pictures of one tensor are decoded; safe to use from many threads."""
+    """How the pictures of one tensor are decoded; safe to use from many threads.
+
+    ``stored`` is the shape that all of them have, where the type leaves it open.
+    """
 
     tensor: str
     type: SampleType
     spec: DecodeSpec
     resampler: Resampler | None  # None: no step resizes
     seed: int
+    stored: tuple[int, ...] | None = None
     scratch: threading.local = field(default_factory=threading.local)
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
         """Shape of every decoded sample; None where samples differ."""
-        shape = self.type.shape
+        shape = self.stored or self.type.shape
         height, width = shape[0], shape[1]
         size = None if height is None or width is None else (height, width)
         size = self.spec.output_size(size)
@@ -92,6 +96,8 @@ class PictureDecoder:
         shape = (*placement.output, *sample.shape[2:])
         if out is None:
             out = np.empty(shape, dtype=self.output_dtype)
+        elif out.shape != shape:
+            raise self._corrupt(sample, f"it becomes {shape}, where others of it are {out.shape}")
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
         is_direct = linear is None and placement == Placement.whole(*sample.shape[:2])
         pixels = self._pixels(sample, placement, out if is_direct else None)

@@ -46,22 +46,23 @@ class Resize:
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize what has been placed so far."""
-        height, width = self.height, self.width
-        if width is None:
-            was_height, was_width = placement.output
-            if was_height <= was_width:
-                width = max(1, round(was_width * height / was_height))
-            else:
-                width, height = height, max(1, round(was_height * height / was_width))
+        height, width = self._size_of(placement.output)
         return placement.resized(height, width, antialias=self.antialias, exact=self.exact)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the size, known unless one side follows the picture."""
         if self.width is not None:
             return self.height, self.width
-        if size is not None and size[0] == size[1]:
-            return self.height, self.height
-        return None
+        return None if size is None else self._size_of(size)
+
+    def _size_of(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the height and width of a picture of some size."""
+        height, width = size
+        if self.width is not None:
+            return self.height, self.width
+        if height <= width:
+            return self.height, max(1, round(width * self.height / height))
+        return max(1, round(height * self.height / width)), self.height
 
 
 @dataclass(frozen=True, slots=True)

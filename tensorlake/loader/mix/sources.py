@@ -253,6 +253,16 @@ class MixReader:
             for tensor, row_nbytes in zip(tensors, zip(*sizes, strict=True), strict=True)
         ]
 
+    def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
+        """Shapes of rows of any source."""
+        parts = self._parts(physical)
+        found = [
+            self.sources[number].reader.shapes(tensor, physical[own] & PHYSICAL_MASK)
+            for number, own in parts
+        ]
+        order = np.concatenate([own for _, own in parts])
+        return np.concatenate(found)[np.argsort(order)]
+
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
         """Read what the sizes of rows and the places of some need, a source after another."""
         for number, own in self._parts(physical):
