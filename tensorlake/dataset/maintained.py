@@ -35,7 +35,8 @@ class Maintained:
         Args:
             order_by: Put the rows in another order too: a tensor, or TQL as after ``ORDER BY``
                 (``"label, score DESC"``). Row ids stay; row numbers do not.
-            dry_run: Only say what would be done.
+            dry_run: Only say what would be done. What would be moved is read and encoded, and not
+                stored: it takes as long as a run without its writing, and tells what a run does.
             progress: Whether to show a line of progress; None: on terminals.
 
         Raises:

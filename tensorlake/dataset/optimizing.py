@@ -52,8 +52,8 @@ class OptimizeReport:
         commits: Commits it published; 0 when there was nothing to do.
         tensors: What became of each tensor's chunks.
         yielded: Stretches left as they were because others changed them meanwhile.
-        is_dry_run: Whether nothing was done: chunks made and their bytes are estimates.
-        rows_moved: Rows that an order would bring to another place, of a dry run.
+        is_dry_run: Whether nothing was stored: all figures are those that a run would give now.
+        rows_moved: Rows that an order brought to another place.
     """
 
     version: str
@@ -80,26 +80,28 @@ class OptimizeReport:
 
     @property
     def nbytes_moved(self) -> int:
-        """Bytes of the chunks that were moved."""
+        """Stored bytes of the chunks that were moved, each counted once."""
         return sum(tensor.nbytes_moved for tensor in self.tensors)
+
+    @property
+    def nbytes_written(self) -> int:
+        """Stored bytes of the chunks that were made of them."""
+        return sum(tensor.nbytes_made for tensor in self.tensors)
 
     def __repr__(self) -> str:
         moved = [tensor for tensor in self.tensors if tensor.chunks_moved or tensor.dead_rows]
-        if self.rows_moved:
-            return (
-                f"optimize of {self.version}: {plural(self.rows_moved, 'row')} would come to"
-                " another place, so every chunk would be written again:"
-                f" {self.chunks_before:,} now"
-            )
         if not moved and not self.commits:
             return f"{self.version} is optimal already: {plural(self.chunks_before, 'chunk')}"
         verb = "would be" if self.is_dry_run else "are now"
+        would = "would come" if self.is_dry_run else "came"
         facts = [
             f"{plural(self.chunks_before, 'chunk')} {verb} {self.chunks_after:,}",
-            f"{human_nbytes(self.nbytes_moved)} moved",
+            f"{human_nbytes(self.nbytes_written)} written",
         ]
         if self.dead_rows:
             facts.append(f"{plural(self.dead_rows, 'dead row')} dropped")
+        if self.rows_moved:
+            facts.append(f"{plural(self.rows_moved, 'row')} {would} to another place")
         if self.yielded:
             facts.append(f"{plural(self.yielded, 'stretch')} left to concurrent changes")
         width = max((len(tensor.name) for tensor in moved), default=0)
@@ -122,12 +124,8 @@ def optimize(
     """Compact the newest version of the handle's branch and move the handle there."""
     check_may_optimize(session, dry_run=dry_run)
     session.refresh()
-    if order_by is not None and not dry_run:
-        return _put_in_order(session, order_by, progress=progress)
-    rows_moved = 0
     if order_by is not None:
-        order = _positions_in_order(session, order_by)
-        rows_moved = int(np.count_nonzero(order != np.arange(len(order))))
+        return _put_in_order(session, order_by, dry_run=dry_run, progress=progress)
     head = runtime.run(loaded(session.head, session.packs))
     with _bar(session, shown=progress) as bar:
         done = optimize_branch(
@@ -145,7 +143,6 @@ def optimize(
         tensors=done.tensors,
         yielded=done.yielded,
         is_dry_run=dry_run,
-        rows_moved=rows_moved,
     )
 
 
@@ -157,11 +154,14 @@ def _bar(session: Session, *, shown: bool | None) -> Progress:
     return Progress(f"optimize {session.store.url}", total=total, shown=shown)
 
 
-def _put_in_order(session: Session, order_by: str, *, progress: bool | None) -> OptimizeReport:
+def _put_in_order(
+    session: Session, order_by: str, *, dry_run: bool, progress: bool | None
+) -> OptimizeReport:
     for _ in range(BEGINNINGS_MAX):
         snapshot = session.committed
         reader = session.reader(snapshot)
-        order = snapshot.physical(_positions_in_order(session, order_by))
+        positions = _positions_in_order(session, order_by)
+        order = snapshot.physical(positions)
         head = runtime.run(loaded(session.head, session.packs))
 
         def read(spec: TensorSpec, physical: Int64Array, reader: Reader = reader) -> Column:
@@ -170,10 +170,18 @@ def _put_in_order(session: Session, order_by: str, *, progress: bool | None) -> 
         begun = Begun(head, state_of(head), order)
         with _bar(session, shown=progress) as bar:
             advance = partial(bar.advance, rows=0)
-            done = recluster(session.log, session.packs, begun, read, progress=advance)
+            done = recluster(
+                session.log, session.packs, begun, read, dry_run=dry_run, progress=advance
+            )
         session.refresh()
         if done is not None:
-            return OptimizeReport(f"{session.branch}@{session.head.seq}", 1, done.tensors)
+            return OptimizeReport(
+                f"{session.branch}@{session.head.seq}",
+                len(done.entries),
+                done.tensors,
+                is_dry_run=dry_run,
+                rows_moved=int(np.count_nonzero(positions != np.arange(len(positions)))),
+            )
     raise ConflictError(
         f"{session.branch!r} of {session.store.url!r} was changed {BEGINNINGS_MAX} times while it"
         " was put in order, in ways that cannot be carried over (its schema, a restore, many"

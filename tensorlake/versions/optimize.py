@@ -45,8 +45,9 @@ class TensorOptimized:
         chunks_before: Chunks that its index referred to, and how many of them were moved …
         chunks_moved: … into …
         chunks_made: … these.
-        nbytes_moved: Bytes of the chunks moved.
-        nbytes_made: Bytes of the chunks made.
+        nbytes_moved: Stored bytes of the chunks moved, each counted once however many parts of it
+            the index refers to.
+        nbytes_made: Stored bytes of the chunks made: what was written.
         dead_rows: Rows dropped from what the version refers to.
     """
 
@@ -80,10 +81,32 @@ class _Tally:
 
     spec: TensorSpec
     report: TensorOptimized
+    passed: set[int] = field(default_factory=set[int])  # chunks that may have several pieces
+    moved: set[int] = field(default_factory=set[int])
+
+    def pass_piece(self, piece: Piece) -> int:
+        """Count a piece's chunk, if it is the first piece of it; return the bytes."""
+        is_first = _is_first(piece, self.passed)
+        self.add(chunks_before=is_first)
+        return piece.nbytes if is_first else 0
+
+    def move_piece(self, piece: Piece) -> None:
+        """Count a piece's chunk as moved, if it is the first piece of it."""
+        if _is_first(piece, self.moved):
+            self.add(chunks_moved=1, nbytes_moved=piece.nbytes)
 
     def add(self, **counts: int) -> None:
         grown = {name: getattr(self.report, name) + count for name, count in counts.items()}
         self.report = replace(self.report, **grown)
+
+
+def _is_first(piece: Piece, met: set[int]) -> bool:
+    if piece.nbytes and piece.pack is not None and not piece.is_whole:
+        chunk = hash(_place(piece))
+        if chunk in met:
+            return False
+        met.add(chunk)
+    return piece.nbytes > 0
 
 
 @dataclass(slots=True)
@@ -104,6 +127,7 @@ class _Optimization:
     def publish(self, *, is_last: bool) -> None:
         """Publish what was moved so far, if anything was; with the last round also the trees."""
         if self.dry_run:
+            self._begin_round()
             return
         outcome = publish_round(
             self.round, self.log, self.head, author=self.author, is_last=is_last
@@ -113,7 +137,12 @@ class _Optimization:
         if outcome.published:
             self.entries.append(outcome.head)
         if not is_last:
-            self.round = self.round.next(self.head)
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        """Go on where the round before ended."""
+        read = self.round.read
+        self.round = Round.begin(self.packs, self.head, read, dry_run=self.dry_run)
 
 
 def optimize_branch(
@@ -134,15 +163,15 @@ def optimize_branch(
         head: The newest entry, loaded.
         state: What it says.
         author: Who commits; None as for any commit.
-        dry_run: Only count; nothing is read but the index, nothing is written.
+        dry_run: Do all but storing and publishing: what would be moved is read and encoded, so what
+            is told is what comes.
         progress: Told of bytes as they are passed, moved or not.
 
     Raises:
         CorruptionError: A chunk to be moved is damaged; nothing of its round is published.
     """
-    run = _Optimization(
-        log, packs, head, state, author, dry_run, progress, Round.begin(packs, head, state)
-    )
+    begun = Round.begin(packs, head, state, dry_run=dry_run)
+    run = _Optimization(log, packs, head, state, author, dry_run, progress, begun)
     tensors = [_optimize_tensor(run, spec) for spec in state.schema.tensors]
     run.publish(is_last=True)
     return Optimized(tuple(tensors), tuple(run.entries), run.yielded)
@@ -152,9 +181,6 @@ def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
     tally = _Tally(spec, TensorOptimized(spec.name))
     found = iter_pieces(spec, run.state.roots[spec.id], run.state.rows, run.packs)
     steps = moves(_counted(run, _in_turn(found), tally), lambda one: _is_partial(run, one))
-    if run.dry_run:
-        _estimate(spec, steps, tally)
-        return tally.report
     writer: StretchWriter | None = None
     for piece, blob in _with_blobs(run.packs, steps):
         is_full = run.round.is_full
@@ -169,7 +195,7 @@ def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
             writer = StretchWriter(spec, piece.start, run.round.stage)
         has_rows = piece.what in {"chunk", "fill"}
         writer.add(piece, column_of(spec, piece, blob) if has_rows else None)
-        tally.add(chunks_moved=piece.nbytes > 0, nbytes_moved=piece.nbytes)
+        tally.move_piece(piece)
     return tally.report
 
 
@@ -206,22 +232,8 @@ def _in_turn(found: AsyncIterator[list[Piece]]) -> Iterator[Piece]:
 
 def _counted(run: _Optimization, pieces: Iterator[Piece], tally: _Tally) -> Iterator[Piece]:
     for piece in pieces:
-        tally.add(chunks_before=piece.nbytes > 0)
-        run.progress(piece.nbytes)
+        run.progress(tally.pass_piece(piece))
         yield piece
-
-
-def _estimate(spec: TensorSpec, steps: Iterator[Piece | None], tally: _Tally) -> None:
-    """Count what would be moved, and how many chunks it would fill."""
-    nbytes = 0
-    for piece in steps:
-        if piece is None:
-            tally.add(chunks_made=-(-nbytes // max(1, spec.chunk_nbytes)), nbytes_made=nbytes)
-            nbytes = 0
-            continue
-        rows, dead = piece.stop - piece.start, piece.dead_rows
-        tally.add(chunks_moved=piece.nbytes > 0, nbytes_moved=piece.nbytes, dead_rows=dead)
-        nbytes += piece.nbytes * (rows - dead) // rows
 
 
 def _with_blobs(
@@ -241,9 +253,13 @@ def _with_blobs(
 def _batches(steps: Iterator[Piece | None]) -> Iterator[list[Piece | None]]:
     batch: list[Piece | None] = []
     nbytes = 0
+    last: Piece | None = None  # of a chunk that is read: parts of one often follow one another
     for piece in steps:
         batch.append(piece)
-        nbytes += 0 if piece is None or piece.what != "chunk" else piece.nbytes
+        if piece is not None and piece.what == "chunk":
+            is_same = last is not None and _place(last) == _place(piece)
+            nbytes += 0 if is_same else piece.nbytes
+            last = piece
         if nbytes >= BATCH_NBYTES or len(batch) >= BATCH_PIECES:
             yield batch
             batch, nbytes = [], 0
@@ -252,14 +268,16 @@ def _batches(steps: Iterator[Piece | None]) -> Iterator[list[Piece | None]]:
 
 
 async def _blobs(packs: PackReader, batch: Sequence[Piece | None]) -> list[Buffer | None]:
-    chunks = [piece for piece in batch if piece is not None and piece.what == "chunk"]
-    read = iter(
-        await runtime.gather_bounded(
-            [partial(_blob, packs, piece) for piece in chunks], limit=READS_AT_ONCE
-        )
-    )
-    is_chunk = [piece is not None and piece.what == "chunk" for piece in batch]
-    return [next(read) if one else None for one in is_chunk]
+    stored = [one if one is not None and one.what == "chunk" else None for one in batch]
+    chunks = {_place(one): one for one in stored if one is not None}  # each is read once
+    reads = [partial(_blob, packs, one) for one in chunks.values()]
+    blobs = await runtime.gather_bounded(reads, limit=READS_AT_ONCE)
+    found = dict(zip(chunks, blobs, strict=True))
+    return [None if one is None else found[_place(one)] for one in stored]
+
+
+def _place(piece: Piece) -> tuple[PackId | None, int]:
+    return piece.pack, piece.offset
 
 
 async def _blob(packs: PackReader, piece: Piece) -> Buffer:

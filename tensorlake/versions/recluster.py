@@ -46,7 +46,7 @@ from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import PendingChunks, column_nbytes
 from tensorlake.versions.ranges import known_union, rows_in
 from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_entry
-from tensorlake.versions.stage import PackStage
+from tensorlake.versions.stage import DryStage, PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.visible import visible_rows
 from tensorlake.versions.yielding import publish_yielding
@@ -88,20 +88,26 @@ def recluster(
     read: ReadColumn,
     *,
     author: str | None = None,
+    dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Optimized | None:
     """Write a version's rows in a new order and publish them; None when it must begin again.
 
+    A dry run does all but storing and publishing.
+
     Never call it on the storage loop. Memory holds 8 bytes a row for the order, the extents of the
     new chunks, and a few chunks.
     """
-    stage = PackStage(packs.store)
-    packs.attach(stage)
+    stage = DryStage(packs.store) if dry_run else PackStage(packs.store)
+    if not dry_run:
+        packs.attach(stage)
     specs = begun.state.schema.tensors
     made = {spec.id: _rewritten(spec, begun, read, stage, progress) for spec in specs}
-    entry = runtime.run(_published(log, packs, begun, made, stage, author))
-    if entry is None:
-        return None
+    entry: Entry | None = None
+    if not dry_run:
+        entry = runtime.run(_published(log, packs, begun, made, stage, author))
+        if entry is None:
+            return None
     reports: list[TensorOptimized] = []
     for spec in specs:
         before = runtime.run(_chunks_of(begun.state.roots[spec.id], packs))
@@ -117,7 +123,7 @@ def recluster(
                 dead_rows=begun.state.physical - len(begun.order) - dropped_before(begun.head),
             )
         )
-    return Optimized(tuple(reports), (entry,))
+    return Optimized(tuple(reports), () if entry is None else (entry,))
 
 
 async def _chunks_of(root: ExtentRoot, packs: PackReader) -> dict[tuple[PackId, int], int]:

@@ -30,7 +30,7 @@ from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import following
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
-from tensorlake.versions.stage import PackStage
+from tensorlake.versions.stage import DryStage, PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.visible import visible_rows
 from tensorlake.versions.yielding import publish_yielding
@@ -94,15 +94,13 @@ class Round:
     extents: int = 0
 
     @classmethod
-    def begin(cls, packs: PackReader, base: Entry, read: State) -> Round:
-        """Begin with nothing moved."""
+    def begin(cls, packs: PackReader, base: Entry, read: State, *, dry_run: bool = False) -> Round:
+        """Begin with nothing moved; what a dry run moves is stored nowhere."""
+        if dry_run:
+            return cls(packs, base, read, DryStage(packs.store))
         stage = PackStage(packs.store)
         packs.attach(stage)
         return cls(packs, base, read, stage)
-
-    def next(self, base: Entry) -> Round:
-        """Begin the round after this one, which goes on where it ended."""
-        return Round.begin(self.packs, base, self.read)
 
     def add(self, spec: TensorSpec, edit: Edit) -> None:
         """Note that a stretch was moved."""

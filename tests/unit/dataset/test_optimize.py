@@ -6,8 +6,11 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import ChunkKind
+from tensorlake.quantities import human_nbytes
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
+from tensorlake.versions.compaction import stored_chunks
+from tensorlake.versions.optimize import chunks_in
 from tests.handles import create_on, open_on, reopened, rows_of
 from tests.small_commits import (
     SCHEMA,
@@ -234,6 +237,82 @@ def test_a_dry_run_only_says_what_would_be_done():
     assert ds.version == "main@13"
     assert "60 chunks would be 5" in repr(told)
     assert ds.optimize().chunks_after == told.chunks_after
+
+
+LISTS = tl.Array("int32", shape=(None,))
+
+
+def updated_here_and_there(store):
+    """Chunks of which every update has cut a few rows out: many parts of one chunk are in use."""
+    schema = {"x": tl.Array("float32", shape=(1000,)), "text": "str", "n": "int64", "list": LISTS}
+    ds = create_on(store, schema)
+    random, count = np.random.default_rng(0), 1000
+    ds.extend(
+        {
+            "x": random.random((count, 1000), np.float32),
+            "text": [f"text {number}" * (number % 9) for number in range(count)],
+            "n": range(count),
+            "list": [np.arange(number % 50, dtype=np.int32) for number in range(count)],
+        }
+    )
+    ds.commit("all")
+    for _ in range(3):
+        rows = random.choice(count, 8, replace=False)
+        ds["x"][rows] = random.random((8, 1000), np.float32)
+        ds["text"][rows] = ["another"] * 8
+        ds["n"][rows] = -1
+        ds["list"][rows] = [np.zeros(3, np.int32)] * 8
+        ds.commit("update")
+    ds.delete(range(100, 200))
+    ds.commit("delete")
+    return ds
+
+
+@pytest.mark.parametrize("order_by", [None, "n DESC"])
+def test_a_dry_run_tells_what_the_run_does_and_stores_nothing(order_by):
+    """It had promised five times the chunks, and bytes that were not written."""
+    store = CountingStore(MemoryStore())
+    ds = updated_here_and_there(store)
+    counts = {name: chunk_count(ds, name) for name in ds.schema}
+    store.reset()
+
+    told = ds.optimize(order_by, dry_run=True)
+    written = store.bytes_written
+    done = ds.optimize(order_by)
+
+    assert written == 0
+    assert told.tensors == done.tensors
+    assert {one.name: one.chunks_before for one in done.tensors} == counts
+    assert {one.name: one.chunks_after for one in done.tensors} == {
+        name: chunk_count(ds, name) for name in ds.schema
+    }
+    assert f"{human_nbytes(done.nbytes_written)} written" in repr(told)
+    assert f"{human_nbytes(done.nbytes_written)} written" in repr(done)
+
+
+def test_what_optimize_says_of_bytes_is_what_chunks_take():
+    ds = updated_here_and_there(MemoryStore())
+    before = {name: chunks_in(extents_of(ds, name)) for name in ds.schema}
+
+    done = ds.optimize()
+
+    for one in done.tensors:
+        old, new = before[one.name], chunks_in(extents_of(ds, one.name))
+        gone, made = old.keys() - new.keys(), new.keys() - old.keys()
+        assert (one.chunks_moved, one.chunks_made) == (len(gone), len(made))
+        assert one.nbytes_moved == sum(old[chunk] for chunk in gone)
+        assert one.nbytes_made == sum(new[chunk] for chunk in made)
+
+
+def test_a_chunk_is_read_once_however_many_parts_of_it_are_in_use():
+    store = CountingStore(MemoryStore())
+    ds = updated_here_and_there(store)
+    stored = sum(int(stored_chunks(extents_of(ds, name)).nbytes.sum()) for name in ds.schema)
+    store.reset()
+
+    ds.optimize()
+
+    assert store.bytes_read < 1.5 * stored
 
 
 def test_only_a_branch_without_staged_changes_is_optimized():
