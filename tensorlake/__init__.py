@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorlake import errors
     from tensorlake.dataset import (
         Commit,
+        DamagedBranchWarning,
         Dataset,
         Diff,
         EmptySideWarning,
@@ -85,6 +86,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "tensorlake.dataset": (
         "Commit",
+        "DamagedBranchWarning",
         "Dataset",
         "Diff",
         "EmptySideWarning",
@@ -155,6 +157,7 @@ __all__ = [
     "Bytes",
     "ClassLabel",
     "Commit",
+    "DamagedBranchWarning",
     "Dataset",
     "Diff",
     "Embedding",

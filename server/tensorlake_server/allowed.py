@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import AccessError
+from tensorlake.versions import author
 from tensorlake_server.scopes import EVERY, Action
 
 if TYPE_CHECKING:
@@ -147,9 +148,9 @@ class AllowedLake:
         self._lake.delete(name)
 
     @property
-    def author(self) -> str | None:
-        """In whose name commits are made; None for the server's own user."""
-        return self._principal.author
+    def author(self) -> str:
+        """In whose name all that the principal publishes is; the link has the server's own user."""
+        return self._principal.author or author()
 
     def check_readable(self, name: str) -> None:
         """Check that the principal may read a dataset, if it is there.

@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from tensorlake.errors import (
+    CorruptionError,
+    SchemaError,
+    SnapshotExpiredError,
+    UnsupportedError,
+)
+from tensorlake.storage import run
+from tensorlake.versions import list_branches as list_names
 from tensorlake_server.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.columns import list_tensors
 from tensorlake_server.messages import (
+    Branch,
     Branches,
     CommitInfo,
     DatasetInfo,
@@ -24,6 +33,7 @@ from tensorlake_server.request import DatasetPath, lake_of, settings_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset import Commit
+    from tensorlake_server.allowed import AllowedLake
 
 __all__ = ["router"]
 
@@ -74,12 +84,12 @@ def list_versions(
     return Versions(versions=[describe_commit(one) for one in commits[:limit]], next=more)
 
 
-@router.get("/{name}/branches", response_model=Branches)
+@router.get("/{name}/branches", response_model=Branches, response_model_exclude_none=True)
 def list_branches(request: Request, name: DatasetPath) -> Branches:
-    """List branches and the commits at their heads."""
+    """List branches and the commits at their heads; one that is damaged is named, with why."""
     lake = lake_of(request)
-    names = lake.open(name).branches
-    return Branches(branches=[Ref(name=one, version=lake.open(name, one).version) for one in names])
+    store = lake.open(name).session.store
+    return Branches(branches=[_branch(lake, name, one) for one in run(list_names(store))])
 
 
 @router.get("/{name}/tags", response_model=Tags)
@@ -120,6 +130,13 @@ def diff_versions(
             for tensor, cells in difference.updated.items()
         ],
     )
+
+
+def _branch(lake: AllowedLake, name: str, branch: str) -> Branch:
+    try:
+        return Branch(name=branch, version=lake.open(name, branch).version)
+    except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedError) as error:
+        return Branch(name=branch, version=branch, damaged=str(error).splitlines()[0])
 
 
 def describe_commit(commit: Commit) -> CommitInfo:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType  # in typing since Python 3.12; pydantic brings this one
 
 __all__ = [
+    "Branch",
     "Branches",
     "CellValue",
     "ClassCount",
@@ -147,10 +148,18 @@ class Ref(Message):
     version: str
 
 
+class Branch(Message):
+    """A branch, and the commit at its head; its own name where that cannot be read."""
+
+    name: str
+    version: str
+    damaged: Annotated[str | None, Field(description="why it cannot be read")] = None
+
+
 class Branches(Message):
     """All branches."""
 
-    branches: list[Ref]
+    branches: list[Branch]
 
 
 class Tags(Message):

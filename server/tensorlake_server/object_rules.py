@@ -1,10 +1,11 @@
 """Which objects clients may put: what a commit of theirs is made of, and nothing else.
 
 packs/3f/….tlp                new                a scope to write any branch
-branches/main/0000000013.json new, the next one  a scope for that branch; a whole entry
+branches/main/0000000013.json new, the next one  a scope for that branch; an entry that may stand
 branches/main/HEAD            may be replaced    a scope for that branch; an entry of its log
 tags/pin-….json               new                a scope to write any branch
-tags/v1.json                  may be replaced    a scope for the whole dataset; a whole tag
+tags/v1.json                  new                a scope for the whole dataset; of a version there
+                              by a tombstone     likewise
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from tensorlake.errors import AccessError, CorruptionError, InvalidInputError
+from tensorlake.errors import (
+    AccessError,
+    CorruptionError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from tensorlake.format import (
     DESCRIPTOR,
     Entry,
@@ -22,8 +28,13 @@ from tensorlake.format import (
     parse_entry_path,
     parse_tag_path,
 )
-from tensorlake.storage import Store, run
-from tensorlake.versions import SavedView, parse_citation
+from tensorlake.storage import ObjectExistsError, Store, run
+from tensorlake.versions import (
+    Offer,
+    TagOffer,
+    admitted_entry,
+    check_tag_admitted,
+)
 from tensorlake_server.scopes import EVERY
 
 if TYPE_CHECKING:
@@ -52,6 +63,7 @@ class ObjectRules(Protocol):
         Raises:
             AccessError: Their scopes, or the format, do not allow it.
             InvalidInputError: The object is not what its path says.
+            ObjectExistsError: The number of an entry is taken: another was faster.
         """
         ...
 
@@ -86,26 +98,20 @@ def _check_put(
     elif entry_of is not None and not replaces:
         branch, number = entry_of
         lake.check_writable(name, branch)
-        _check_entry(body, path, number)
-        if number > 0 and run(store.head(entry_path(branch, number - 1))) is None:
-            raise InvalidInputError(
-                f"{path!r} is not the next entry of its branch: there is none before it"
-                "\nread the branch's newest entry, and put the one after it",
-                path=path,
-            )
+        offer = Offer(store, branch, number, body, lake.author)
+        try:
+            run(admitted_entry(offer))
+        except InvalidInputError as error:
+            if run(store.head(path)) is None:
+                raise
+            raise ObjectExistsError(f"{path!r} is there already", path=path) from error
     elif head_of is not None and replaces:
         lake.check_writable(name, head_of)
-        entry = _check_entry(body, path, None)
-        if run(store.get(entry_path(head_of, entry.seq))) != body:
-            raise InvalidInputError(
-                f"{path!r} would name an entry that is not in the branch's log"
-                "\nput the entry first",
-                path=path,
-            )
+        _check_hint(store, head_of, path, body)
     elif tag is not None:
         is_pin = tag.startswith(PIN_PREFIX)
         lake.check_writable(name, None if is_pin and not replaces else EVERY)
-        _check_tag(body, path, tag)
+        run(check_tag_admitted(TagOffer(store, tag, body, lake.author, replaces=replaces)))
     else:
         lake.check_readable(name)
         raise AccessError(
@@ -115,25 +121,17 @@ def _check_put(
         )
 
 
-def _check_entry(body: bytes, path: str, number: int | None) -> Entry:
+def _check_hint(store: Store, branch: str, path: str, body: bytes) -> None:
+    """Refuse a hint that is no copy of an entry which stands."""
     try:
         entry = Entry.from_bytes(body, where=path)
-    except CorruptionError as error:
+    except (CorruptionError, UnsupportedFeatureError) as error:
         raise InvalidInputError(f"what is put at {path!r} is no log entry: {error}") from error
-    if number is not None and entry.seq != number:
-        raise InvalidInputError(f"what is put at {path!r} is entry {entry.seq}", path=path)
-    return entry
-
-
-def _check_tag(body: bytes, path: str, tag: str) -> None:
-    """Refuse what no tag is: one unreadable object would fail every listing."""
-    try:
-        found = parse_citation(path, body)
-        if found is not None and found.rows is not None:
-            SavedView.from_bytes(tag, body, where=path)
-    except CorruptionError as error:
-        message = f"what is put at {path!r} is no tag, saved view or tombstone: {error}"
-        raise InvalidInputError(message, path=path) from error
+    if run(store.get(entry_path(branch, entry.seq))) != body:
+        raise InvalidInputError(
+            f"{path!r} would name an entry that is not in the branch's log\nput the entry first",
+            path=path,
+        )
 
 
 def _parsed_tag(path: str) -> str | None:

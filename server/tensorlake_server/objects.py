@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -122,6 +123,8 @@ def _read(request: Request, name: str, path: str) -> Response:
         link = run(store.presigned(path, expires_s=LINK_S))
         return Response(None, 307, {"Location": link, "Cache-Control": "no-store"})
     headers = _headers(path)
+    if not path.startswith(PACKS):  # read before anything is published
+        headers["X-Author"] = quote(lake_of(request).author)
     asked = _asked_range(request)
     if asked is not None:
         return _range_of(store, path, *asked, headers)
@@ -164,12 +167,12 @@ async def put_object(
 
     def put() -> None:
         store = lake.store(name)
-        _rules(request).check_put(lake, name, store, path, body, replaces=replaces)
-        if replaces:
-            run(store.put(path, body, durable=durable))
-            return
         try:
-            run(store.put_if_absent(path, body))
+            _rules(request).check_put(lake, name, store, path, body, replaces=replaces)
+            if replaces:
+                run(store.put(path, body, durable=durable))
+            else:
+                run(store.put_if_absent(path, body))
         except ObjectExistsError as error:
             raise Problem(412, "object-exists", str(error)) from error
 

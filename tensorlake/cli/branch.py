@@ -1,5 +1,6 @@
 """``tensorlake branch URL [NAME]``: list the branches, start one, or end one."""
 
+import warnings
 from typing import Annotated
 
 from tensorlake.cli.confirm import confirm
@@ -15,6 +16,13 @@ from tensorlake.cli.options import (
 )
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.dataset import Commit, DamagedBranchWarning, Dataset
+from tensorlake.errors import (
+    CorruptionError,
+    SchemaError,
+    SnapshotExpiredError,
+    UnsupportedError,
+)
 
 __all__ = ["branch"]
 
@@ -30,6 +38,7 @@ def branch(
     terms: Terms,
 ) -> None:
     """List branches with their newest commits, start one, or end one."""
+    damaged: dict[str, str] = {}
     check_one_name(name, delete, verb="start")
     with terms.open(url, read_only=False) as ds:
         if delete is not None:
@@ -42,8 +51,26 @@ def branch(
             with ds.branch(name, at=at) as made:
                 newest = [made.log(1)[0]]
         else:
-            newest = [ds.at(known).log(1)[0] for known in ds.branches]
+            newest, damaged = _listed(ds)
+    unread = [{"branch": known, "damaged": why} for known, why in damaged.items()]
     if as_json:
-        print_json([commit_document(commit) for commit in newest])
-    else:
-        print_table([commit_line(commit) for commit in newest])
+        print_json([*(commit_document(commit) for commit in newest), *unread])
+        return
+    lines = [commit_line(commit) for commit in newest]
+    lines += [(known, "", "", f"cannot be read: {why}", "") for known, why in damaged.items()]
+    print_table(lines)
+
+
+def _listed(ds: Dataset) -> tuple[list[Commit], dict[str, str]]:
+    """The newest commit of each branch; and of those that cannot be read, why."""
+    with warnings.catch_warnings():  # it is a line of the table
+        warnings.simplefilter("ignore", DamagedBranchWarning)
+        names = ds.branches
+    newest: list[Commit] = []
+    damaged: dict[str, str] = {}
+    for known in names:
+        try:
+            newest.append(ds.at(known).log(1)[0])
+        except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedError) as error:
+            damaged[known] = str(error).splitlines()[0]
+    return newest, damaged

@@ -33,12 +33,14 @@ from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.showing import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
+from tensorlake.dataset.versioning import DamagedBranchWarning
 from tensorlake.dataset.view import View
 from tensorlake.dataset.working import Work, begin_work
 from tensorlake.storage import WrongClockWarning
 
 __all__ = [
     "Commit",
+    "DamagedBranchWarning",
     "Dataset",
     "Diff",
     "EmptySideWarning",

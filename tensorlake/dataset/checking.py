@@ -16,6 +16,7 @@ from tensorlake.errors import (
     CorruptSampleError,
     DatasetNotFoundError,
     ReadOnlyError,
+    SchemaError,
     SnapshotExpiredError,
     UncommittedChangesError,
     UnsupportedFeatureError,
@@ -200,10 +201,12 @@ def _newest_versions(store: Store) -> Iterator[Reader]:
     for branch in runtime.run(readable_branch_names(store)):
         try:
             entry = runtime.run(_newest(store, branch, packs))
-        except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):
+            if entry is None or not entry.has_body or entry.kind == "end":
+                continue
+            snapshot = Snapshot.of_entry(entry, packs, branch=branch)
+        except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedFeatureError):
             continue
-        if entry is not None and entry.has_body and entry.kind != "end":
-            yield Reader(Snapshot.of_entry(entry, packs, branch=branch), cache)
+        yield Reader(snapshot, cache)
 
 
 def _uneven_rows(store: Store) -> list[Finding]:

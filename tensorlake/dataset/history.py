@@ -91,7 +91,10 @@ class Commit:
             parts.append(f"{name} {_count(ranges)}")
         if changes.delete:
             parts.append(f"-{_count(changes.delete)}")
-        parts += [SCHEMA_WORDS[change["op"]].format(change["name"]) for change in changes.schema]
+        parts += [
+            SCHEMA_WORDS.get(str(change.get("op")), "schema of {}").format(change.get("name"))
+            for change in changes.schema
+        ]
         return ", ".join(parts) or "no change"
 
     def __str__(self) -> str:

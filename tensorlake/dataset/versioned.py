@@ -122,7 +122,7 @@ class Versioned:
 
     @property
     def branches(self) -> list[str]:
-        """Names of the branches."""
+        """Names of the branches; one that is damaged is named too, and warned of."""
         return versioning.branches(self.session)
 
     def tag(

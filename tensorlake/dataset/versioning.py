@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,14 +21,28 @@ from tensorlake.versions import (
     commit_under,
     create_branch,
     create_tag,
-    list_branches,
     list_tags,
     loaded,
+    readable_heads,
     resolve,
 )
 from tensorlake.versions import delete_tag as delete_tag_object
 
-__all__ = ["at", "branch", "branches", "delete_tag", "diff", "log", "tag", "tags"]
+__all__ = [
+    "DamagedBranchWarning",
+    "at",
+    "branch",
+    "branches",
+    "delete_tag",
+    "diff",
+    "log",
+    "tag",
+    "tags",
+]
+
+
+class DamagedBranchWarning(UserWarning):
+    """The newest entry of a branch cannot be read; the other branches can."""
 
 
 def log(session: Session, limit: int | None) -> Log:
@@ -68,8 +83,16 @@ def branch(session: Session, name: str, version: str | dt.datetime | None) -> Se
 
 
 def branches(session: Session) -> list[str]:
-    """Names of the branches, ended ones left out."""
-    return runtime.run(list_branches(session.store))
+    """Names of the branches, ended ones left out; one that is damaged is named, and warned of."""
+    found = runtime.run(readable_heads(session.store))
+    for name, error in found.unreadable.items():
+        warnings.warn(
+            f"branch {name!r} of {session.store.url!r} cannot be read: {str(error).splitlines()[0]}"
+            "\nthe others can; tensorlake check says more",
+            DamagedBranchWarning,
+            stacklevel=3,
+        )
+    return found.branches
 
 
 def tag(

@@ -15,7 +15,13 @@ from tensorlake.format.canonical import (
     trusted_bytes,
     unseal,
 )
-from tensorlake.format.changes import ChangedRows, Changes, changed_rows, unite_rows
+from tensorlake.format.changes import (
+    SCHEMA_CHANGES,
+    ChangedRows,
+    Changes,
+    changed_rows,
+    unite_rows,
+)
 from tensorlake.format.checksum import checksum_of
 from tensorlake.format.chunk import (
     ChunkBlob,
@@ -49,6 +55,7 @@ from tensorlake.format.codec import (
 )
 from tensorlake.format.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
 from tensorlake.format.entry import (
+    DAMAGE,
     ENTRY_KINDS,
     FIRST_STORED,
     READ_FEATURES,
@@ -130,6 +137,7 @@ from tensorlake.format.units import UnitTable
 
 __all__ = [
     "BRANCHES",
+    "DAMAGE",
     "DEFAULT_GRACE_S",
     "DESCRIPTOR",
     "ENTRY_KINDS",
@@ -153,6 +161,7 @@ __all__ = [
     "PIN_PREFIX",
     "READ_FEATURES",
     "ROW_ID",
+    "SCHEMA_CHANGES",
     "TAGS",
     "WRITE_FEATURES",
     "Addition",

@@ -17,6 +17,9 @@ from tensorlake.format.spec import MAX_CHANGED_RANGES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SCHEMA_CHANGES = frozenset({"add", "drop", "rename", "names", "type", "metadata"})
+"""What a change of the schema may be called, as ``op``."""
+
 Ranges = tuple[tuple[int, int], ...]
 ChangedRows = Ranges | Literal["many"]
 

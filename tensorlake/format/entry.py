@@ -60,9 +60,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EntryKind = Literal["begin", "commit", "fence", "end"]
 ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 
+# What a parser meets in JSON that is well written and says something else.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 # What this version can read and write beyond version 1; a dataset that needs more is refused.
 READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes", "narrow-floats"})
 WRITE_FEATURES: frozenset[str] = frozenset()
+
+MAX_COUNT = (1 << 63) - 1
+"""The largest number that an entry may say: NumPy's int64 counts rows and bytes."""
+
+MAX_TIME = 253_402_300_799_999_999
+"""The last microsecond of the year 9999, after which no calendar of Python goes."""
 
 # A root at most: a tail of twice 2 KiB, 16 children and their summaries.
 _ROOT_NBYTES_MAX = 12 * 1024
@@ -315,12 +324,12 @@ class Entry:
         value = unseal(data, where=where, max_nbytes=MAX_ENTRY_NBYTES)
         try:
             features = Features(
-                tuple(map(str, value["features"]["read"])),
-                tuple(map(str, value["features"]["write"])),
+                tuple(map(_text, value["features"]["read"])),
+                tuple(map(_text, value["features"]["write"])),
             )
             features.check_readable(where)
             return cls._parsed(value, features, where, microseconds_of(modified))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise damaged(where, f"it is not a log entry ({error!r})") from error
 
     @classmethod
@@ -348,22 +357,22 @@ class Entry:
             kind=kind,
             seq=_count(members.pop("seq")),
             txid=txid,
-            time=_count(members.pop("time")),
+            time=check_time(_count(members.pop("time"))),
             prev=prev,
             parents=tuple(
-                Parent(str(parent["branch"]), _count(parent["seq"]), str(parent["digest"]))
+                Parent(_text(parent["branch"]), _count(parent["seq"]), _text(parent["digest"]))
                 for parent in members.pop("parents")
             ),
             merged={str(name): _count(seq) for name, seq in (merged or {}).items()},
-            author=str(members.pop("author")),
-            message=str(members.pop("message")),
+            author=_text(members.pop("author")),
+            message=_text(members.pop("message")),
             meta=dict(members.pop("meta")),
-            keys=tuple(map(str, members.pop("keys"))),
+            keys=tuple(map(_text, members.pop("keys"))),
             fence=None
             if fence is None
             else Fence(_count(fence["t"]), _count(fence["expired_before"])),
             features=features,
-            schema=None if schema is None else dict(schema),
+            schema=None if schema is None else check_schema(schema),
             roots=_parse_roots(roots or {}, where),
             rows=None if rows is None else Root.from_json(rows, RowSegments, where=where),
             row_ids=None if row_ids is None else Root.from_json(row_ids, RowIdRuns, where=where),
@@ -373,7 +382,7 @@ class Entry:
             packs=PackTotals(_count(packs["count"]), _count(packs["bytes"])),
             statistics=dict(members.pop("statistics")),
             of=None if of is None else _count(of),
-            digest=str(members.pop("digest")),
+            digest=_text(members.pop("digest")),
             spilled=spilled,
             unknown=members,
             stored=stored,
@@ -405,9 +414,38 @@ def _page_at(address: Any) -> PageRef:
     )
 
 
+def check_time(microseconds: int) -> int:
+    """Return a time that a calendar has.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not 0 <= microseconds <= MAX_TIME:
+        raise ValueError(f"time {microseconds} lies outside of the years 1970 to 9999")
+    return microseconds
+
+
+def check_schema(schema: Any) -> dict[str, Any]:
+    """Return a schema whose tensors have an id and a name, which all who list commits look at.
+
+    Raises:
+        TypeError, KeyError: It is something else.
+    """
+    for tensor in schema["tensors"]:
+        for name in ("id", "name"):
+            _text(tensor[name])
+    return dict(schema)
+
+
 def _count(value: Any) -> int:
-    if not is_whole_number(value) or value < 0:
+    if not is_whole_number(value) or not 0 <= value <= MAX_COUNT:
         raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.60} is not a text")
     return value
 
 

@@ -17,7 +17,16 @@ import msgspec
 from tensorlake.format.canonical import verified_body
 from tensorlake.format.changes import Changes
 from tensorlake.format.damage import damaged
-from tensorlake.format.entry import EntryKind, Features, Parent, microseconds_of, published_at
+from tensorlake.format.entry import (
+    DAMAGE,
+    EntryKind,
+    Features,
+    Parent,
+    check_schema,
+    check_time,
+    microseconds_of,
+    published_at,
+)
 from tensorlake.format.spec import MAX_ENTRY_NBYTES
 
 __all__ = ["EntryLine"]
@@ -68,19 +77,24 @@ class EntryLine:
                 kind=wire.kind,
                 seq=wire.seq,
                 parents=wire.parents,
-                time=wire.time,
+                time=check_time(wire.time),
                 author=wire.author,
                 message=wire.message,
                 meta=wire.meta,
                 keys=wire.keys,
                 changes=Changes.from_json(wire.changes),
-                schema=wire.schema,
+                schema=None if wire.schema is None else _schema(wire.schema),
                 num_rows=0 if wire.rows is None else wire.rows.rows,
                 digest=digest,
                 stored=microseconds_of(modified),
             )
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except DAMAGE as error:
             raise damaged(where, f"it is not a log entry ({error})") from error
+
+
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    is_page = list(schema) == ["page"]  # too large for the entry: it lies there
+    return schema if is_page else check_schema(schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 NO_PACK = 0xFFFFFFFF
 MAX_EXTENT_ROWS = 0xFFFFFFFF
+MIN_KIND, MAX_KIND = min(ChunkKind), max(ChunkKind)
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "rows": np.dtype("<u4"),
@@ -397,6 +398,9 @@ class Extents:
         pack = columns["pack"]
         if bool(((pack >= len(packs)) & (pack != NO_PACK)).any()):
             raise damaged(where, "an extent lies in a pack that is not in its table")
+        kind = columns["kind"]
+        if entries and not MIN_KIND <= kind.min() <= kind.max() <= MAX_KIND:
+            raise damaged(where, "an extent is of a kind that there is not")
         return cls._build(columns, entries, packs, statistics, units)
 
     @classmethod

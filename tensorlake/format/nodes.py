@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 SETTLED = 2  # merges after which a leaf is left alone (format.md: rewritten at most twice)
 CHILDREN_KEPT = 128  # roots whose children are kept as JSON: of a few commits of twenty tensors
 MAX_HEIGHT = 16  # 512^16 leaves: a greater height is damage
+MAX_ROWS = 1 << 56  # as row segments count them (segments.py); NumPy's int64 holds sums of them
 
 _INNER_COLUMNS = ("rows", "entries", "height", "merges", "pack", "offset", "nbytes", "checksum")
 _STORED = "stored"
@@ -234,6 +235,8 @@ class Root(Generic[T]):
             columns, "", entries=len(children), table=table.SUMMARY, where=where
         )
         root = cls(_with_summaries(children, summaries), Tail.of(tail))
+        if root.rows > MAX_ROWS:
+            raise damaged(where, f"it states {root.rows:,} rows, and a tree has {MAX_ROWS:,}")
         if (root.rows, root.height) != stated:
             raise damaged(where, f"its rows and height are not the {stated} that it states")
         return root
@@ -365,7 +368,8 @@ def _parse_child(value: Any, packs: Sequence[PackId], stored: Any) -> PageRef:
     pack, offset, nbytes, checksum, rows, entries, height, merges = value
     numbers = [pack, offset, nbytes, rows, entries, height, merges]
     numbers += [] if stored is None else [stored]
-    if any(type(number) is not int or number < 0 for number in numbers) or height > MAX_HEIGHT:
+    is_whole = all(type(number) is int and 0 <= number < 1 << 63 for number in numbers)
+    if not is_whole or height > MAX_HEIGHT:
         raise ValueError(f"{value!r} is not the address of a page")
     digest = int(checksum, 16)
     return PageRef(packs[pack], offset, nbytes, digest, rows, entries, height, merges, stored)

@@ -13,7 +13,7 @@ arrays an id is a record of ``ROW_ID``; ids sort by transaction time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,10 @@ _COLUMNS = ("rows", "txid_high", "txid_low", "offset")
 _RUN_NBYTES = 32
 # find_rows() packs a transaction's ordinal and an offset into 64 bits.
 _OFFSET_BITS = 44
+MAX_OFFSET = 1 << _OFFSET_BITS
+MAX_RUN_ROWS = 1 << 56  # of all runs together, as nodes.py counts the rows of a tree
 _U64 = npt.NDArray[np.uint64]
+R = TypeVar("R", bound="RowIdRuns")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,7 +163,8 @@ class RowIdRuns:
     def from_page(cls, page: Page, *, where: str) -> Self:
         """Read a leaf page."""
         require_columns(page, _COLUMNS, where=where)
-        return cls(*(page.columns[name].astype(np.uint64) for name in _COLUMNS))
+        columns = (page.columns[name].astype(np.uint64) for name in _COLUMNS)
+        return _checked(cls(*columns), where=where)
 
     def to_table(self) -> Self:
         """Return the runs themselves."""
@@ -206,7 +210,7 @@ class RowIdRuns:
             raise damaged(where, f"its tail does not hold row ids ({error!r})") from error
         if not rows.shape == high.shape == offset.shape or rows.ndim != 1:
             raise damaged(where, "its columns differ in length")
-        return cls(rows, high, low, offset)
+        return _checked(cls(rows, high, low, offset), where=where)
 
     @staticmethod
     def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
@@ -273,6 +277,14 @@ async def find_rows(
 def txid_of(row_id: Any) -> str:
     """Return the txid of one ROW_ID record."""
     return f"{int(row_id['txid_high']):016x}{int(row_id['txid_low']):016x}"
+
+
+def _checked(runs: R, *, where: str) -> R:
+    """Return runs whose numbers can be added: int64 would wrap around in silence."""
+    offset = runs.offset.max(initial=np.uint64(0))
+    if runs.rows.sum(dtype=np.float64) > MAX_RUN_ROWS or offset > MAX_OFFSET:
+        raise damaged(where, "a run of row ids is longer than any axis")
+    return runs
 
 
 def _keys(ordinals: _U64, offsets: _U64) -> _U64:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean
 from tensorlake.format.chunk import ChunkLayout
+from tensorlake.format.damage import damaged
 from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
 
 if TYPE_CHECKING:
@@ -141,6 +142,17 @@ class TensorSpec:
             last -= 1
         return last
 
+    def encoding(self, read_as: int) -> ChunkLayout:
+        """Return the encoding that an extent of the tensor is read as.
+
+        Raises:
+            CorruptionError: The tensor has none of this number.
+        """
+        if read_as < len(self.encodings):
+            return self.encodings[read_as]
+        why = f"an extent is read as encoding {read_as}, and there are {len(self.encodings)}"
+        raise damaged(f"the index of tensor {self.name!r}", why)
+
     def adapt(self, column: Column, read_as: int, *, where: str = "a chunk") -> Column:
         """Bring a column as its chunk decodes to the tensor's type: what reading gives.
 
@@ -154,7 +166,7 @@ class TensorSpec:
         """
         if read_as == self.read_as:
             return column
-        return self.type.adapt(self.encodings[read_as].with_codes_mapped(column, where=where))
+        return self.type.adapt(self.encoding(read_as).with_codes_mapped(column, where=where))
 
     def with_encoding(self, encoding: ChunkLayout) -> tuple[Self, int]:
         """Return the spec with an encoding that chunks may be read as, and its number."""

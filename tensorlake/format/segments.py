@@ -368,7 +368,8 @@ class RowSegments:
             & (segments.kind >= SegmentKind.RANGE) & (segments.kind <= SegmentKind.PACKED)
         )  # fmt: skip
         total = int(segments.payload_nbytes.sum(dtype=np.int64))
-        if not is_whole.all() or total != len(held):
+        listed = segments.rows.sum(dtype=np.float64)  # int64 would wrap around in silence
+        if not is_whole.all() or total != len(held) or listed > 1 << MAX_BITS:
             raise damaged(where, "a segment's numbers contradict each other")
         for entry in np.flatnonzero(segments.kind == SegmentKind.HOLES).tolist():
             if np.count_nonzero(segments._visible(entry)) != rows[entry]:

@@ -71,7 +71,7 @@ def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer
         blob,
         header_nbytes=key.header_nbytes,
         rows=header_rows(blob),
-        layout=spec.encodings[key.read_as],
+        layout=spec.encoding(key.read_as),
         verify=None,
         where=str(key),
         rest=rest,
@@ -126,7 +126,7 @@ def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: B
 def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
     """Bring samples of a chunk, as they are kept, to the tensor's type in this version."""
     if holds_codes(spec.type):
-        column = widened(column, spec.encodings[key.read_as].element_dtype)
+        column = widened(column, spec.encoding(key.read_as).element_dtype)
     return spec.adapt(column, key.read_as, where=str(key))
 
 

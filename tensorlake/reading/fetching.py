@@ -129,7 +129,7 @@ class RowFetches:
         together: dict[int, tuple[list[int], list[ChunkRows]]] = {}
         factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
         for (at, key, rows), header in zip(unknown, headers, strict=True):
-            units = header_units(header, layout=spec.encodings[key.read_as], where=str(key))
+            units = header_units(header, layout=spec.encoding(key.read_as), where=str(key))
             if units is None:
                 factories.append(partial(self._whole, spec, at, key, rows))
                 continue
@@ -144,7 +144,7 @@ class RowFetches:
         self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
     ) -> list[Fetched]:
         """Read only the parts of chunks that hold some rows, or wholes that cost less."""
-        layout = spec.encodings[chunks[0].key.read_as]
+        layout = spec.encoding(chunks[0].key.read_as)
         parts = Parts.of(chunks, layout)
         nbytes = parts.nbytes_by_chunk().tolist()
         is_part = [2 * part <= one.key.nbytes for part, one in zip(nbytes, chunks, strict=True)]

@@ -170,7 +170,7 @@ class Filling:
         blob = self._packs.map_range(key.pack, key.offset, key.nbytes)
         if blob is None:
             return False
-        is_raw = self.spec.encodings[key.read_as].is_raw
+        is_raw = self.spec.encoding(key.read_as).is_raw
         if not (is_raw and self._cache.is_verified(key)):  # decompressors believe anything
             verified(key, blob)
             self._cache.set_verified(key)

@@ -86,7 +86,7 @@ def shapes_told(
             fixed = np.array([spec.type.shape]) if own is None else own
             shapes[rows] = -1 if valid is not None and not valid[0] else fixed
             continue
-        layout = spec.encodings[key.read_as]
+        layout = spec.encoding(key.read_as)
         if header.shapes is None:
             shapes[rows] = np.array(layout.shape, dtype=np.int64)
         else:

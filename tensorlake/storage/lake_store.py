@@ -1,6 +1,7 @@
 """A dataset behind a tensorlake server, as a store: ``http://host/pets``.
 
     get, get_range   GET  /v1/datasets/pets/objects/{path}             (Range: bytes=…)
+    author           … X-Author of the answers: whose entries the server takes
     put_if_absent    PUT  … If-None-Match: *                           412: it is there
     put              PUT  …                                            a branch's HEAD, a tag
     head             HEAD …
@@ -27,7 +28,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -73,6 +74,7 @@ TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variabl
 RANGES_AT_ONCE: Final = 64
 REDIRECT: Final = 307
 KEPT_LINKS: Final = 1000
+AUTHOR_HEADER: Final = "x-author"  # percent-encoded: a name may hold any letters
 
 _OK: Final = frozenset({200, 201, 204, 206})
 
@@ -121,6 +123,7 @@ class LakeStore:
         self._clock = StoreClock(self._url)
         self._policy = policy or RetryPolicy()
         self._signed: dict[str, str] = {}  # addresses for which the server signed a link
+        self._author: str | None = None
 
     def __repr__(self) -> str:
         return f"LakeStore({self.url!r})"
@@ -132,6 +135,11 @@ class LakeStore:
     @property
     def is_local(self) -> bool:
         return False
+
+    @property
+    def author(self) -> str | None:
+        """In whose name the server takes entries; None before it was asked, or does not say."""
+        return self._author
 
     async def get(self, path: str) -> bytes | None:
         found = await self.read(path)
@@ -383,6 +391,8 @@ class LakeStore:
         link = self._signed.get(address) if method == "GET" else None
         if link is None:
             answer = await self._attempt(method, address, headers, most_nbytes=nbytes)
+            if (author := answer.headers.get(AUTHOR_HEADER)) is not None:
+                self._author = unquote(author)
             if answer.status_code != REDIRECT or method != "GET":
                 return answer
             link = answer.headers["location"]

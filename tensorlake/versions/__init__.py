@@ -1,5 +1,6 @@
 """Versions: branches as logs, transactions and how they are published, tags."""
 
+from tensorlake.versions.admission import Offer, admitted_entry
 from tensorlake.versions.axes import (
     Matched,
     SharedRows,
@@ -23,6 +24,7 @@ from tensorlake.versions.copy import Copied, copy_dataset
 from tensorlake.versions.creation import create_dataset, read_descriptor
 from tensorlake.versions.ending import end_branch
 from tensorlake.versions.entries import (
+    author,
     authored_by,
     check_writable,
     entry_number,
@@ -32,7 +34,13 @@ from tensorlake.versions.entries import (
 from tensorlake.versions.expire import ExpiryReport, expire_versions
 from tensorlake.versions.findings import Finding
 from tensorlake.versions.keys import CommitKeys
-from tensorlake.versions.log import BranchLog, LostRace, list_branches, readable_branch_names
+from tensorlake.versions.log import (
+    BranchLog,
+    LostRace,
+    list_branches,
+    readable_branch_names,
+    readable_heads,
+)
 from tensorlake.versions.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
@@ -68,6 +76,7 @@ from tensorlake.versions.rounds import dropped_before
 from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
 from tensorlake.versions.sides import Side
 from tensorlake.versions.state import Published, State, state_of, table_of
+from tensorlake.versions.tag_admission import TagOffer, check_tag_admitted
 from tensorlake.versions.texts import check_text
 from tensorlake.versions.transaction import (
     Edit,
@@ -99,6 +108,7 @@ __all__ = [
     "MergeOutcome",
     "MergePlan",
     "MergeRequest",
+    "Offer",
     "OnConflict",
     "Optimized",
     "PackReader",
@@ -116,13 +126,17 @@ __all__ = [
     "Side",
     "State",
     "Tag",
+    "TagOffer",
     "TensorOptimized",
     "Transaction",
     "Unreadable",
     "Version",
+    "admitted_entry",
+    "author",
     "authored_by",
     "check_dataset",
     "check_free_name",
+    "check_tag_admitted",
     "check_text",
     "check_writable",
     "codes_in",
@@ -163,6 +177,7 @@ __all__ = [
     "read_descriptor",
     "read_view",
     "readable_branch_names",
+    "readable_heads",
     "recluster",
     "repair_dataset",
     "resolve",

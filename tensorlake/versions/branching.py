@@ -40,7 +40,9 @@ async def create_branch(
         raise InvalidInputError(message, branch=name)
     source = await loaded(source, packs)
     stage = PackStage(store)
-    begin = Entry(kind="begin", seq=0, txid=new_txid(), time=await time_in(store))
+    begin = Entry(
+        kind="begin", seq=0, txid=new_txid(), time=await time_in(store), author=author(store)
+    )
     begun = await log.publish(begin)
     head = begun if isinstance(begun, Entry) else await log.newest_from(begun.winner)
     if head.has_body or head.kind == "end":
@@ -52,7 +54,7 @@ async def create_branch(
     async with pinned(store, source_branch, source, txid=stage.txid) as pin:
         while True:
             renames = stage.renames
-            first = _first_commit(head, name, stage.txid, source_branch, source)
+            first = _first_commit(store, head, name, stage.txid, source_branch, source)
             entry = await completed(first, stage, renames=renames)
             if entry is None:
                 continue  # a pack was stored under another name: its pages are made again
@@ -68,14 +70,16 @@ async def create_branch(
     return published
 
 
-def _first_commit(head: Entry, name: str, txid: str, source_branch: str, source: Entry) -> Entry:
+def _first_commit(
+    store: Store, head: Entry, name: str, txid: str, source_branch: str, source: Entry
+) -> Entry:
     """The source's content, as the first commit of the new branch."""
     return following(
         head,
         branch=name,
         kind="commit",
         txid=txid,
-        author=author(),
+        author=author(store),
         message=f"branch from {source_branch}@{source.seq}",
         parents=(Parent(branch=source_branch, seq=source.seq, digest=source.digest),),
         schema=source.schema,

@@ -23,7 +23,7 @@ from tensorlake.versions.check_version import check_version
 from tensorlake.versions.entries import EPOCH, fence_of, microseconds
 from tensorlake.versions.log import BranchLog
 
-__all__ = ["check_branch", "check_foreign"]
+__all__ = ["chain_faults", "check_branch", "check_foreign"]
 
 ENTRIES_AT_ONCE = 32
 
@@ -101,7 +101,7 @@ async def _check_entry(
     check.entries += 1
     facts.digests[seq] = entry.digest
     facts.commits += entry.kind == "commit"
-    for what in _chain_faults(seq, entry, before):
+    for what in chain_faults(seq, entry, before):
         check.findings.add(path, what)
     for parent in entry.parents:
         if parent.branch != facts.branch:
@@ -138,7 +138,8 @@ def _shown(time: int) -> str:
     return (EPOCH + dt.timedelta(microseconds=time)).isoformat(sep=" ", timespec="seconds")
 
 
-def _chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:
+def chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:
+    """Say in what an entry does not follow the one before it; None where that cannot be read."""
     faults: list[str] = []
     if seq == 0 and entry.prev is not None:
         faults.append("it is entry 0 and cites one before it")

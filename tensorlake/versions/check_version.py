@@ -14,9 +14,10 @@ from tensorlake.errors import (
 from tensorlake.format import Entry, Schema
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.references import Reference, Unreadable, iter_references
+from tensorlake.versions.state import coverage_faults
 from tensorlake.versions.verify import MissingPack, describe
 
-__all__ = ["check_version", "noting", "take"]
+__all__ = ["body_faults", "check_version", "noting", "take"]
 
 
 async def check_version(check: CheckRun, entry: Entry, version: str, path: str) -> None:
@@ -70,16 +71,13 @@ async def _body_faults(check: CheckRun, entry: Entry, version: str) -> list[str]
             entry = await entry.load(check.packs, where=version)
         except (CorruptionError, SnapshotExpiredError):
             return []  # iter_references says which page
+    return body_faults(entry)
+
+
+def body_faults(entry: Entry) -> list[str]:
+    """Say what is wrong with a body whose pages are loaded, without reading its trees."""
     try:
         schema = Schema.from_json(entry.schema or {})
     except (SchemaError, InvalidInputError) as error:
         return [f"its schema cannot be read: {str(error).splitlines()[0]}"]
-    faults = [
-        f"the index of {spec.name!r} covers {'no' if root is None else f'{root.rows:,}'} rows of"
-        f" {entry.physical:,}"
-        for spec in schema.tensors
-        if (root := entry.roots.get(spec.id)) is None or root.rows != entry.physical
-    ]
-    if entry.row_ids is None or entry.row_ids.rows != entry.physical:
-        faults.append(f"its row ids do not cover its {entry.physical:,} physical rows")
-    return faults
+    return coverage_faults(entry, schema)

@@ -174,7 +174,7 @@ async def _attempt(
     """Make the entry, store its packs, publish it; None when it must be done again."""
     stage, base = transaction.stage, transaction.base
     members = {
-        "author": author() if request.author is None else request.author,
+        "author": author(log.store) if request.author is None else request.author,
         "message": request.message,
         "meta": dict(request.meta or {}),
         "keys": () if request.key is None else (request.key,),

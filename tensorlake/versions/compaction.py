@@ -340,7 +340,7 @@ async def _judged(spec: TensorSpec, piece: Piece, packs: PackReader) -> Piece:
     """Tell whether a chunk is a wall, is small, or must move."""
     if piece.is_shown is not None and not piece.is_shown.any():
         return replace(piece, what="dead", must_move=True)
-    layout = spec.encodings[piece.read_as]
+    layout = spec.encoding(piece.read_as)
     held = sum(stop - start for start, stop in piece.windows)
     payload = piece.nbytes - piece.header_nbytes
     decoded = held * layout.row_nbytes if layout.kind is ChunkKind.UNIFORM else payload

@@ -306,7 +306,7 @@ async def _begin_anew(plan: CopyPlan, source: Store, target: Store) -> int:
         time=await time_in(target),
         parents=(),
         merged={},
-        author=author(),
+        author=author(target),
         message=f"copy of {branch}@{entry.seq} of {source.url}",
         meta={"copied_from": _citation(plan, source)},
         keys=(),

@@ -56,7 +56,7 @@ async def create_dataset(
             seq=0,
             txid=new_txid(),
             time=await time_in(store),
-            author=author(),
+            author=author(store),
             message="create",
             features=Features().with_schema(schema),
             schema=schema,

@@ -45,7 +45,7 @@ async def end_branch(store: Store, name: str) -> Entry:
             now=await time_in(store),
             kind="end",
             txid=new_txid(),
-            author=author(),
+            author=author(store),
             message=f"end of branch {name}",
             changes=Changes(),
             of=head.seq if head.kind == "commit" else head.of,

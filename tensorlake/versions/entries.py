@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
-from tensorlake.storage import Store
+from tensorlake.storage import LakeStore, Store
 
 __all__ = [
     "EPOCH",
@@ -37,9 +37,13 @@ NUMBER_DIGITS = 20  # more than any entry has: Python reads no text of thousands
 _author: ContextVar[str | None] = ContextVar("author", default=None)
 
 
-def author() -> str:
-    """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown"."""
-    return _author.get() or os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
+def author(store: Store | None = None) -> str:
+    """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown".
+
+    Behind a server it is whom the server says that the token belongs to: it takes no other name.
+    """
+    told = store.author if isinstance(store, LakeStore) else None
+    return told or _author.get() or os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
 
 
 @contextmanager

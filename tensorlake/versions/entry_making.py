@@ -58,7 +58,7 @@ async def entry_after(
     if not is_same_schema:
         body["schema"] = state.schema.to_json()
     if "author" not in members:
-        body["author"] = author()
+        body["author"] = author(stage.store)
     entry = following(head, branch=branch, **{**body, **members})
     entry = await completed(entry, stage, renames=renames, packs_may_follow=packs_may_follow)
     return None if entry is None else Published(entry, state)

@@ -88,7 +88,7 @@ async def _fence_entry(log: BranchLog, head: Entry, fence: Fence) -> Entry:
         now=await time_in(log.store),
         kind="fence",
         txid=new_txid(),
-        author=author(),
+        author=author(log.store),
         message="",
         of=head.seq if head.kind == "commit" else head.of,
         changes=Changes(),

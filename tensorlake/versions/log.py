@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,11 +40,13 @@ from tensorlake.storage import (
 __all__ = [
     "RACES_MAX",
     "BranchLog",
+    "FoundHeads",
     "LostRace",
     "branch_heads",
     "branch_names",
     "list_branches",
     "readable_branch_names",
+    "readable_heads",
 ]
 
 _log = logging.getLogger("tensorlake.versions")
@@ -320,21 +322,64 @@ def _branch_in(folder: str) -> str | None:
 
 
 async def list_branches(store: Store) -> list[str]:
-    """Name the branches that have not ended, in order; a stranger's folder is passed over."""
-    heads = await _heads(store, await readable_branch_names(store))
-    return [name for name, head in heads.items() if head.has_body and head.kind != "end"]
+    """Name the branches that have not ended, in order; a stranger's folder is passed over.
+
+    One whose newest entry cannot be read is named too: it is there, and nobody knows that it ended.
+    """
+    return (await readable_heads(store)).branches
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHeads:
+    """The newest entry of each branch, by name, in order; and why there is none that can be read.
+
+    Attributes:
+        heads: Of the branches that can be read.
+        unreadable: What is wrong with the others.
+    """
+
+    heads: dict[str, Entry]
+    unreadable: dict[str, CorruptionError | UnsupportedFeatureError]
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of the branches, in order, but of those that ended or have no commit yet."""
+        heads = self.heads.items()
+        alive = [name for name, head in heads if head.has_body and head.kind != "end"]
+        return sorted([*alive, *self.unreadable])
+
+
+async def readable_heads(store: Store) -> FoundHeads:
+    """Read the newest entry of every branch that was ever begun: one that is damaged hides none."""
+    names = await readable_branch_names(store)
+
+    async def head(name: str) -> Entry | CorruptionError | UnsupportedFeatureError | None:
+        try:
+            return await BranchLog(store, name).head()
+        except (CorruptionError, UnsupportedFeatureError) as error:
+            return error
+
+    found = await runtime.gather_bounded(
+        [partial(head, name) for name in names], limit=READ_AT_ONCE
+    )
+    heads: dict[str, Entry] = {}
+    unreadable: dict[str, CorruptionError | UnsupportedFeatureError] = {}
+    for name, one in zip(names, found, strict=True):
+        if isinstance(one, Entry):
+            heads[name] = one
+        elif one is not None:
+            unreadable[name] = one
+    return FoundHeads(heads, unreadable)
 
 
 async def branch_heads(store: Store) -> dict[str, Entry]:
     """Read the newest entry of every branch that was ever begun, by name, in order.
 
     Raises:
-        CorruptionError: As ``branch_names``.
+        CorruptionError: As ``branch_names``; or an entry is damaged. Who removes or copies data
+            must know what every branch refers to.
     """
-    return await _heads(store, await branch_names(store))
-
-
-async def _heads(store: Store, names: Sequence[str]) -> dict[str, Entry]:
+    names = await branch_names(store)
     reads = [BranchLog(store, name).head for name in names]
     heads = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
     return {name: head for name, head in zip(names, heads, strict=True) if head is not None}

@@ -177,9 +177,9 @@ async def _published(
         if state is None:
             return None
         return optimized_entry(
+            log,
             head,
             state,
-            log.branch,
             stage.txid,
             author=author,
             message="optimize: rows in another order",

@@ -149,7 +149,7 @@ async def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> li
             branch=log.branch,
             kind="commit",
             txid=stage.txid,
-            author=default_author() if author is None else author,
+            author=default_author(log.store) if author is None else author,
             message="repair: index pages written again",
             schema=head.schema,
             roots=dict(mended.roots),

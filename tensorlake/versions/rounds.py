@@ -157,7 +157,7 @@ async def _published(
         if applied is state:
             return None
         return optimized_entry(
-            head, applied, log.branch, moved.stage.txid, author=author, message="optimize"
+            log, head, applied, moved.stage.txid, author=author, message="optimize"
         )
 
     outcome = await publish_yielding(log, moved.packs, moved.stage, head, build)
@@ -165,15 +165,16 @@ async def _published(
 
 
 def optimized_entry(
-    head: Entry, state: State, branch: str, txid: str, *, author: str | None, **members: Any
+    log: BranchLog, head: Entry, state: State, txid: str, *, author: str | None, **members: Any
 ) -> Entry:
     """Make the entry that says the same in other chunks, or in another order."""
+    given: dict[str, Any] = {"changes": Changes(), **members}
     return following(
         head,
-        branch=branch,
+        branch=log.branch,
         kind="commit",
         txid=txid,
-        author=default_author() if author is None else author,
+        author=default_author(log.store) if author is None else author,
         schema=head.schema,
         roots=dict(state.roots),
         rows=state.rows,
@@ -184,7 +185,7 @@ def optimized_entry(
             **head.statistics,
             "optimized": {"physical": state.physical, "rows": state.num_rows},
         },
-        **{"changes": Changes(), **members},
+        **given,
     )
 
 

@@ -170,7 +170,7 @@ def save_view(
         view,
         name=name,
         rows=_stored_rows(packs, stage, segments),
-        author=author(),
+        author=author(store),
         time=runtime.run(time_in(store)),
         txid=stage.txid,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from tensorlake.errors import CorruptionError
 from tensorlake.format import (
     Entry,
     Extents,
@@ -23,7 +24,7 @@ from tensorlake.format import (
     tree,
 )
 
-__all__ = ["ExtentRoot", "Published", "State", "state_of", "table_of"]
+__all__ = ["ExtentRoot", "Published", "State", "coverage_faults", "state_of", "table_of"]
 
 T = TypeVar("T", bound=LeafTable)
 
@@ -70,13 +71,42 @@ async def table_of(
     return root.leaf_type.concat(tables)
 
 
+def coverage_faults(entry: Entry, schema: Schema) -> list[str]:
+    """Say which trees of an entry do not cover its rows."""
+    faults = [
+        f"the index of {spec.name!r} covers {'no' if root is None else f'{root.rows:,}'} rows of"
+        f" {entry.physical:,}"
+        for spec in schema.tensors
+        if (root := entry.roots.get(spec.id)) is None or root.rows != entry.physical
+    ]
+    if entry.row_ids is None or entry.row_ids.rows != entry.physical:
+        faults.append(f"its row ids do not cover its {entry.physical:,} physical rows")
+    if entry.rows is None:
+        faults.append("it does not say which rows it shows")
+    return faults
+
+
 def state_of(entry: Entry) -> State:
-    """Read the body of a log entry whose pages are loaded."""
+    """Read the body of a log entry whose pages are loaded.
+
+    Raises:
+        SchemaError: Its schema is none.
+        CorruptionError: Its trees do not cover its rows.
+    """
     assert entry.schema is not None  # a begin entry is never read, cited or committed on
+    schema = Schema.from_json(entry.schema)
+    for fault in coverage_faults(entry, schema):
+        what = f"entry {entry.seq} by {entry.author!r}"
+        raise CorruptionError(
+            f"{what} contradicts itself: {fault}\nopen another version, or run tensorlake check",
+            object=what,
+        )
+    assert entry.rows is not None, "as coverage_faults has seen"
+    assert entry.row_ids is not None, "likewise"
     return State(
-        schema=Schema.from_json(entry.schema),
+        schema=schema,
         roots=entry.roots,
-        rows=entry.rows or Root.of(RowSegments.empty()),
-        row_ids=entry.row_ids or Root.of(RowIdRuns.empty()),
+        rows=entry.rows,
+        row_ids=entry.row_ids,
         physical=entry.physical,
     )

@@ -65,7 +65,7 @@ def column_of(spec: TensorSpec, piece: Piece, blob: Buffer | None) -> Column:
         blob,
         header_nbytes=piece.header_nbytes,
         rows=header_rows(blob),
-        layout=spec.encodings[piece.read_as],
+        layout=spec.encoding(piece.read_as),
         verify=piece.checksum,
         where=piece.where,
     )

@@ -149,7 +149,7 @@ export interface paths {
         };
         /**
          * List Branches
-         * @description List branches and the commits at their heads.
+         * @description List branches and the commits at their heads; one that is damaged is named, with why.
          */
         get: operations["list_branches_v1_datasets__name__branches_get"];
         put?: never;
@@ -593,6 +593,21 @@ export interface components {
             view?: string | null;
         };
         /**
+         * Branch
+         * @description A branch, and the commit at its head; its own name where that cannot be read.
+         */
+        Branch: {
+            /** Name */
+            name: string;
+            /** Version */
+            version: string;
+            /**
+             * Damaged
+             * @description why it cannot be read
+             */
+            damaged?: string | null;
+        };
+        /**
          * BranchRequest
          * @description A new branch.
          */
@@ -611,7 +626,7 @@ export interface components {
          */
         Branches: {
             /** Branches */
-            branches: components["schemas"]["Ref"][];
+            branches: components["schemas"]["Branch"][];
         };
         CellValue: Json;
         /**
