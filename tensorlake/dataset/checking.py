@@ -21,7 +21,7 @@ from tensorlake.errors import (
     UncommittedChangesError,
     UnsupportedFeatureError,
 )
-from tensorlake.format import DESCRIPTOR, MAIN, Entry, TensorSpec, entry_path
+from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Entry, TensorSpec, entry_path
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import Store, open_store, runtime
@@ -137,10 +137,10 @@ def check_url(
     """Verify the dataset at a URL, also one that is too damaged to be opened.
 
     Raises:
-        DatasetNotFoundError: There is none, not even parts of one.
+        DatasetNotFoundError: There is none, not even parts of one; or a copy is under way.
     """
     store = open_store(url, storage_options=storage_options or None)
-    parts = (DESCRIPTOR, entry_path(MAIN, 0))
+    parts = (DESCRIPTOR, entry_path(MAIN, 0), COPYING)
     if not any(runtime.run(store.head(part)) is not None for part in parts):
         raise DatasetNotFoundError(f"no tensorlake dataset at {store.url!r}", dataset=store.url)
     return check_store(store, full=full, decode=decode, repair=repair, progress=progress)

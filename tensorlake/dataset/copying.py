@@ -71,8 +71,10 @@ def copy(
 ) -> CopyReport:
     """Copy a dataset to another place; run again, it goes on where it was.
 
-    The copy is a dataset of its own: branches, commits, digests, tags and row ids are the same, and
-    from then on it may go its own way. Packs that are there already are not copied again.
+    Until it is whole it is not a dataset: stopped, it cannot be opened, only finished by the same
+    call, or removed by ``tl.delete``. Then it is one of its own: branches, commits, digests, tags
+    and row ids are the same, and from then on it may go its own way. Packs that are there already
+    are not copied again.
 
     Args:
         src: Where the dataset is.

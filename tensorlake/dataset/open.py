@@ -23,11 +23,18 @@ from tensorlake.errors import (
     TensorlakeError,
     VersionNotFoundError,
 )
-from tensorlake.format import DESCRIPTOR, Descriptor, Schema
+from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Descriptor, Schema, entry_path
 from tensorlake.quantities import duration_of
 from tensorlake.reading import Selection
 from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, runtime
-from tensorlake.versions import BranchLog, Resolved, create_dataset, read_descriptor, resolve
+from tensorlake.versions import (
+    BranchLog,
+    Resolved,
+    create_dataset,
+    read_descriptor,
+    resolve,
+    unfinished,
+)
 
 __all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen", "reopen_view"]
 
@@ -193,7 +200,8 @@ def delete(
         )
     options = _options(storage_options, "fsync", token)
     store = _open_store(url, options)
-    if runtime.run(store.head(DESCRIPTOR)) is None:
+    marks = (DESCRIPTOR, *LAST_DELETED)
+    if not any(runtime.run(store.head(mark)) is not None for mark in marks):
         raise _not_found(store, options)
     if isinstance(store, LakeStore):
         runtime.run(store.remove_dataset())
@@ -329,6 +337,9 @@ PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
 
 
 def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
+    told = runtime.run(unfinished(store))
+    if told is not None:
+        return DatasetNotFoundError(told, dataset=store.url)
     parent, _, name = store.url.rstrip("/").rpartition("/")
     around: list[str] = []
     if isinstance(store, LakeStore):
@@ -349,6 +360,8 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
     )
 
 
+LAST_DELETED = (COPYING, entry_path(MAIN, 0))
+
 SHOWN_AROUND = 5
 LIST_DEPTH = 4
 """How many folders deep datasets are looked for: lakes are shallow, each folder a request."""
@@ -360,15 +373,18 @@ async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> l
         return [prefix.rstrip("/") or "."]
     if depth == 0:
         return []
-    factories = [
-        partial(_list, store, f"{prefix}{folder}/", depth=depth - 1)
-        for folder in await store.folders(prefix)
-    ]
+    folders = await store.folders(prefix)
+    if "packs" in folders and await store.head(f"{prefix}{COPYING}") is not None:
+        return []  # a copy under way: none of its folders is looked into
+    factories = [partial(_list, store, f"{prefix}{folder}/", depth=depth - 1) for folder in folders]
     return [name for found in await runtime.gather_bounded(factories, limit=16) for name in found]
 
 
 async def _delete(store: Store) -> None:
-    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole.
+    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole. What
+    # says that something remains goes last: delete() goes on there, create() makes nothing of it.
     await store.delete(DESCRIPTOR)
-    paths = [meta.path async for meta in store.list("")]
+    paths = [meta.path async for meta in store.list("") if meta.path not in LAST_DELETED]
     await runtime.gather_bounded([lambda p=path: store.delete(p) for path in paths], limit=32)
+    for path in LAST_DELETED:
+        await store.delete(path)

@@ -104,6 +104,7 @@ from tensorlake.format.schema import Schema, TensorSpec, check_tensor_name, new_
 from tensorlake.format.segments import RowSegments, SegmentKind
 from tensorlake.format.spec import (
     BRANCHES,
+    COPYING,
     DESCRIPTOR,
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -137,6 +138,7 @@ from tensorlake.format.units import UnitTable
 
 __all__ = [
     "BRANCHES",
+    "COPYING",
     "DAMAGE",
     "DEFAULT_GRACE_S",
     "DESCRIPTOR",

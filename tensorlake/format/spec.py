@@ -26,6 +26,7 @@ FORMAT_NAME = "tensorlake"
 FORMAT_VERSION = 1
 
 DESCRIPTOR = "tensorlake.json"
+COPYING = "copying.json"
 BRANCHES = "branches/"
 TAGS = "tags/"
 PACKS = "packs/"

@@ -17,6 +17,7 @@ from functools import partial
 from tensorlake.errors import CorruptionError, UnsupportedFeatureError
 from tensorlake.format import (
     BRANCHES,
+    COPYING,
     DESCRIPTOR,
     TAGS,
     Descriptor,
@@ -28,6 +29,7 @@ from tensorlake.versions.check_log import check_branch, check_foreign
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.check_version import check_version, noting, take
 from tensorlake.versions.citations import Citation, name_of_tag, read_citation
+from tensorlake.versions.copy_claim import refuse_unfinished
 from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.findings import Finding, Findings
 from tensorlake.versions.log import BranchLog
@@ -102,8 +104,17 @@ async def check_dataset(
 async def _check_descriptor(check: CheckRun) -> None:
     data = await check.store.get(DESCRIPTOR)
     if data is None:
+        await refuse_unfinished(check.store)
         check.findings.add(DESCRIPTOR, "it is missing: nobody can open the dataset")
         return
+    if await check.store.head(COPYING) is not None:
+        what = "a copy ended before it removed this; the dataset is whole"
+        check.findings.add(
+            COPYING,
+            what,
+            severity="warning",
+            advice="copy again, or run ds.gc() when the grace time has passed",
+        )
     try:
         Descriptor.from_bytes(data)
     except CorruptionError as error:

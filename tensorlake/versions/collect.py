@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tensorlake.errors import CorruptionError, DatasetNotFoundError, ReadOnlyError, StorageError
-from tensorlake.format import PACKS, Entry, Fence, PackId, new_txid, seal
+from tensorlake.format import COPYING, PACKS, Entry, Fence, PackId, new_txid, seal
 from tensorlake.storage import ObjectMeta, Store, runtime
 from tensorlake.versions.citations import Citation, list_citations, withdraw
 from tensorlake.versions.creation import read_descriptor
@@ -302,6 +302,8 @@ async def drop_pins(collection: Collection) -> None:
     if collection.is_dry_run:
         return
     stale = [meta.path async for meta in collection.store.list(CLOCKS) if collection.is_late(meta)]
+    left = await collection.store.head(COPYING)  # of a copy that died in its last step
+    stale += [] if left is None or not collection.is_late(left) else [COPYING]
     await _delete(collection.store, [*collection.late_pins, *stale])
 
 

@@ -1,8 +1,10 @@
-"""Copying a dataset to another store: packs first, then entries in order, hints last.
+"""Copying a dataset to another store: packs first, then entries in order, the descriptor last.
 
-    packs ──► descriptor ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs
+    claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs ──►
+    descriptor ──► claim deleted
 
-Stopped anywhere, what is there is a dataset of fewer versions, or none yet; run again, it goes on.
+Stopped anywhere, there is no dataset yet (``copy_claim.py``); run again, it goes on. A copy that is
+whole is brought up to date in the same order, without a claim.
 Entries are copied as they are, so digests and row ids stay, and ``main@12`` means the same in both.
 A copy of one version alone begins a log of its own with that version's content.
 
@@ -24,6 +26,7 @@ from tensorlake.errors import (
     StorageError,
 )
 from tensorlake.format import (
+    COPYING,
     DESCRIPTOR,
     MAIN,
     Changes,
@@ -34,6 +37,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import Store, probe, runtime
+from tensorlake.versions.copy_claim import CopyClaim, claim, read_claim
 from tensorlake.versions.copy_plan import (
     ENTRIES_AT_ONCE,
     CopyPlan,
@@ -154,6 +158,7 @@ async def _copied(
     version = None if plan.version is None else f"{plan.version[0]}@{plan.version[1].seq}"
     if dry_run:
         return Copied(version, len(wanted), total, len(plan.packs) - len(wanted), 0, 0)
+    claimed = await _claimed(plan, source, target, mirror=mirror)
     async with AsyncExitStack() as pins:
         await _pin(plan, source, pins)
         done = 0
@@ -172,17 +177,19 @@ async def _copied(
             workers=workers,
             progress=advanced,
         )
-        await _put_descriptor(plan, source, target, mirror=mirror)
+        entries = tags = 0
         if not plan.heads:
             entries = await _begin_anew(plan, source, target)
-            return _report(version, packs, entries, 0)
-        entries = 0
         for branch, head in plan.heads.items():
             entries += await _copy_log(source, target, branch, head)
-        tags = await _copy_tags(plan, source, target, mirror=mirror)
+        if plan.heads:
+            tags = await _copy_tags(plan, source, target, mirror=mirror)
         for branch, head in plan.heads.items():
-            data = await target.get(entry_path(branch, head.seq))
-            await target.put(head_path(branch), data or b"")
+            await _put_hint(target, branch, head, mirror=mirror)
+        if claimed is not None:
+            await _put_descriptor(plan, target, claimed, mirror_of=source.url if mirror else None)
+        if await target.head(COPYING) is not None:
+            await target.delete(COPYING)
         return _report(version, packs, entries, tags)
 
 
@@ -210,9 +217,12 @@ async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror:
     """
     descriptor = await read_descriptor(target)
     if descriptor is None:
-        await probe(target)
-        return
-    if (descriptor.mirror_of is not None) != mirror or (
+        standing = await read_claim(target)
+        if standing is None:
+            await probe(target)
+        else:
+            standing.refuse_other(_wanted(plan, source, mirror=mirror), target)
+    elif (descriptor.mirror_of is not None) != mirror or (
         mirror and descriptor.mirror_of != source.url
     ):
         what = f"a mirror of {descriptor.mirror_of!r}" if descriptor.mirror_of else "no mirror"
@@ -231,24 +241,64 @@ async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror:
             continue
         same = await BranchLog(source, branch).entry(newest.seq)
         if newest.seq > head.seq or same is None or same.digest != newest.digest:
-            raise InvalidInputError(
-                f"branch {branch!r} of {target.url!r} is not a copy of that of {source.url!r}: it"
-                f" has an entry {newest.seq} of its own\n"
-                "copy to another URL; nothing was written",
-                dataset=target.url,
-                branch=branch,
-            )
+            raise _went_its_own_way(target, branch, newest.seq, done="; nothing was written")
 
 
-async def _put_descriptor(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
+def _wanted(plan: CopyPlan, source: Store, *, mirror: bool) -> CopyClaim:
+    branch, entry = (None, None) if plan.version is None or plan.heads else plan.version
+    return CopyClaim(
+        id=new_txid(),
+        source=plan.descriptor.id,
+        url=source.url,
+        mirror_of=source.url if mirror else None,
+        only=None if entry is None else f"{branch}@{entry.seq}",
+    )
+
+
+async def _claimed(
+    plan: CopyPlan, source: Store, target: Store, *, mirror: bool
+) -> CopyClaim | None:
+    """Claim the target, unless the copy there is whole already."""
+    if await read_descriptor(target) is not None:
+        return None
+    wanted = _wanted(plan, source, mirror=mirror)
+    claimed = await claim(target, wanted)
+    # Another may have finished, or a dataset been made, since the descriptor was looked for: who
+    # makes one looks for a claim after its descriptor, so one of the two sees the other.
+    if await read_descriptor(target) is None:
+        return claimed or await _claimed(plan, source, target, mirror=mirror)
+    if claimed is wanted:
+        await target.delete(COPYING)
+    await _check_target(plan, source, target, mirror=mirror)
+    return None
+
+
+async def _put_descriptor(
+    plan: CopyPlan, target: Store, claimed: CopyClaim, *, mirror_of: str | None
+) -> None:
     descriptor = Descriptor(
-        new_txid(),
+        claimed.id,
         await time_in(target),
         plan.descriptor.grace_s,
-        source.url if mirror else None,
+        mirror_of,
         plan.descriptor.unknown,
     )
-    await put_surely(target, DESCRIPTOR, descriptor.to_bytes())
+    if await put_surely(target, DESCRIPTOR, descriptor.to_bytes()):
+        return
+    standing = await read_descriptor(target)
+    if standing is not None and standing.id != claimed.id:
+        raise _another(target)  # whoever makes it finds the claim, which stays, and takes it back
+
+
+async def _put_hint(target: Store, branch: str, head: Entry, *, mirror: bool) -> None:
+    """Let ``HEAD`` be the last entry copied; a mirror's is the head, and never goes back."""
+    log = BranchLog(target, branch)
+    data = await target.get(entry_path(branch, head.seq)) or b""
+    if Entry.from_bytes(data, where=entry_path(branch, head.seq)).digest != head.digest:
+        raise _went_its_own_way(target, branch, head.seq)
+    hint = await log.hint() if mirror else None
+    if hint is None or hint <= head.seq or await log.entry(hint) is None:
+        await target.put(head_path(branch), data)
 
 
 async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> int:
@@ -332,8 +382,17 @@ def _citation(plan: CopyPlan, source: Store) -> dict[str, str]:
     return {"url": source.url, "version": f"{branch}@{entry.seq}", "digest": entry.digest}
 
 
+def _went_its_own_way(target: Store, branch: str, seq: int, *, done: str = "") -> InvalidInputError:
+    return InvalidInputError(
+        f"branch {branch!r} of {target.url!r} is not a copy of the source's: it has an entry {seq}"
+        f" of its own\ncopy to another URL{done}",
+        dataset=target.url,
+        branch=branch,
+    )
+
+
 def _another(target: Store) -> InvalidInputError:
     return InvalidInputError(
-        f"there is another dataset at {target.url!r}\ncopy to another URL; nothing was written",
+        f"there is another dataset at {target.url!r}\ncopy to another URL",
         dataset=target.url,
     )

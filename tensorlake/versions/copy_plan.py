@@ -19,6 +19,7 @@ from tensorlake.errors import (
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.citations import Citation, read_citation
+from tensorlake.versions.copy_claim import refuse_unfinished
 from tensorlake.versions.creation import read_descriptor
 from tensorlake.versions.entries import fence_of, is_given_up
 from tensorlake.versions.log import BranchLog, branch_heads
@@ -160,6 +161,7 @@ async def check_history(source: Store, plan: CopyPlan) -> None:
 async def _descriptor(source: Store) -> Descriptor:
     descriptor = await read_descriptor(source)
     if descriptor is None:
+        await refuse_unfinished(source)
         message = f"no tensorlake dataset at {source.url!r}, so there is nothing to copy"
         raise DatasetNotFoundError(message, dataset=source.url)
     return descriptor

@@ -1,6 +1,7 @@
 """Making a dataset: the descriptor first, then ``branches/main/0``, whose put-if-absent decides.
 
-A descriptor without that entry is a creation that died; ``create_dataset`` completes it.
+A descriptor without that entry is a creation that died; ``create_dataset`` completes it. That entry
+without a descriptor is a dataset that is being deleted, or a copy under way: nothing is made there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import Buffer, Store, probe
+from tensorlake.versions.copy_claim import unfinished
 from tensorlake.versions.entries import author, time_in
 from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.put_surely import put_surely
@@ -43,12 +45,19 @@ async def create_dataset(
     Raises:
         InvalidInputError: There is one already.
     """
+    log = BranchLog(store, MAIN)
     if await read_descriptor(store) is None:
+        if (told := await unfinished(store)) is not None:
+            raise InvalidInputError(told, dataset=store.url)
+        if await log.entry(0) is not None and await read_descriptor(store) is None:
+            raise _remains(store)
         await probe(store)
         descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
         if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
             await read_descriptor(store)  # perhaps another creator's: one we can write
-    log = BranchLog(store, MAIN)
+        elif (told := await unfinished(store)) is not None:
+            await store.delete(DESCRIPTOR)  # who copies looks for one after the claim: see there
+            raise InvalidInputError(told, dataset=store.url)
     head = await log.head()
     if head is None:
         first = Entry(
@@ -103,6 +112,14 @@ class _FirstPack:
             entries=entries,
             height=height,
         )
+
+
+def _remains(store: Store) -> InvalidInputError:
+    return InvalidInputError(
+        f"at {store.url!r} is what remains of a dataset: log entries without a descriptor\n"
+        f"remove it with tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL",
+        dataset=store.url,
+    )
 
 
 def _exists(store: Store) -> InvalidInputError:

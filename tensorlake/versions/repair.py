@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, UnsupportedFeatureError
 from tensorlake.format import (
+    DESCRIPTOR,
     Changes,
     Entry,
     Extents,
@@ -28,6 +29,7 @@ from tensorlake.format import (
     tree,
 )
 from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.versions.copy_claim import refuse_unfinished
 from tensorlake.versions.entries import author as default_author
 from tensorlake.versions.entries import check_writable, fence_of, following
 from tensorlake.versions.log import BranchLog, readable_branch_names
@@ -72,7 +74,13 @@ class Repair:
 
 
 async def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
-    """Mend every branch that has not ended; what was done, in order."""
+    """Mend every branch that has not ended; what was done, in order.
+
+    Raises:
+        DatasetNotFoundError: A copy is under way there: what it lacks is yet to come.
+    """
+    if await store.head(DESCRIPTOR) is None:
+        await refuse_unfinished(store)
     done: list[Repair] = []
     for branch in await readable_branch_names(store):
         log = BranchLog(store, branch)

@@ -55,6 +55,7 @@ def test_a_killed_copy_goes_on_where_it_was(source: Path, tmp_path: Path, worker
     for point in range(1, POINTS + 1):
         target = tmp_path / f"{point}.tl"
         assert copied(source, target, workers, turns * point // (POINTS + 1)) is None
+        assert not tl.exists(str(target))
         again = copied(source, target, workers)
         assert again is not None
         found.append(again[2])

@@ -205,6 +205,18 @@ def test_versions_of_a_writer_with_a_wrong_clock_are_as_old_as_the_store_says(st
     ]
 
 
+def test_history_that_was_copied_is_as_old_as_it_says(store, clock):
+    for x in range(3):
+        commit(open_on(store), x)
+        clock.now += 10 * DAY
+    target = MemoryStore(clock=clock)
+    runtime.run(tl.versions.copy_dataset(store, target))
+
+    given_up = open_on(target).expire(older_than="15d").given_up
+
+    assert [str(one) for one in given_up] == ["main@0 … main@1"]
+
+
 # What else a clock decided
 
 
