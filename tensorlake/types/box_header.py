@@ -63,6 +63,8 @@ def parse_avif_header(data: Buffer) -> ImageHeader:
     if bytes(boxes[0][1][:4]) == b"avis":
         raise ValueError("it is a sequence of pictures; store each as a row")
     meta = dict(boxes).get(b"meta")
+    if meta is not None and b"mdat" not in dict(boxes) and b"idat" not in bytes(meta):
+        raise ValueError("data end before the picture begins")
     properties = dict(_boxes(meta[_VERSION_NBYTES:])).get(b"iprp", b"") if meta is not None else b""
     sizes: list[tuple[int, int]] = []
     listed: list[int] = []  # channels of the picture, and of its alpha

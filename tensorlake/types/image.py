@@ -15,7 +15,8 @@ A camera's pictures may say by EXIF that they are shown turned. They are read as
 the type says ``upright=True``: then `decode`, shapes, boxes and all that follows is of the turned
 picture; the stored bytes stay the same.
 
-A damaged file is an error, never half a picture.
+A file that was cut is refused when it comes in, by its header and its last bytes (`image_end.py`);
+what is damaged in the middle is an error when it is decoded, never half a picture.
 """
 
 from __future__ import annotations
@@ -294,9 +295,7 @@ class Image(SampleType):
         try:
             header = codec.parse_header(content)
         except ValueError as error:
-            size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
-            reason = f"cannot take {size}, not a whole {codec.format}: {error}"
-            raise unreadable(place, position, reason) from error
+            raise _not_whole(content, codec, sample, place, position, error) from error
         name = self.codec if codec is not ANY_CODEC else self.codec_of(content) or "any"
         excess = too_many_pixels(name, len(content), header.height, header.width)
         if excess is not None:
@@ -307,6 +306,11 @@ class Image(SampleType):
         if refusal:
             shown = f"{_named(sample) or 'a file '}of {refusal[0]}"
             raise dtype_mismatch(place, position, shown, hint=refusal[1])
+        try:
+            if codec.check_end is not None:
+                codec.check_end(content)
+        except ValueError as error:
+            raise _not_whole(content, codec, sample, place, position, error) from error
         return header
 
     def _foreign(self, actual: str, sample: Any, place: Place, position: int) -> Exception:
@@ -388,6 +392,18 @@ class Image(SampleType):
             expected=self.codec,
             actual=reason,
         )
+
+
+def _not_whole(
+    content: Buffer,
+    codec: PictureCodec,
+    sample: Any,
+    place: Place,
+    position: int,
+    error: ValueError,
+) -> Exception:
+    size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
+    return unreadable(place, position, f"cannot take {size}, not a whole {codec.format}: {error}")
 
 
 def _named(sample: Any) -> str:

@@ -27,6 +27,12 @@ import numpy as np
 
 from tensorlake.errors import missing_extra
 from tensorlake.types.box_header import parse_avif_header, parse_jpeg2000_header
+from tensorlake.types.image_end import (
+    check_jpeg2000_end,
+    check_jpeg_end,
+    check_png_end,
+    check_tiff_end,
+)
 from tensorlake.types.image_header import image_format, parse_jpeg_header, parse_png_header
 from tensorlake.types.run_lengths import MAX_PIXELS
 from tensorlake.types.tiff_header import parse_tiff_header
@@ -69,6 +75,7 @@ class PictureCodec:
             bytes however large the picture is.
         has_alpha: Whether it can say how opaque pixels are.
         has_gray: Whether it can hold one channel alone.
+        check_end: Raises ValueError where a file was cut, and ``parse_header`` does not say so.
     """
 
     format: ImageFormat | Literal["picture"]
@@ -81,6 +88,7 @@ class PictureCodec:
     parse_header: Callable[[Buffer], ImageHeader]
     encode: Callable[[np.ndarray], bytes]
     decode: Callable[[Buffer, np.ndarray], None]
+    check_end: Callable[[Buffer], None] | None = None
 
 
 def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
@@ -164,6 +172,12 @@ def _parse_any_header(sample: Buffer) -> ImageHeader:
     return CODECS[_told_codec(sample)].parse_header(sample)
 
 
+def _check_any_end(sample: Buffer) -> None:
+    check_end = CODECS[_told_codec(sample)].check_end
+    if check_end is not None:
+        check_end(sample)
+
+
 def _decode_any(sample: Buffer, pixels: np.ndarray) -> None:
     CODECS[_told_codec(sample)].decode(sample, pixels)
 
@@ -201,6 +215,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         parse_header=parse_jpeg_header,
         encode=_encode_jpeg,
         decode=_decode_jpeg,
+        check_end=check_jpeg_end,
     ),
     "png": PictureCodec(
         format="PNG",
@@ -213,6 +228,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         parse_header=parse_png_header,
         encode=_encoder("png"),
         decode=_decoder("png"),
+        check_end=check_png_end,
     ),
     "webp": PictureCodec(
         format="WebP",
@@ -249,6 +265,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         parse_header=parse_jpeg2000_header,
         encode=_encoder("jpeg2k", level=0, codecformat="jp2"),
         decode=_decoder("jpeg2k"),
+        check_end=check_jpeg2000_end,
     ),
     "tiff": PictureCodec(
         format="TIFF",
@@ -261,6 +278,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         parse_header=parse_tiff_header,
         encode=_encoder("tiff", compression=_DEFLATE),
         decode=_decoder("tiff"),
+        check_end=check_tiff_end,
     ),
 }
 
@@ -275,6 +293,7 @@ ANY_CODEC: Final = PictureCodec(
     parse_header=_parse_any_header,
     encode=_encoder("png"),
     decode=_decode_any,
+    check_end=_check_any_end,
 )
 
 _BY_FORMAT: Final[dict[str | None, ImageCodec]] = {

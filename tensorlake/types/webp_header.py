@@ -35,11 +35,12 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
     """
     if bytes(data[:4]) != b"RIFF" or bytes(data[8:12]) != b"WEBP":
         raise ValueError("it does not begin with RIFF … WEBP")
-    if int.from_bytes(data[4:8], "little") + _CHUNK_NBYTES > len(data):
+    end = int.from_bytes(data[4:8], "little") + _CHUNK_NBYTES
+    if end > len(data):
         raise ValueError("data end before the picture does")
     size: tuple[int, int] | None = None
     has_alpha, orientation, at = False, 1, _HEAD_NBYTES
-    while at + _CHUNK_NBYTES <= len(data):
+    while at + _CHUNK_NBYTES <= end:  # what stands behind it is not the picture's
         name = bytes(data[at : at + 4])
         length = int.from_bytes(data[at + 4 : at + 8], "little")
         content = data[at + _CHUNK_NBYTES : at + _CHUNK_NBYTES + length]

@@ -50,7 +50,7 @@ def damaged(tmp_path_factory):
     """Pictures of which the last is cut short, as only bytes of an older writer could be."""
     whole = [tl.Image("jpeg").convert([picture(row)], tensor="x") for row in range(12)]
     samples = [bytes(column.samples[0]) for column in whole]
-    samples[11] = samples[11][:-100]
+    samples[11] = samples[11][:-100] + b"\xff\xd9"
     dataset = tl.create(str(tmp_path_factory.mktemp("d") / "d.tl"), {"image": tl.Image("jpeg")})
     dataset.extend({"image": samples})
     dataset.commit("one is cut")

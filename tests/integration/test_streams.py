@@ -235,7 +235,7 @@ def test_what_a_server_cannot_do_is_refused_when_the_loader_is_made(served: Serv
 def test_a_damaged_sample_is_the_same_error_in_the_middle_of_a_stream(served: Served) -> None:
     ds = tl.create(str(served.lake / "pets-damaged"), {"image": tl.Image("jpeg")})
     whole = picture(1)
-    ds.extend({"image": [whole] * 9 + [whole[: len(whole) * 3 // 4]]})
+    ds.extend({"image": [whole] * 9 + [whole[: len(whole) * 3 // 4] + b"\xff\xd9"]})
     ds.commit("the last one is cut short")
     token = served.token_for("read:pets-damaged")
     there = tl.open(f"{served.address}/pets-damaged", token=token)

@@ -156,7 +156,7 @@ def test_error_that_reading_raises_is_told_and_not_raised(ds, tmp_path):
 def test_damaged_picture_is_told_in_its_place():
     whole = jpeg(64, 64)
     ds = tl.create("memory://notebook-damaged", {"image": tl.Image("jpeg")})
-    ds.extend({"image": [whole[:-700] + b"\0" * 700, whole]})
+    ds.extend({"image": [whole[:-700] + b"\0" * 698 + b"\xff\xd9", whole]})
 
     seen = shown_as(ds["image"])
 

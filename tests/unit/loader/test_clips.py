@@ -142,7 +142,7 @@ def damaged():
     """The second of three rows ends in the middle of its second frame."""
     ds = tl.create("memory://loader-clips-damaged", {"clip": tl.Sequence(tl.Image("jpeg"))})
     whole = jpeg(photograph())
-    ds.extend({"clip": [[whole], [whole, whole[: len(whole) // 2]], [whole]]})
+    ds.extend({"clip": [[whole], [whole, whole[: len(whole) // 2] + b"\xff\xd9"], [whole]]})
     ds.commit("three clips")
     return ds
 

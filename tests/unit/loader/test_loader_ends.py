@@ -36,7 +36,7 @@ def damaged():
     """Pictures of which row 5 ends in the middle of its scan."""
     whole = [tl.Image("jpeg").convert([picture(row)], tensor="x") for row in range(12)]
     samples = [bytes(column.samples[0]) for column in whole]
-    samples[5] = samples[5][:-100]
+    samples[5] = samples[5][:-100] + b"\xff\xd9"
     dataset = tl.create("memory://loader-damaged", {"image": tl.Image(codec="jpeg"), "n": "int64"})
     dataset.extend({"image": samples, "n": range(12)})
     dataset.commit("one of them is cut")

@@ -15,7 +15,7 @@ def damaged():
     """Pictures of which row 5 ends in the middle of its scan."""
     whole = [tl.Image("jpeg").convert([picture(row)], tensor="x") for row in range(12)]
     samples = [bytes(column.samples[0]) for column in whole]
-    samples[5] = samples[5][:-100]
+    samples[5] = samples[5][:-100] + b"\xff\xd9"
     with tl.create("memory://valid-damaged", {"image": tl.Image("jpeg"), "n": "int64"}) as dataset:
         dataset.extend({"image": samples, "n": range(12)})
         dataset.commit("one of them is cut")

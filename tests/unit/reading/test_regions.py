@@ -23,7 +23,7 @@ def picture(codec="PNG", *, height=30, width=40):
 
 def damaged(data):
     """A picture whose header is whole and whose pixels are not there: only decoding notices."""
-    return data[: len(data) // 2]
+    return data[: len(data) // 2] + data[-12:]
 
 
 def opened(schema, rows):
@@ -67,10 +67,10 @@ def test_shapes_of_pictures_need_no_pixel(codec):
     kind = tl.Image(codec)
     pixels = RNG.integers(0, 255, (50, 70, 3), dtype=np.uint8)
     (whole,) = kind.convert([pixels], tensor="image").samples
-    half = bytes(whole)[: len(whole) * 3 // 4]
+    half = bytes(whole)[: len(whole) * 3 // 4] + bytes(whole)[-12 if codec == "png" else -2 :]
     try:
-        kind.parse_shape(half)
-    except ValueError:
+        kind.convert([half], tensor="image")
+    except tl.InvalidInputError:
         half = bytes(whole)  # a format whose header says how long the file is
     ds, _ = opened({"image": kind}, {"image": [half]})
 
