@@ -35,7 +35,7 @@ IN_MEMORY = ("arrow", "huggingface", "torch")
 
 
 class OnError(StrEnum):
-    """What happens with an item that cannot be taken in."""
+    """How to handle an item that cannot be ingested."""
 
     RAISE = "raise"
     SKIP = "skip"
@@ -56,7 +56,7 @@ def ingest(
     on_error: Annotated[
         OnError,
         typer.Option(
-            help="What cannot be taken in: raise, skip, or quarantine: into URL-quarantine."
+            help="How to handle invalid items: raise, skip, or quarantine (into URL-quarantine)."
         ),
     ] = OnError.RAISE,
     workers: Annotated[

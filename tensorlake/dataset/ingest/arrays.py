@@ -150,8 +150,22 @@ def torch(
     size = max(1, sum(getattr(np.asarray(value), "nbytes", 0) for value in first.values()))
     label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
 
+    is_strict = options.get("on_error", "raise") == "raise"
+
     def load(items: Sequence[int]) -> dict[str, Any]:
-        rows = [_named(dataset[row], names) for row in items]
+        rows: list[dict[str, Any]] = []
+        for row in items:
+            try:
+                rows.append(_named(dataset[row], names))
+            except Exception as error:  # of the user's code: its own, unless it is to be left out
+                if is_strict:
+                    raise
+                raise InvalidInputError(f"{label}[{row}] raised {error!r}", item=row) from error
+        lacking = next((name for name in types if any(name not in row for row in rows)), None)
+        if lacking is not None:
+            at = next(at for at, row in enumerate(rows) if lacking not in row)
+            message = f"{label}[{items[at]}] has no {lacking!r}, which the first sample has"
+            raise InvalidInputError(message, item=items[at], tensor=lacking)
         return {name: [row[name] for row in rows] for name in types}
 
     source = Source(

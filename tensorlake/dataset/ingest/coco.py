@@ -14,6 +14,7 @@ from typing import Any, Unpack
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.coco_file import CocoFile, Picture, read_coco
 from tensorlake.dataset.ingest.coco_masks import CocoMasks
+from tensorlake.dataset.ingest.files import unreadable_file
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
@@ -66,7 +67,8 @@ def coco(
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: The file is not COCO's, or a picture is missing or damaged.
+        InvalidInputError: The file is not COCO's, a picture is missing or damaged, or an object
+            has a category that is not listed. Such pictures can be left out: see ``on_error``.
 
     Example:
         >>> import json
@@ -86,8 +88,16 @@ def coco(
     files = SourceFiles(options.get("storage_options"))
     folder = source_path(images)
     file = read_coco(source_path(annotations), files)
-    paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
+    left_out = _left_out(file)
     listed = files.list(folder) if is_url(folder) else None
+    if options.get("on_error", "raise") != "raise":
+        bad = _bad_pictures(file, folder, listed, masks=masks)
+        left_out += [SkippedItem(file.pictures[row].file_name, *bad[row]) for row in sorted(bad)]
+        file = file.without(bad)
+        if not file.pictures:
+            message = f"no image of {file.path!r} can be ingested: {left_out[0].reason}"
+            raise InvalidInputError(message, src=file.path)
+    paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
     sizes = [
         _size_of(path, picture, listed) for path, picture in zip(paths, file.pictures, strict=True)
     ]
@@ -112,7 +122,7 @@ def coco(
         name=lambda row: file.pictures[row].file_name.rpartition("/")[2],
         load=load,
         place=Path(annotations).name,
-        left_out=_left_out(file),
+        left_out=left_out,
         stamp=lambda row: (stamps[row], file.digest_of(row)),
         file=lambda row: file.pictures[row].file_name,
         unit="image",
@@ -190,6 +200,23 @@ def _left_out(file: CocoFile) -> list[SkippedItem]:
     return [SkippedItem(Path(file.path).name, reason)]
 
 
+def _bad_pictures(
+    file: CocoFile, folder: str, listed: Mapping[str, int] | None, *, masks: bool
+) -> dict[int, tuple[str, str]]:
+    """Return why a picture cannot be a row, and for which tensor, by its row."""
+    bad: dict[int, tuple[str, str]] = {}
+    if not _has_captions(file) and file.categories:
+        has_points = any(one.keypoints for one in file.annotations)
+        points = _keypoints(file)[1] if has_points else None
+        bad = file.problems(points=points, masks=masks)
+    for row, picture in enumerate(file.pictures):
+        try:
+            _size_of(os.path.join(folder, picture.file_name), picture, listed)  # noqa: PTH118 - as above
+        except InvalidInputError as error:
+            bad[row] = error.message.splitlines()[0], "image"
+    return bad
+
+
 def _size_of(path: str, picture: Picture, listed: Mapping[str, int] | None) -> int:
     try:
         return os.stat(path).st_size if listed is None else listed[path]  # noqa: PTH116 - as above
@@ -200,3 +227,8 @@ def _size_of(path: str, picture: Picture, listed: Mapping[str, int] | None) -> i
             "give the folder that the file's names are relative to",
             src=shown,
         ) from error
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    except ValueError as error:  # a zero byte
+        message = f"image {picture.id} of the COCO file has a name that no file has: {path!r}"
+        raise InvalidInputError(message, src=path) from error

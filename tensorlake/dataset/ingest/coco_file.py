@@ -9,8 +9,8 @@ The file is parsed into typed values, and what is wrong is told by its place in 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -169,6 +169,44 @@ class CocoFile:
                 raise self.wrong(annotation, what)
         return self.table(np.array(each, np.float32).reshape(-1, count, 3))
 
+    def without(self, rows: Collection[int]) -> CocoFile:
+        """Return what the file says of the other pictures."""
+        counts = np.diff(self.offsets)
+        is_kept = np.ones(len(counts), np.bool_)
+        is_kept[list(rows)] = False
+        return replace(
+            self,
+            pictures=_taken(self.pictures, np.flatnonzero(is_kept)),
+            annotations=_taken(self.annotations, np.flatnonzero(np.repeat(is_kept, counts))),
+            offsets=offsets_of(counts[is_kept]),
+        )
+
+    def problems(self, *, points: int | None, masks: bool) -> dict[int, tuple[str, str]]:
+        """Return by row the first thing that is wrong with an object, and the tensor it is for.
+
+        Args:
+            points: How many points each object has; None: points are not looked at.
+            masks: Whether outlines are to be filled, which takes the size of the picture.
+        """
+        known = {category.id for category in self.categories}
+        found: dict[int, tuple[str, str]] = {}
+        bounds = self.offsets.tolist()
+        for row, picture in enumerate(self.pictures):
+            has_size = picture.height > 0 and picture.width > 0
+            for one in self.annotations[bounds[row] : bounds[row + 1]]:
+                what = None
+                if one.category_id not in known:
+                    what = f"category {one.category_id!r}, which the file does not list", "label"
+                elif points is not None and len(one.keypoints or ()) not in (0, 3 * points):
+                    count = len(one.keypoints or ())
+                    what = f"{count} numbers as keypoints, not {points} × 3", "keypoints"
+                elif masks and not has_size and _is_outline(one.segmentation):
+                    what = "outlines, but the image has no height and width", "mask"
+                if what is not None:
+                    found[row] = f"annotation {one.id} has {what[0]}", what[1]
+                    break
+        return found
+
     def digest_of(self, row: int) -> str:
         """Return a digest of all that the file says of a picture."""
         start, stop = self.offsets[row : row + 2].tolist()
@@ -222,6 +260,11 @@ def read_coco(path: str, files: SourceFiles) -> CocoFile:
         sorted(document.categories or (), key=attrgetter("id")),
         _taken(annotations, by_picture[stop:]),
     )
+
+
+def _is_outline(segmentation: msgspec.Raw) -> bool:
+    said = bytes(segmentation).strip()
+    return said.startswith(b"[") and said.strip(b" []\r\n\t") != b""
 
 
 def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:

@@ -26,7 +26,7 @@ class FileReader:
         The buffers share one block of memory, which is theirs as long as any of them lives.
         """
         total = sum(sizes)
-        block = self._blocks.take(total).data if total else memoryview(b"")
+        block = self._blocks.take(total).data if total else memoryview(bytearray())
         beyond = bytearray(1)
         buffers: list[Buffer] = []
         start = 0
@@ -51,7 +51,8 @@ def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
     ends there: each gives the interpreter away, and threads that read wait to get it back.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Not to wait for a named pipe, which has no image's name by intent.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise unreadable_file(path, error) from error
     try:

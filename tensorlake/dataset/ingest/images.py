@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.ingest.files import unreadable_file
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.picture_folders import (
@@ -101,7 +103,8 @@ def _source(
     labels: bool,
     is_strict: bool,
 ) -> Source[_Picture]:
-    found, is_zip = _found(folder, files)
+    left_out: list[SkippedItem] = []
+    found, is_zip = _found(folder, files, None if is_strict else left_out)
     shown = public_url(folder)
     pictures = sorted(found, key=itemgetter(0))
     if is_zip:
@@ -154,6 +157,7 @@ def _source(
         load=load,
         place=Path(shown).name,
         left_out=[
+            *left_out,
             *(SkippedItem(_name(p), _OUTSIDE) for p in outside),
             *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
         ],
@@ -201,13 +205,15 @@ def _is_outside(
     )
 
 
-def _found(folder: str, files: SourceFiles) -> tuple[Iterator[_Picture], bool]:
+def _found(
+    folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> tuple[Iterator[_Picture], bool]:
     """Pictures of a folder or a zip file, and whether it is the latter."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
         with files.open(folder) as file:
             if zipfile.is_zipfile(file):
-                return _members(folder, files), True
+                return _members(folder, files, left_out), True
         advice = "give one of pictures"
         if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
             advice = "unpack it and give the folder; shards of samples: tl.ingest.webdataset"
@@ -219,7 +225,7 @@ def _found(folder: str, files: SourceFiles) -> tuple[Iterator[_Picture], bool]:
         raise InvalidInputError(
             f"no folder {shown!r} to ingest\ngive a folder or a zip file of pictures", src=shown
         )
-    return _walk(folder, ()), False
+    return _walk(folder, (), left_out), False
 
 
 def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
@@ -231,9 +237,22 @@ def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
             yield _Picture(path, nbytes, tuple(parts), files.stamp(path))
 
 
-def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[_Picture]:
+def _walk(
+    folder: str,
+    parts: tuple[str, ...],
+    left_out: list[SkippedItem] | None,
+    above: tuple[str, ...] = (),
+) -> Iterator[_Picture]:
     above = (*above, os.path.realpath(folder))
-    with os.scandir(folder) as entries:
+    try:
+        listed = os.scandir(folder)
+    except OSError as error:
+        if left_out is None:
+            raise unreadable_file(folder, error) from error
+        reason = f"the folder cannot be read: {error.strerror}"
+        left_out.append(SkippedItem("/".join(parts) or folder, reason))
+        return
+    with listed as entries:
         for entry in entries:
             name = entry.name
             if name.startswith("."):
@@ -241,7 +260,7 @@ def _walk(folder: str, parts: tuple[str, ...], above: tuple[str, ...] = ()) -> I
             if entry.is_dir():
                 if entry.is_symlink() and os.path.realpath(entry.path) in above:
                     continue  # a link to where we are would never end
-                yield from _walk(entry.path, (*parts, name), above)
+                yield from _walk(entry.path, (*parts, name), left_out, above)
             elif _ending(name) in SEEN_ENDINGS:
                 yield _Picture(entry.path, *_size_and_time(entry, parts))
 
@@ -251,30 +270,33 @@ def _size_and_time(
 ) -> tuple[int, tuple[str, ...], int]:
     try:
         found = entry.stat()
-    except FileNotFoundError:  # a link to nothing: told, or left out, when it is read
+    except OSError:  # such as a link to nothing: told, or left out, when it is read
         return 0, parts, 0
     return found.st_size, parts, found.st_mtime_ns
 
 
-def _members(file: str, files: SourceFiles) -> Iterator[_Picture]:
-    seen: set[str] = set()
+def _members(
+    file: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> Iterator[_Picture]:
+    shown = public_url(file)
     with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
+        counts = Counter(member.filename for member in archive.infolist())
         for member in archive.infolist():
             *parts, name = _path_in(member.filename)
             if member.is_dir() or "__MACOSX" in parts or _ending(name) not in SEEN_ENDINGS:
                 continue
             if any(part.startswith(".") for part in (*parts, name)):
                 continue
+            reason = None
             if member.file_size > MAX_MEMBER_NBYTES:
-                message = (
-                    f"{member.filename!r} of {public_url(file)!r} says it has"
-                    f" {member.file_size:,} bytes"
-                )
-                raise InvalidInputError(message, src=public_url(file), item=member.filename)
-            if member.filename in seen:
-                message = f"{public_url(file)!r} holds two files {member.filename!r}"
-                raise InvalidInputError(message, src=public_url(file), item=member.filename)
-            seen.add(member.filename)
+                reason = f"{member.filename!r} of {shown!r} says it has {member.file_size:,} bytes"
+            elif counts[member.filename] > 1:
+                reason = f"{shown!r} holds two files {member.filename!r}"
+            if reason is not None:
+                if left_out is None:
+                    raise InvalidInputError(reason, src=shown, item=member.filename)
+                left_out.append(SkippedItem(member.filename, reason))
+                continue
             yield _Picture(member.filename, member.file_size, tuple(parts), member.CRC)
 
 

@@ -22,7 +22,6 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -215,7 +214,7 @@ class Files:
         states: dict[str, str] = {}
         for at in range(len(source.items)) if items is None else items:
             states[source.file_of(at)] = source.state_of(at)
-        own = (f"{PurePath(path).name}\0{state}" for path, state in states.items())
+        own = (f"{path.rpartition('/')[2]}\0{state}" for path, state in states.items())
         return cls(list(states), _hashes(states), _hashes(own))
 
     @property

@@ -1,6 +1,7 @@
 """Quarantine: a dataset beside the one that is made, for what could not be taken into it.
 
 item      what the source calls it            reason    why it was refused
+tensor    which tensor could not take it; NULL where it is not one's value
 values    its values, as JSON where JSON can hold them
 content   the encoded bytes of its first sample that has any, such as a damaged picture
 """
@@ -8,14 +9,14 @@ content   the encoded bytes of its first sample that has any, such as a damaged 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.report import SkippedItem
-from tensorlake.dataset.open import create
+from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.quantities import plural
 from tensorlake.types import Bytes, Json, Text
 
@@ -24,6 +25,7 @@ __all__ = ["Quarantine"]
 SCHEMA = {
     "item": Text(),
     "reason": Text(),
+    "tensor": Text(nullable=True),
     "values": Json(),
     "content": Bytes(nullable=True),
 }
@@ -48,16 +50,38 @@ class Quarantine:
         if not refused:
             return
         if self._dataset is None:
-            self._dataset = create(self._url, SCHEMA, exist_ok=True, **self._open_arguments)
+            self._dataset = self._opened()
         self._dataset.extend(
             {
                 "item": [skipped.item for skipped, _ in refused],
                 "reason": [skipped.reason for skipped, _ in refused],
+                "tensor": [skipped.tensor for skipped, _ in refused],
                 "values": [_as_json(values) for _, values in refused],
                 "content": [_content(values) for _, values in refused],
             }
         )
         self._staged += len(refused)
+
+    def add(self, left_out: Collection[SkippedItem]) -> str | None:
+        """Publish what never became a row, each once; where it is, if any is."""
+        if not left_out:
+            return None
+        dataset = self._dataset = self._dataset or self._opened()
+        known = set(zip(dataset["item"][:], dataset["reason"][:], strict=True))
+        self.stage([(one, {}) for one in left_out if (one.item, one.reason) not in known])
+        if self._staged:
+            dataset.commit(f"quarantine: {plural(self._staged, 'item')}")
+            self._staged = 0
+        return self._url
+
+    def _opened(self) -> Dataset:
+        place = {name: one for name, one in self._open_arguments.items() if name != "durability"}
+        if not exists(self._url, **place):
+            return create(self._url, SCHEMA, exist_ok=True, **self._open_arguments)
+        dataset = open_dataset(self._url, **self._open_arguments)
+        if "tensor" not in dataset.schema:  # made by tensorlake 0.1.0
+            dataset.add_tensor("tensor", SCHEMA["tensor"], fill=None)
+        return dataset
 
     def commit(self, key: str) -> str | None:
         """Publish what came in since the last commit, once for a key; where it is, if anywhere."""

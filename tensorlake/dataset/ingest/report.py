@@ -11,10 +11,11 @@ __all__ = ["IngestReport", "SkippedItem"]
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """A source item that could not be taken, and why."""
+    """A source item that could not be taken, why, and for which tensor, where one is known."""
 
     item: str
     reason: str
+    tensor: str | None = None
 
 
 @dataclass(slots=True)

@@ -143,6 +143,8 @@ def run_ingest(
             report.rows += rows
             report.nbytes += source.nbytes(batch)
         report.skipped += source.left_out
+        if quarantine is not None:
+            report.quarantine = quarantine.add(source.left_out) or report.quarantine
         report.seconds = time.monotonic() - started
         report.url, report.version = str(url), dataset.version
         bar.finish(str(report))
@@ -243,7 +245,9 @@ def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> s
 
 
 def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:
-    return SkippedItem(name, _told(error, name).splitlines()[0]), values
+    tensor = error.facts.get("tensor")
+    reason = _told(error, name).splitlines()[0]
+    return SkippedItem(name, reason, tensor if isinstance(tensor, str) else None), values
 
 
 def _told(error: TensorlakeError, name: str) -> str:

@@ -118,23 +118,39 @@ def parquet(
     files = SourceFiles(options.get("storage_options"))
     paths = find_files(src, ".parquet", files)
     pieces: list[Piece] = []
+    left_out: list[SkippedItem] = []
     for path in paths:
         try:
             with files.open(path) as file:
                 groups = pq.ParquetFile(file).metadata
         except (pa.ArrowInvalid, OSError) as error:
-            raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
+            if options.get("on_error", "raise") == "raise":
+                raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
+            left_out.append(SkippedItem(Path(path).name, f"not Parquet: {error}"))
+            continue
         for group in range(groups.num_row_groups):
             nbytes = groups.row_group(group).total_byte_size
             pieces.append(Piece(path, group, group + 1, nbytes))
 
     def read(piece: Piece) -> Arrow:
-        with files.open(piece.path) as file:
-            return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
+        try:
+            with files.open(piece.path) as file:
+                return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
+        except (pa.ArrowException, OSError) as error:
+            message = f"row group {piece.start} of {piece.path!r} cannot be read: {error}"
+            raise InvalidInputError(message, src=piece.path, item=piece.name) from error
 
     settings = given_settings(schema, columns=None if columns is None else [*columns])
     return ingest_pieces(
-        "parquet", pieces, read, dst, schema, options, files=files, settings=settings
+        "parquet",
+        pieces,
+        read,
+        dst,
+        schema,
+        options,
+        files=files,
+        settings=settings,
+        left_out=left_out,
     )
 
 
@@ -157,7 +173,7 @@ def ingest_pieces(
     declared = dict(schema or {})
     if tokenized is not None:
         declared.pop(tokenized.tensor, None)
-    first = read(pieces[0])
+    first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
     converted = _types(first, declared, is_whole=len(pieces) == 1)
     types, maker = converted, ""
     if tokenized is not None:
@@ -192,6 +208,17 @@ def ingest_pieces(
         settings=settings,
     )
     return run_ingest(source, dst, **options)
+
+
+def _first(pieces: Sequence[Piece], read: Callable[[Piece], Arrow], *, is_strict: bool) -> Arrow:
+    """Read the first piece, or the first that can be read, for the types."""
+    for piece in pieces[:-1]:
+        try:
+            return read(piece)
+        except InvalidInputError:
+            if is_strict:
+                raise
+    return read(pieces[-1])
 
 
 def _types(
