@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.errors import InvalidStateError
 from tensorlake.loader.counters import Stopwatch
+from tensorlake.loader.ends import closed
 
 if TYPE_CHECKING:
     from tensorlake.loader.counters import Counters
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tensorlake.loader.sharding import Sharding, Share
 
 __all__ = ["BatchIterator", "Pass"]
+
+LEAVE_TIMEOUT_S = 30.0  # for a step of the user's that is under way
 
 
 class Pass(Protocol):
@@ -62,8 +65,9 @@ class BatchIterator(Iterator[Any]):
         self.sharding = sharding
         self._left = batches  # None: without end
         self._is_untouched = True
-        self._turn = threading.Lock()  # of the threads that ask for a batch
+        self._turn = threading.RLock()  # of the threads that ask for a batch
         self._was_closed = False
+        self._was_left = False
         self._process = os.getpid()
         self._pipeline = pipeline
         self._finish = finish
@@ -83,6 +87,11 @@ class BatchIterator(Iterator[Any]):
             raise
 
     @property
+    def is_here(self) -> bool:
+        """Whether its threads are in this process, and not in the one that this was forked of."""
+        return self._process == os.getpid()
+
+    @property
     def is_idle(self) -> bool:
         """Whether it has handed out no batch yet, or all: so ending it loses none."""
         return self._is_untouched or self._left == 0
@@ -94,7 +103,7 @@ class BatchIterator(Iterator[Any]):
             InvalidStateError: It was closed before its end: this is not the end. Or it is asked in
                 a fork of the process that made it.
         """
-        if self._process != os.getpid():  # its threads are not here, and locks they held stay so
+        if not self.is_here:  # nor are its threads, and locks they held stay so
             raise InvalidStateError(
                 f"this iterator is of process {self._process}, and process {os.getpid()} was forked"
                 " of it without its threads\nmake an iterator where it is read: iter(loader)",
@@ -118,11 +127,13 @@ class BatchIterator(Iterator[Any]):
             if not ready and self._left != 0:
                 ready = self._ready = self._next_group()
             if not ready:
+                self._ended()  # first: who finds no live iterator may begin the next epoch
                 self._end()
-                self._ended()
                 raise StopIteration  # noqa: TRY301 - the protocol's word for the end
             share, make = ready.pop()
             finished = self._finish(make())
+            if self._was_left:  # meanwhile: the place is not this iterator's to move any more
+                raise closed()  # noqa: TRY301 - its pass has ended
             self._handed_out(share)
             self._is_untouched = False
             if self._left is not None:
@@ -142,6 +153,21 @@ class BatchIterator(Iterator[Any]):
         """End the threads of this pass; the loader's position stays."""
         self._was_closed |= self.is_live and self._left != 0
         self._end()
+
+    def leave(self) -> None:
+        """Close, and wait until no other thread is about to hand out a batch.
+
+        Raises:
+            InvalidStateError: One does not come back.
+        """
+        self._was_left = True
+        self.close()
+        if not self._turn.acquire(timeout=LEAVE_TIMEOUT_S):
+            raise InvalidStateError(
+                "another thread still waits for a batch of the iterator that this loader had"
+                " before\nlet its batch_transform= return, or make another loader"
+            )
+        self._turn.release()
 
     def _end(self) -> None:
         self.is_live = False

@@ -13,7 +13,6 @@ belongs to the loader and serves all epochs.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -43,12 +42,13 @@ from tensorlake.loader.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.stats import LoaderStats
 from tensorlake.loader.strategy import row_nbytes_of, stored_nbytes_of
 from tensorlake.quantities import is_whole_number
+from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
     from tensorlake.loader.ordered_rows import OrderedRows
 
-__all__ = ["Loader"]
+__all__ = ["Loader", "made_again"]
 
 
 class Loader:
@@ -72,7 +72,7 @@ class Loader:
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
         self._place = Place()
-        self._beginning = threading.Lock()  # one pass begins at a time
+        self._beginning = ForkLock()  # one pass begins at a time
         self._live: weakref.ref[BatchIterator] | None = None
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
@@ -81,29 +81,31 @@ class Loader:
             check_remote(arguments, rows.server)
         self._read_from(rows)
         early = early_standing(arguments, converter)
-        if early is not None:
-            self._check_last(early.sharding)
+        if early is not None and not rows.is_endless:
+            early.sharding.check_last(rows.num_places)
 
     # ---- epochs
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch, or continue where a loaded state stands; so does an endless mix.
 
+        An iterator that was made before ends: where it was not finished, its next batch raises.
+
         Raises:
-            InvalidStateError: Another iterator of this loader is in the middle of its pass.
             StateMismatchError: Another rank would stream another order.
         """
         with self._beginning:
             return self._begin_pass()
 
     def _begin_pass(self) -> BatchIterator:
-        self._end_idle("a second iterator")
+        if (live := self._running()) is not None:
+            live.leave()
         self._await_last_pass()
-        standing = standing_of(self._arguments, self._converter, starts=True)
+        standing = self._standing(starts=True)
         sharding = standing.sharding
-        if not self._rows.is_endless and (not self._place.is_fresh or self._is_over(sharding)):
-            self._place.start(self._place.epoch + 1)
-        self._check_last(sharding)
+        if not self._rows.is_endless:
+            self._settle_epoch(sharding)
+            sharding.check_last(self._rows.num_places, self._place.position)
         self._agree(standing)
         self._place.finished = None
         self._pass_start = self._stats_now()
@@ -233,7 +235,7 @@ class Loader:
             sharding=sharding,
             columns=self._shown_columns(),
             sparse=self._opening(sharding).sparse,
-            row_nbytes=self._row_nbytes(),
+            row_nbytes=row_nbytes_of(self._rows.reader, tuple(self._cache.tensors)),
             arguments=self._arguments,
             stages=self.stats().stages,
             channels_first=self._channels_first,
@@ -282,12 +284,12 @@ class Loader:
                 "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
             )
         own: dict[str, Any] = {}
-        standing = standing_of(self._arguments, self._converter)
+        standing = self._standing()
         if self._arguments.sharding is None and standing.is_told:
             own = {"rank": standing.sharding.rank, "world_size": standing.sharding.world_size}
             if self._arguments.mesh is not None:  # it is not of the processes of elsewhere
                 own["mesh"] = None
-        return _made_again, (self._remake, own, self.state_dict())
+        return made_again, (self._remake, own, self.state_dict())
 
     def __enter__(self) -> Self:
         return self
@@ -340,9 +342,6 @@ class Loader:
     def _shown_columns(self) -> tuple[ColumnPlan, ...]:
         return (*self._columns, *((valid_column(),) if self._arguments.asks_valid else ()))
 
-    def _row_nbytes(self) -> int:
-        return row_nbytes_of(self._rows.reader, tuple(self._cache.tensors))
-
     def _cache_short(self) -> int:
         reader = self._rows.reader
         if reader.store.is_local or not self._counters.has_rows:
@@ -355,7 +354,15 @@ class Loader:
         """Who takes which rows: as the pass under way began, else as the ranks are now."""
         if (live := self._running()) is not None:
             return live.sharding
-        return standing_of(self._arguments, self._converter).sharding
+        return self._standing().sharding
+
+    def _standing(self, *, starts: bool = False) -> Standing:
+        return standing_of(self._arguments, self._converter, starts=starts)
+
+    def _settle_epoch(self, sharding: Sharding) -> None:
+        """Move to the epoch of the pass that begins."""
+        if not self._place.is_fresh or self._is_over(sharding):
+            self._place.start(self._place.epoch + 1)
 
     def _opening(self, sharding: Sharding) -> Opening:
         return Opening(
@@ -397,10 +404,6 @@ class Loader:
     def _shares(self, sharding: Sharding, numbers: range) -> Iterator[Share]:
         places, start = self._rows.num_places, self._place.position
         return (sharding.share(number, places, start) for number in numbers)
-
-    def _check_last(self, sharding: Sharding) -> None:
-        if not self._rows.is_endless:
-            sharding.check_last(self._rows.num_places, self._place.position)
 
     def _is_over(self, sharding: Sharding | None = None) -> bool:
         """Whether no batch is left of the epoch under way, of which some rows were handed out."""
@@ -457,7 +460,7 @@ class Loader:
 
     def _running(self) -> BatchIterator | None:
         live = self._live() if self._live is not None else None
-        return live if live is not None and live.is_live else None
+        return live if live is not None and live.is_live and live.is_here else None
 
     def _end_idle(self, what: str) -> None:
         """End an iterator that has handed out nothing yet, or its last batch.
@@ -466,13 +469,14 @@ class Loader:
             InvalidStateError: It is between the two.
         """
         live = self._running()
-        if live is not None and live.is_idle:
-            live.close()
-        elif live is not None:
+        if live is None:
+            return
+        if not live.is_idle:
             raise InvalidStateError(
                 f"{what} while this loader has an iterator that is not finished: both would move"
                 " its one position\nend the loop, or close the iterator: it.close()"
             )
+        live.leave()
 
     def _finish_batch(self, batch: dict[str, Any]) -> Any:
         for name in self._channels_first & batch.keys():
@@ -483,9 +487,8 @@ class Loader:
         return self._arguments.batch_transform(converted)
 
 
-def _made_again(
-    remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]
-) -> Loader:
+def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:
+    """Make a pickled loader again."""
     loader = remake(**own)
     loader.load_state_dict(state)
     return loader

@@ -15,11 +15,14 @@ Memory goes back to the side stream only when the user's stream is past it (``re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import DupFd
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,14 +30,87 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.agreement import Group
-from tensorlake.loader.loader import Loader
+from tensorlake.loader.loader import Loader, made_again
+from tensorlake.loader.sharding import Sharding
+from tensorlake.loader.standing import Standing
+from tensorlake.loader.torch_workers import WorkerPasses, adopt_file, shared_file
 from tensorlake.types import is_narrow_float
 
 __all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
 
 
 class TorchLoader(Loader, IterableDataset[Any]):
-    """A loader that torch's own tools know as an iterable dataset."""
+    """A loader that torch's own tools know as an iterable dataset.
+
+    Trainers that make a ``DataLoader`` anew, to skip what was read before a resume, ask it for its
+    arguments. Ours are those of one that hands our batches on.
+    """
+
+    batch_size: None = None
+    drop_last: bool = False
+    prefetch_factor: None = None
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._passes = WorkerPasses()
+        self._parent: GroupOfParent | None = None  # in a worker that was spawned
+        self._begun: tuple[int, int] | None = None  # where the last pass began
+
+    @property
+    def dataset(self) -> TorchLoader:
+        """What gives the batches: the loader."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter()`` start this epoch from its beginning."""
+        super().set_epoch(epoch)
+        self._note_move()
+
+    def skip(self, batches: int) -> None:
+        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        super().skip(batches)
+        self._note_move()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where a state stands, on this number of ranks, whatever it was then."""
+        super().load_state_dict(state)
+        self._note_move()
+
+    def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
+        """Pickle the loader; for a process that is being spawned, with what it shares with it."""
+        make, arguments = super().__reduce__()
+        if get_spawning_popen() is None:
+            return make, arguments
+        passes = replace(self._passes, begun=0, is_set=False)
+        parent = None if self._standing().compared is None else group_of_parent()
+        return _made_in_child, (DupFd(shared_file()), passes, parent, *arguments)
+
+    def _note_move(self) -> None:
+        self._passes.move(in_worker=get_worker_info() is not None)
+        self._begun = None
+
+    def _settle_epoch(self, sharding: Sharding) -> None:
+        super()._settle_epoch(sharding)
+        worker, place = get_worker_info(), self._place
+        if worker is None:
+            epoch = self._passes.epoch_in_parent(place.epoch)
+        elif self._begun == (place.epoch, place.position):
+            return  # this pass was begun before, and nothing was read of it
+        else:
+            seed = worker.seed - worker.id
+            epoch = self._passes.epoch_in_worker(place.epoch, worker=worker.id, seed=seed)
+        if epoch != place.epoch:
+            place.start(epoch)
+        self._begun = place.epoch, place.position
+
+    def _standing(self, *, starts: bool = False) -> Standing:
+        """Let the first of a DataLoader's workers compare ranks for its parent."""
+        standing, worker = super()._standing(starts=starts), get_worker_info()
+        if not starts or worker is None:
+            return standing
+        parent = self._parent if standing.compared is None else group_of_parent()
+        group = None if worker.id or parent is None else parent.group_in_worker()
+        return replace(standing, compared=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +159,58 @@ def torch_group() -> Group | None:
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return None
-    # the store that the process group was made with has no public name
-    store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    store = _default_store()
     board = None if store is None or get_worker_info() is not None else StoreBoard(store)
     return Group(distributed.get_rank(), distributed.get_world_size(), board)
+
+
+def _default_store() -> Any:
+    # the store that the process group was made with has no public name
+    return torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfParent:
+    """The group that the parent of a DataLoader's workers is of, and where its store listens.
+
+    A worker must not use the parent's own connection, and one that was spawned has none.
+    """
+
+    rank: int
+    size: int
+    host: str
+    port: int
+
+    def group_in_worker(self) -> Group:
+        """Connect to the store."""
+        stores: Any = torch.distributed  # not all that it has is declared
+        client = stores.TCPStore(self.host, self.port, is_master=False)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # of one store in use
+        store = stores.PrefixStore(f"tensorlake-workers/{attempt}", client)
+        return Group(self.rank, self.size, StoreBoard(store))
+
+
+def group_of_parent() -> GroupOfParent | None:
+    """Return what workers need to compare for this process; None without a store to connect to."""
+    group, stores = torch_group(), cast("Any", torch.distributed)
+    if group is None:
+        return None
+    store = _default_store()
+    while isinstance(store, stores.PrefixStore):
+        store = store.underlying_store
+    if not isinstance(store, stores.TCPStore):
+        return None
+    return GroupOfParent(group.rank, group.size, store.host, store.port)
+
+
+def _made_in_child(
+    file: Any, passes: WorkerPasses, parent: GroupOfParent | None, *arguments: Any
+) -> Loader:
+    adopt_file(file.detach())
+    loader = made_again(*arguments)
+    assert isinstance(loader, TorchLoader)
+    loader._passes, loader._parent = passes, parent  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
+    return loader
 
 
 @dataclass(frozen=True, slots=True)

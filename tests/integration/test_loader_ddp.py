@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import pickle
+import socket
 import traceback
 import warnings
 from contextlib import contextmanager
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -32,15 +34,13 @@ def pets(tmp_path_factory):
         yield dataset
 
 
-def run_worlds(tmp_path, url):
+def run_worlds(url):
     """Train in a world of three, then in one of two of them; return their answers, by rank."""
     context = multiprocessing.get_context("forkserver")  # fresh, but torch is imported once
     context.set_forkserver_preload([__name__, "torch.distributed.device_mesh"])
     results = context.Queue()
-    ranks = [
-        context.Process(target=_rank, args=(rank, f"file://{tmp_path}", results, url))
-        for rank in range(3)
-    ]
+    ports = [_free_port(), _free_port()]
+    ranks = [context.Process(target=_rank, args=(rank, ports, results, url)) for rank in range(3)]
     for process in ranks:
         process.start()
     answers = dict(results.get(timeout=JOIN_S) for _ in ranks)
@@ -51,16 +51,22 @@ def run_worlds(tmp_path, url):
     return [answers[rank] for rank in range(3)]
 
 
-def _rank(rank, folder, results, url):
+def _free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _rank(rank, ports, results, url):
     warnings.simplefilter("ignore")  # torch's own, about its own
     try:
         with tl.open(url) as dataset:  # made before the group, as Lightning's fit() gets it
             early = dataset.torch(global_batch_size=12, **READ)
-            with _world(3, rank, folder):
+            with _world(3, rank, ports[0]):
                 found = [_train_three_steps(rank, url, early)]
         if rank < 2:
             state = json.loads(json.dumps(found[0][1]))
-            with _world(2, rank, folder):
+            with _world(2, rank, ports[1]):
                 found.append(_finish_epoch(rank, url, state))
         results.put((rank, found))
     except BaseException:  # noqa: BLE001 - the parent shows it
@@ -68,9 +74,9 @@ def _rank(rank, folder, results, url):
 
 
 @contextmanager
-def _world(size, rank, folder):
+def _world(size, rank, port):
     torch.distributed.init_process_group(
-        "gloo", init_method=f"{folder}/rendezvous-{size}", rank=rank, world_size=size
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size
     )
     yield
     torch.distributed.destroy_process_group()
@@ -106,6 +112,8 @@ def _disagree(rank, url, loader):
         read = {"columns": ["tokens"], "batch_transform": _same if is_last else None}
         found.append(_error_of(dataset.torch(batch_size=4, decode={"tokens": step}, **read)))
         found.append(_errors_of_a_mix(dataset, rank))
+        loader.set_epoch(6 if is_last else 5)
+        found.append(_errors_of_workers(loader))
         if is_last:
             found.append(_error_of(dataset.torch(batch_size=12, columns=["label"], timeout=0.05)))
             told = dataset.torch(batch_size=12, columns=["label"], rank=0, world_size=1)
@@ -118,6 +126,16 @@ def _error_of(loader):
         next(iter(loader))
     except (StateMismatchError, StorageTimeoutError) as error:
         return str(error)
+
+
+def _errors_of_workers(loader):
+    """Return what the workers of a DataLoader raise, which compare for this process."""
+    workers = torch.utils.data.DataLoader(
+        loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
+    )
+    found = [_error_of(workers)]
+    loader.set_epoch(8)
+    return [*found, [batch["_row"].tolist() for batch in workers]]
 
 
 def _same(batch):
@@ -165,11 +183,11 @@ def _rows_of_meshes(dataset):
     return found
 
 
-def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_path):
+def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
     (whole,) = pets.loader(batch_size=ROWS, shuffle=True, seed=SEED, columns=["_row"])
     expected = whole["_row"].tolist()
 
-    answers = run_worlds(tmp_path, pets.url)
+    answers = run_worlds(pets.url)
     three = [found[0] for found in answers]
     two = [found[1] for found in answers[:2]]
 
@@ -190,8 +208,8 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_p
         assert "mesh= is of 3 processes (dp 3), but there are 2" in refused
 
     assert np.unique(expected).size == ROWS
-    first, second, (*last, alone, rows) = (rank[3] for rank in three)
-    for version, epoch, _, size, steps, mixed in (first, second, last):  # every rank raises
+    first, second, (*last, late, rows) = (rank[3] for rank in three)
+    for version, epoch, _, size, steps, mixed, workers in (first, second, last):  # all raise
         assert "rank 2 would stream another order than rank 0" in version
         assert "version  rank 0 'main@3', rank 2 'main@2'" in version
         assert "rank 0: epoch differ\n   epoch  rank 0 5, rank 2 6\n" in epoch
@@ -199,7 +217,12 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets, tmp_p
         assert "decode, batch_transform differ" in steps
         assert mixed[0] == 65_536 >> 14
         assert "rank 1 would stream another order than rank 0: order differ" in mixed[1]
+        assert "epoch  rank 0 5, rank 2 6" in workers[0]
+    found = zip(*(rank[-1][1] for rank in (first, second, last)), strict=True)
+    alone = pets.loader(global_batch_size=12, **READ)
+    alone.set_epoch(8)
+    assert [[*chain(*batch)] for batch in found] == [batch["_row"].tolist() for batch in alone]
     agreed = [row for found in (first, second, last) for row in found[2]]
     assert len(set(agreed)) == len(agreed) == 12
-    assert "rank 0, 1 did not start" in alone
+    assert "rank 0, 1 did not start" in late
     assert rows == 12

@@ -154,22 +154,72 @@ def test_dataloader_workers_that_are_spawned_make_the_loader_again(pets):
     )
 
     assert [batch["_row"].tolist() for batch in stock] == expected
+    assert again.epoch == 0
+
+
+READ = {"batch_size": 7, "shuffle": True, "seed": 4, "columns": ["_row"]}
+
+
+def rows_of(batches):
+    return [batch["_row"].tolist() for batch in batches]
 
 
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 def test_dataloader_workers_start_the_epoch_that_is_set(pets):
-    def rows(batches):
-        return [batch["_row"].tolist() for batch in batches]
-
-    loader = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
-    alone = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
+    loader, alone = pets.torch(**READ), pets.torch(**READ)
     stock = torch.utils.data.DataLoader(
         loader, batch_size=None, num_workers=1, multiprocessing_context="fork"
     )
 
-    for epoch in range(2):
+    for epoch in (1, 0):
         loader.set_epoch(epoch)
-        assert rows(stock) == rows(alone)
+        alone.set_epoch(epoch)
+        assert rows_of(stock) == rows_of(alone)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+@pytest.mark.parametrize("persistent", [False, True])
+def test_passes_of_dataloader_workers_are_successive_epochs(pets, persistent):
+    """Drawn to the end, by exactly as many batches, left, with one seed again and again."""
+    alone = pets.torch(**READ)
+    expected = [rows_of(alone) for _ in range(6)]
+    loader = pets.torch(**READ)
+    stock = torch.utils.data.DataLoader(
+        loader,
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="fork",
+        persistent_workers=persistent,
+    )
+
+    found = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        found.append(rows_of(stock))
+    found.append(rows_of(islice(stock, len(stock))))
+    assert found == expected[:3]
+    assert rows_of(islice(stock, 3)) == expected[3][:3]
+    assert rows_of(stock) == expected[4]
+    if not persistent:
+        assert rows_of(loader) == expected[5]  # the loader itself goes on after its workers
+        assert rows_of(stock) == rows_of(alone)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+def test_dataloader_workers_read_beside_a_pass_of_their_parent(pets):
+    alone = pets.torch(**READ)
+    expected = [rows_of(alone) for _ in range(4)]
+    loader = pets.torch(**READ, transform=dict)  # with threads, which are not in the workers
+    stock = torch.utils.data.DataLoader(
+        loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
+    )
+    iterator = iter(loader)
+    head = rows_of(islice(iterator, 2))
+
+    assert rows_of(stock) == expected[1]
+    assert rows_of(stock) == expected[2]
+    assert head + rows_of(iterator) == expected[0]
+    assert rows_of(loader) == expected[3]
 
 
 class StatefulWorkers(torch.utils.data.IterableDataset):

@@ -227,3 +227,30 @@ def test_closing_in_another_thread_ends_the_wait_for_a_batch(pets):
         with pytest.raises(InvalidStateError, match="closed"):
             reader.result()
     assert threads_left() == []
+
+
+def test_an_iterator_that_is_replaced_while_it_waits_moves_no_place(pets, expected):
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def batch_transform(batch):
+        if not waits.is_set():
+            waits.set()
+            goes_on.wait(60)
+        return batch
+
+    loader = pets.loader(**READ, batch_transform=batch_transform)
+    older = iter(loader)
+
+    with ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(next, older)
+        waits.wait(60)
+        maker = pool.submit(iter, loader)
+        while older.is_live:
+            pass
+        goes_on.set()
+        newer = maker.result(60)
+    with pytest.raises(InvalidStateError, match="closed"):
+        reader.result()
+
+    assert [batch["_row"].tolist() for batch in newer] == expected[0]
+    assert loader.epoch == 1
