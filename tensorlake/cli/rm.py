@@ -28,8 +28,16 @@ def rm(
 ) -> None:
     """Remove a dataset with all its versions, branches and tags, for good."""
     wanted = url.rstrip("/").rpartition("/")[2]
-    with terms.open(url) as ds:  # what is no dataset is not removed
-        what = f"{url}: {len(ds):,} rows, {len(ds.branches)} branches, {human_nbytes(ds.nbytes)}"
+    try:
+        with terms.open(url) as ds:  # what is not a dataset is not removed
+            rows, branches = f"{len(ds):,} rows", f"{len(ds.branches)} branches"
+            what = f"{url}: {rows}, {branches}, {human_nbytes(ds.nbytes)}"
+    except tl.DatasetNotFoundError:
+        from tensorlake.dataset import has_remains  # --help does not wait for it
+
+        if not has_remains(url, storage_options=terms.options_for(url)):
+            raise
+        what = f"{url}: not a dataset, but a copy or a deletion that was stopped"
     if dry_run:
         print(f"would remove {what}, and its older versions")
         return

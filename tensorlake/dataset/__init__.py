@@ -18,7 +18,14 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.group import Group
 from tensorlake.dataset.history import Commit, Diff, Updated
 from tensorlake.dataset.merging import MergeConflict, MergeReport
-from tensorlake.dataset.open import create, delete, exists, list_datasets, open_dataset
+from tensorlake.dataset.open import (
+    create,
+    delete,
+    exists,
+    has_remains,
+    list_datasets,
+    open_dataset,
+)
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.query_warnings import (
     EmptySideWarning,
@@ -72,6 +79,7 @@ __all__ = [
     "exists",
     "explain_inside",
     "found_inside",
+    "has_remains",
     "infer_schema",
     "insert_inside",
     "list_datasets",

@@ -137,9 +137,9 @@ def _match_again(
     here = _snapshot(transaction)
     reader = Reader(here, chunks)
     columns = {spec.id: _read(chunks, earlier, spec, were) for spec in keys}
-    shown = here.physical(np.arange(here.num_rows, dtype=np.int64))
+    shown = _rows_to_match(earlier, here, move, places)
     known, given = codes_of(reader, shown, keys, columns)
-    found, count, has_key = _other_rows(here.rows_of(places), known, given)
+    found, count, has_key = _other_rows(_positions(shown, places), known, given)
     is_own = places >= transaction.base_state.physical
     if len(several := np.flatnonzero((count > 1) | ((count == 1) & has_key & ~is_own))):
         told = f"a key of an upsert ({shown_key(keys, columns, int(several[0]))}) has several rows"
@@ -165,6 +165,34 @@ def _match_again(
         rows = rows[rows >= 0]
     transaction.note_keyed(KeyedRows(move.was.keys, move.was.given, rows))
     return None
+
+
+def _rows_to_match(
+    earlier: Snapshot, here: Snapshot, move: KeyedMove, places: Int64Array
+) -> Int64Array:
+    """Physical rows that are shown now and may have a key of the upsert, in order.
+
+    Of rows that were shown before, and are as they were, it is known that they have none but where
+    they were matched: a race is decided by what came since, however large the dataset is.
+    """
+    shown = here.physical(np.arange(here.num_rows, dtype=np.int64))
+    if move.keys_stand:
+        was_shown = np.zeros(move.limit, dtype=np.bool_)
+        before = earlier.physical(np.arange(earlier.num_rows, dtype=np.int64))
+        was_shown[before[before < move.limit]] = True
+        is_new = shown >= move.limit
+        is_new[~is_new] = ~was_shown[shown[~is_new]]
+        own = places[here.rows_of(places) >= 0]
+        shown = np.concatenate((shown[is_new], own))
+    return np.unique(shown)
+
+
+def _positions(rows: Int64Array, wanted: Int64Array) -> Int64Array:
+    """Where sorted rows have each of the wanted ones; -1: nowhere."""
+    at = np.searchsorted(rows, wanted)
+    is_there = at < len(rows)
+    is_there[is_there] = rows[at[is_there]] == wanted[is_there]
+    return np.where(is_there, at, -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,19 @@ from tensorlake.versions import (
     create_dataset,
     read_descriptor,
     resolve,
-    unfinished,
+    what_remains,
 )
 
-__all__ = ["create", "delete", "exists", "list_datasets", "open_dataset", "reopen", "reopen_view"]
+__all__ = [
+    "create",
+    "delete",
+    "exists",
+    "has_remains",
+    "list_datasets",
+    "open_dataset",
+    "reopen",
+    "reopen_view",
+]
 
 Durability = Literal["fsync", "none"]
 LEAST_GRACE_S = 60
@@ -177,6 +186,8 @@ def delete(
 ) -> None:
     """Remove a dataset and everything in it, for good.
 
+    A copy that was stopped, and what a deletion left that was, are removed in the same way.
+
     Args:
         url: Where it is.
         confirm: The same URL again.
@@ -207,6 +218,12 @@ def delete(
         runtime.run(store.remove_dataset())
         return
     runtime.run(_delete(store))
+
+
+def has_remains(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether ``delete`` finds something at a URL that is not a dataset."""
+    store = _open_store(url, _options(storage_options, "fsync", None))
+    return runtime.run(what_remains(store)) is not None
 
 
 def reopen(place: Place) -> Dataset:
@@ -337,7 +354,7 @@ PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
 
 
 def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
-    told = runtime.run(unfinished(store))
+    told = runtime.run(what_remains(store))
     if told is not None:
         return DatasetNotFoundError(told, dataset=store.url)
     parent, _, name = store.url.rstrip("/").rpartition("/")

@@ -57,7 +57,6 @@ from tensorlake.format.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descripto
 from tensorlake.format.entry import (
     DAMAGE,
     ENTRY_KINDS,
-    FIRST_STORED,
     READ_FEATURES,
     WRITE_FEATURES,
     Entry,
@@ -143,7 +142,6 @@ __all__ = [
     "DEFAULT_GRACE_S",
     "DESCRIPTOR",
     "ENTRY_KINDS",
-    "FIRST_STORED",
     "FORMAT_NAME",
     "FORMAT_VERSION",
     "LIMITS",

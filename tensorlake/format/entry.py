@@ -50,6 +50,7 @@ from tensorlake.format.spec import (
     is_txid,
 )
 from tensorlake.quantities import is_whole_number
+from tensorlake.storage import FIRST_STORED
 from tensorlake.types import NARROW_FLOATS
 
 if TYPE_CHECKING:
@@ -81,10 +82,6 @@ _SPILL_NBYTES = {
     "merged": MAX_INLINE_MERGED_NBYTES,
 }
 
-
-FIRST_STORED = 1_767_225_600_000_000
-"""1 January 2026, before the first dataset: an earlier time of a store is an archiver's, and says
-nothing."""
 
 SECOND, TICK = 1_000_000, 10_000
 """Microseconds by which a store's times may be early: dates of HTTP have whole seconds, those of

@@ -1,7 +1,7 @@
 """Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
 
 from tensorlake.storage.answer_stream import AnswerStream, LostStreamError
-from tensorlake.storage.clock import StoreClock, WrongClockWarning
+from tensorlake.storage.clock import FIRST_STORED, StoreClock, WrongClockWarning
 from tensorlake.storage.coalesce import MergedRange, merge_ranges, scatter
 from tensorlake.storage.flight import Flight
 from tensorlake.storage.fork_lock import ForkLock
@@ -37,6 +37,7 @@ from tensorlake.storage.tally import Tally, counted, is_counted, note_read
 from tensorlake.storage.urls import join_url, public_url, split_url
 
 __all__ = [
+    "FIRST_STORED",
     "AnswerStream",
     "Buffer",
     "Data",

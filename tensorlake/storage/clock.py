@@ -16,6 +16,10 @@ from typing import Final
 
 __all__ = ["StoreClock", "WrongClockWarning"]
 
+FIRST_STORED: Final = 1_767_225_600_000_000
+"""1 January 2026 in microseconds, before the first dataset: an earlier time is not a store's, but
+an archiver's, or of a file system that has none."""
+
 NOISE_NS: Final = 2 * 10**9
 """Dates have whole seconds, and an answer travels: a local clock this near is taken as it is."""
 
@@ -58,6 +62,8 @@ class StoreClock:
     def hear(self, there: datetime | int, *, here_ns: int | None = None) -> None:
         """Note the store's time, a moment or in nanoseconds, and the local one of then (now)."""
         there_ns = there if isinstance(there, int) else nanoseconds(there)
+        if there_ns < FIRST_STORED * 1000:
+            return
         self._ahead_ns = there_ns - (time.time_ns() if here_ns is None else here_ns)
 
     def hear_at_least(self, there: datetime) -> None:

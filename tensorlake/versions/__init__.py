@@ -21,8 +21,7 @@ from tensorlake.versions.commit import CommitRequest, move_transaction, publish_
 from tensorlake.versions.compaction import small_chunks, stored_chunks
 from tensorlake.versions.contest import CellsDiffer, OnConflict
 from tensorlake.versions.copy import Copied, copy_dataset
-from tensorlake.versions.copy_claim import unfinished
-from tensorlake.versions.creation import create_dataset, read_descriptor
+from tensorlake.versions.creation import create_dataset, read_descriptor, what_remains
 from tensorlake.versions.ending import end_branch
 from tensorlake.versions.entries import (
     author,
@@ -193,6 +192,6 @@ __all__ = [
     "subtract",
     "table_of",
     "time_of",
-    "unfinished",
     "version_at",
+    "what_remains",
 ]

@@ -9,7 +9,6 @@ from functools import partial
 from tensorlake.errors import CorruptionError, UnsupportedFeatureError
 from tensorlake.format import (
     BRANCHES,
-    FIRST_STORED,
     MAIN,
     Entry,
     decode_name,
@@ -17,7 +16,7 @@ from tensorlake.format import (
     head_path,
     parse_entry_path,
 )
-from tensorlake.storage import runtime
+from tensorlake.storage import FIRST_STORED, runtime
 from tensorlake.versions.check_run import RERUN, UPGRADE, CheckRun, LogFacts, add_unsupported
 from tensorlake.versions.check_version import check_version
 from tensorlake.versions.entries import EPOCH, fence_of, microseconds

@@ -25,6 +25,7 @@ from tensorlake.format import (
     RowIdRuns,
     RowSegments,
     Schema,
+    entry_path,
     new_txid,
 )
 from tensorlake.storage import Buffer, Store, probe
@@ -34,7 +35,7 @@ from tensorlake.versions.log import BranchLog, LostRace
 from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.refs import Resolved
 
-__all__ = ["create_dataset", "read_descriptor"]
+__all__ = ["create_dataset", "read_descriptor", "what_remains"]
 
 
 async def create_dataset(
@@ -47,10 +48,9 @@ async def create_dataset(
     """
     log = BranchLog(store, MAIN)
     if await read_descriptor(store) is None:
-        if (told := await unfinished(store)) is not None:
+        told = await what_remains(store)
+        if told is not None and await read_descriptor(store) is None:  # none was made meanwhile
             raise InvalidInputError(told, dataset=store.url)
-        if await log.entry(0) is not None and await read_descriptor(store) is None:
-            raise _remains(store)
         await probe(store)
         descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
         if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
@@ -114,12 +114,19 @@ class _FirstPack:
         )
 
 
-def _remains(store: Store) -> InvalidInputError:
-    return InvalidInputError(
-        f"at {store.url!r} is what remains of a dataset: log entries without a descriptor\n"
-        f"remove it with tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL",
-        dataset=store.url,
-    )
+async def what_remains(store: Store) -> str | None:
+    """Say what lies at a place without a descriptor, and what to do; None where nothing does.
+
+    A copy is under way there, or was stopped; or a deletion was.
+    """
+    told = await unfinished(store)
+    if told is None and await store.head(entry_path(MAIN, 0)) is not None:
+        told = (
+            f"at {store.url!r} is what remains of a dataset: log entries without a descriptor\n"
+            f"restore {DESCRIPTOR!r} from a copy, or remove the rest with"
+            f" tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL"
+        )
+    return told
 
 
 def _exists(store: Store) -> InvalidInputError:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from tensorlake.errors import AccessError
-from tensorlake.format import DESCRIPTOR, FIRST_STORED, Entry, Fence, entry_path, published_at
-from tensorlake.storage import Store, runtime
+from tensorlake.format import DESCRIPTOR, Entry, Fence, entry_path, published_at
+from tensorlake.storage import FIRST_STORED, Store, runtime
 from tensorlake.versions.collect import clock_of
 from tensorlake.versions.entries import fence_of, microseconds
 from tensorlake.versions.fences import append_fence

@@ -79,10 +79,14 @@ class KeyedMove:
     Attributes:
         was: What it staged, by rows of the state before.
         rows: Where those rows are now; -1 where the newer entry never had them.
+        limit: Rows of the older entry; those from here on came since, here or there.
+        keys_stand: Whether the older entry's rows are where they were, with the keys they had.
     """
 
     was: KeyedRows
     rows: Int64Array
+    limit: int
+    keys_stand: bool
 
 
 class Rematch(Protocol):
@@ -418,7 +422,7 @@ class Transaction:
         if rebased.conflicts or not before.keyed or self.rematch is None:
             return rebased.conflicts
         try:
-            moves = runtime.run(self._keyed_moves(before))
+            moves = runtime.run(self._keyed_moves(before, [entry.changes for entry in between]))
             conflicts = self.rematch(self, before.working, moves, on_conflict)
             self.working()
         except BaseException:
@@ -428,12 +432,15 @@ class Transaction:
             self._staged = before
         return conflicts
 
-    async def _keyed_moves(self, before: Staged) -> list[KeyedMove]:
+    async def _keyed_moves(self, before: Staged, theirs: Sequence[Changes]) -> list[KeyedMove]:
+        is_rewritten = any(changes.rewrite for changes in theirs)
+        touched = {tensor_id for changes in theirs for tensor_id in changes.update}
         moves: list[KeyedMove] = []
         for was in before.keyed:
             ids = await row_ids(before.working.row_ids, was.rows, self._pages)
             rows = await find_rows(self._staged.working.row_ids, ids, self._pages)
-            moves.append(KeyedMove(was, rows))
+            keys_stand = not is_rewritten and touched.isdisjoint(was.keys)
+            moves.append(KeyedMove(was, rows, before.limit, keys_stand))
         return moves
 
 

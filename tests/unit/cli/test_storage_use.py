@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 
 import tensorlake as tl
+from tensorlake.format import DESCRIPTOR
+from tensorlake.storage import open_store, runtime
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -86,6 +88,15 @@ def test_rm_removes_the_dataset_when_it_is_named(run, pets):
     again = run("rm", pets, "--yes")
     assert again.code == 1
     assert again.err.startswith("DatasetNotFoundError")
+
+
+def test_rm_removes_what_a_stopped_deletion_left(run, pets):
+    runtime.run(open_store(pets).delete(DESCRIPTOR))
+
+    assert run("info", pets).err.startswith("DatasetNotFoundError")
+    assert "not a dataset" in run("rm", pets, "--dry-run").out
+    assert run("rm", pets, "--name", "pets").code == 0
+    assert tl.create(pets, {"x": "int64"}).version == "main@0"
 
 
 def test_cp_is_copy(run, pets):

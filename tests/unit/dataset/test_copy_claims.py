@@ -147,6 +147,8 @@ def test_what_a_copy_left_is_removed_also_by_a_deletion_that_is_stopped(name):
     runtime.run(target.delete(DESCRIPTOR))  # as a deletion that is stopped after its first step
     with pytest.raises(InvalidInputError, match="what remains of a dataset"):
         tl.create(url, {"x": "int64"})
+    with pytest.raises(DatasetNotFoundError, match="what remains of a dataset"):
+        tl.open(url)
     assert runtime.run(read_descriptor(target)) is None
     tl.delete(url, confirm=url)
     assert paths_of(target) == []

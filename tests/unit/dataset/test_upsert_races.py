@@ -7,10 +7,13 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.session import Session
 from tensorlake.dataset.upserting import Upserted
 from tensorlake.errors import ConflictError
-from tensorlake.storage import MemoryStore
+from tensorlake.reading import ChunkCache
+from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
+from tensorlake.versions import resolve
 from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
 
 NULLABLE = tl.Scalar("int64", nullable=True)
@@ -77,6 +80,28 @@ def test_an_upsert_of_other_keys_is_sent_once(pair):
     assert mine.check().ok
 
 
+def test_a_race_is_decided_by_what_came_since_however_large_the_dataset_is():
+    store = CountingStore(MemoryStore())
+    create_on(store, {"id": "int64", "a": NULLABLE}).commit()
+    theirs = open_on(store)
+    ids = np.random.default_rng(0).permutation(200_000) << 20  # as many bytes as they look
+    theirs.extend({"id": ids, "a": [None] * len(ids)})
+    theirs.commit()
+    mine = Dataset(Session(store, runtime.run(resolve(store, None)), chunks=ChunkCache(1)))
+    mine.upsert({"id": [7], "a": [70]}, on="id")
+    theirs.upsert({"id": [7, 8], "a": [71, 81]}, on="id")
+    theirs.commit()
+    wait_for_storage()
+    store.reset()
+
+    mine.commit()
+
+    assert store.bytes_read < 100_000
+    last = reopened(mine)
+    assert len(last) == len(ids) + 2
+    assert last["a"].read(null=-1)[[-2, -1]].tolist() == [70, 81]
+
+
 def test_a_row_that_got_another_key_keeps_its_values_and_the_key_gets_a_new_row(pair):
     mine, theirs = pair
     mine.upsert({"id": [1, 2], "a": [11, 21]}, on="id")
@@ -87,6 +112,17 @@ def test_a_row_that_got_another_key_keeps_its_values_and_the_key_gets_a_new_row(
 
     assert by_id(reopened(mine)) == {9: 10, 2: 21, 3: 30, 1: 11}
     assert reopened(mine)["b"].read(null=-1).tolist() == [0, 0, 0, -1]
+
+
+def test_a_row_that_was_given_the_new_key_gets_the_values(pair):
+    mine, theirs = pair
+    mine.upsert([{"id": 7, "a": 70}], on="id")
+    theirs["id"][2] = 7
+    theirs.commit()
+
+    mine.commit()
+
+    assert by_id(reopened(mine)) == {1: 10, 2: 20, 7: 70}
 
 
 def test_two_keys_that_changed_places_are_followed(pair):

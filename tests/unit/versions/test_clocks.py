@@ -10,8 +10,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import VersionNotFoundError
-from tensorlake.format import FIRST_STORED, Changes, Entry, entry_path, new_txid
-from tensorlake.storage import LocalStore, MemoryStore, WrongClockWarning, runtime
+from tensorlake.format import Changes, Entry, entry_path, new_txid
+from tensorlake.storage import FIRST_STORED, LocalStore, MemoryStore, WrongClockWarning, runtime
 from tensorlake.versions import BranchLog
 from tensorlake.versions.entries import following, microseconds
 from tests.garbage import NOON, Clock
