@@ -208,10 +208,10 @@ class CocoFile:
         return found
 
     def digest_of(self, row: int) -> str:
-        """Return a digest of all that the file says of a picture."""
+        """Return a digest of all that the file says of a picture, however it is indented."""
         start, stop = self.offsets[row : row + 2].tolist()
         said = msgspec.json.encode((self.pictures[row], self.annotations[start:stop]))
-        return xxh3_64_hexdigest(said)
+        return xxh3_64_hexdigest(said.translate(None, b" \t\r\n"))
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
         """Return the error of an annotation that has something wrong."""

@@ -199,6 +199,32 @@ def test_changes_by_hand_are_no_hindrance_when_nothing_is_to_do(tmp_path, url):
     assert (again.version, again["label"][0], len(again)) == ("main@2", "dog", 10)
 
 
+def test_a_coco_file_that_is_written_anew_is_the_same_and_a_correction_in_it_is_named(
+    tmp_path, url
+):
+    for number in range(3):
+        write(tmp_path / "p" / f"{number}.jpg", jpeg(number))
+    outline = [[1.5, 1.25, 5.0, 1.0, 5.0, 5.0]]
+    box = {"category_id": 1, "bbox": [1, 1.5, 4, 4], "segmentation": outline}
+    document = {
+        "images": [{"id": n, "file_name": f"{n}.jpg", "width": 10, "height": 12} for n in range(3)],
+        "annotations": [box | {"id": n, "image_id": n} for n in range(3)],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url)
+    (tmp_path / "a.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+
+    assert tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url).ingest_report.rows == 0
+    document["annotations"][1]["category_id"] = 2
+    (tmp_path / "a.json").write_text(json.dumps(document, separators=(",", ":")))
+    refused(
+        lambda: tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url),
+        url,
+        r"1 image was changed \('1\.jpg'\)\n",
+    )
+
+
 def test_tables_in_memory_are_known_by_their_content(tmp_path, url):
     tl.ingest.arrow(pa.table({"x": [1, 2, 3]}), url)
 
