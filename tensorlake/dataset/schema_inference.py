@@ -19,6 +19,7 @@ import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -42,7 +43,15 @@ from tensorlake.types import (
 )
 from tensorlake.types import Sequence as SequenceType
 
-__all__ = ["PICTURE_ENDINGS", "codec_of_files", "common_codec", "infer_schema", "picture_type"]
+__all__ = [
+    "PICTURE_ENDINGS",
+    "codec_of_files",
+    "common_codec",
+    "infer_schema",
+    "is_float",
+    "picture_type",
+    "type_of_column",
+]
 
 PICTURE_ENDINGS: Mapping[str, ImageCodec] = {
     ".jpg": "jpeg",
@@ -58,6 +67,8 @@ PICTURE_ENDINGS: Mapping[str, ImageCodec] = {
 }
 PIL_MODES = {"RGB": None, "L": "L", "RGBA": "RGBA"}
 NUMBER_KINDS = "biuf"
+_PLAIN_NUMBERS = {bool, int, float}
+_INT64 = np.iinfo(np.int64)
 
 
 def infer_schema(data: Any) -> dict[str, SampleType]:
@@ -89,7 +100,7 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
     if hasattr(data, "__arrow_c_stream__"):
         return _of_table(data)
     columns = data if isinstance(data, Mapping) else _transposed(data)
-    return {str(name): _of_column(str(name), values) for name, values in columns.items()}
+    return {str(name): type_of_column(str(name), values) for name, values in columns.items()}
 
 
 def _of_table(data: Any) -> dict[str, SampleType]:
@@ -118,7 +129,12 @@ def _transposed(data: Any) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _of_column(name: str, values: Any) -> SampleType:
+def type_of_column(name: str, values: Any) -> SampleType:
+    """Choose the type of one column, as `infer_schema`.
+
+    Raises:
+        SchemaError: Its values are of no one type.
+    """
     if isinstance(values, Ragged):
         inner = values.inner or (None,) * (values.shapes.shape[1] - 1)
         return Array(values.dtype, (None, *inner))
@@ -142,6 +158,16 @@ def _of_column(name: str, values: Any) -> SampleType:
 
 
 def _of_samples(name: str, samples: Sequence[Any]) -> SampleType:
+    kinds = set(map(type, samples))
+    if kinds <= _PLAIN_NUMBERS:
+        return _of_array(name, _dtype_of_numbers(name, samples, kinds), ())
+    if kinds == {list}:
+        items = list(chain.from_iterable(cast("Sequence[list[Any]]", samples)))
+        kinds = set(map(type, items))
+        if items and kinds <= _PLAIN_NUMBERS:
+            lengths = set(map(len, samples))
+            shape = (lengths.pop() if len(lengths) == 1 else None,)
+            return _of_array(name, _dtype_of_numbers(name, items, kinds), shape)
     if all(isinstance(one, str) for one in samples):
         return Text()
     if all(isinstance(one, Mapping) for one in samples):
@@ -215,6 +241,45 @@ def _of_datetimes(name: str, moments: Sequence[dt.datetime]) -> SampleType:
     return Timestamp(tz="UTC") if aware == {True} else Timestamp()
 
 
+def _dtype_of_numbers(name: str, numbers: Sequence[Any], kinds: Collection[type]) -> np.dtype:
+    """Return the dtype that holds Python's numbers, each exactly."""
+    if bool in kinds:
+        if len(kinds) > 1:
+            raise _of_no_one_type(name, next(one for one in numbers if type(one) is not bool))
+        return np.dtype(np.bool_)
+    integers = numbers if float not in kinds else [one for one in numbers if type(one) is int]
+    low, high = min(integers, default=0), max(integers, default=0)
+    if float in kinds:
+        rounded = next((one for one in integers if not is_float(one)), None)
+        if rounded is not None:
+            raise SchemaError(
+                f"{name!r} has whole numbers that float64 would round, such as {rounded}"
+                f"\nsay what it is: tl.Json() has each as it is",
+                tensor=name,
+                actual=rounded,
+            )
+        return np.dtype(np.float64)
+    if low >= _INT64.min and high <= _INT64.max:
+        return np.dtype(np.int64)
+    if low >= 0 and high <= np.iinfo(np.uint64).max:
+        return np.dtype(np.uint64)
+    wide = low if low < _INT64.min else high
+    raise SchemaError(
+        f"{name!r} has whole numbers that neither int64 nor uint64 holds, such as {wide}"
+        f"\nsay what it is: tl.Json() has each as it is",
+        tensor=name,
+        actual=wide,
+    )
+
+
+def is_float(integer: int) -> bool:
+    """Whether float64 has an integer exactly."""
+    try:
+        return int(float(integer)) == integer
+    except OverflowError:
+        return False
+
+
 def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
     """Numbers and arrays: one dtype for all, and a length where all agree."""
     arrays = [_as_array(name, one) for one in samples]
@@ -227,7 +292,13 @@ def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
         raise SchemaError(message, tensor=name)
     axes = depths.pop() if depths else 1
     shapes = [array.shape for array in arrays if array.ndim == axes]
-    dtype = np.result_type(*{array.dtype for array in arrays if array.size} or {arrays[0].dtype})
+    dtypes = {array.dtype for array in arrays if array.size} or {arrays[0].dtype}
+    dtype = np.result_type(*dtypes)
+    if any((one.kind == "b") is not (dtype.kind == "b") for one in dtypes):
+        raise _of_no_one_type(name, next(one for one in samples if _as_array(name, one).size))
+    if dtype.kind == "f" and any(one.kind in "iu" for one in dtypes):
+        whole = [one for array in arrays if array.dtype.kind in "iu" for one in array.flat]
+        _dtype_of_numbers(name, [0.5, *map(int, whole)], {int, float})
     has_empty = len(shapes) < len(arrays)  # [] among lists of lists says only that axis 0 varies
     shape = [
         lengths[0] if len(set(lengths)) == 1 and not (at == 0 and has_empty) else None
@@ -244,13 +315,17 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         raise SchemaError(message, tensor=name) from error
     is_mixed = array.dtype.kind == "U" and not isinstance(value, np.ndarray | np.str_)
     if array.dtype.kind == "O" or is_mixed:
-        raise SchemaError(
-            f"{name!r} has values of no one type, such as {value!r:.60} ({type(value).__name__})"
-            f"\nsay what it is: tl.create(url, {{{name!r}: …}})",
-            tensor=name,
-            actual=type(value).__name__,
-        )
+        raise _of_no_one_type(name, value)
     return array
+
+
+def _of_no_one_type(name: str, value: Any) -> SchemaError:
+    return SchemaError(
+        f"{name!r} has values of no one type, such as {value!r:.60} ({type(value).__name__})"
+        f"\nsay what it is: tl.create(url, {{{name!r}: …}})",
+        tensor=name,
+        actual=type(value).__name__,
+    )
 
 
 def _of_array(name: str, dtype: np.dtype, shape: Sequence[int | None]) -> SampleType:

@@ -26,6 +26,7 @@ __all__ = ["Json"]
 _encoder = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
+_SCALARS = {str, int, float, bool, type(None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Json(Encoded, SampleType):
         for position, sample in enumerate(samples):
             value = _read_json(sample, place, position) if isinstance(sample, File) else sample
             try:
-                encoded.append(_encoder.encode(_plain(value)).encode())
+                plain = value if _is_plain(value) else _plain(value)
+                encoded.append(_encoder.encode(plain).encode())
             except (ValueError, RecursionError) as error:  # ValueError: NaN, lone surrogates
                 raise dtype_mismatch(place, position, _reason(error)) from error
         return EncodedColumn(encoded)
@@ -71,6 +73,20 @@ def _reason(error: Exception) -> str:
     if str(error).startswith("Out of range float"):  # as Python's encoder says it
         return "a number that it has no word for: NaN, or an infinite one"
     return str(error)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is of JSON's own types alone; a call a container, and nothing copied."""
+    kind = type(value)
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            return False
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        return kind in _SCALARS
+    return all(type(item) in _SCALARS or _is_plain(item) for item in items)
 
 
 def _plain(value: Any) -> Any:

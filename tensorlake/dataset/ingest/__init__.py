@@ -13,9 +13,10 @@ from tensorlake.dataset.ingest.arrays import huggingface, numpy, torch
 from tensorlake.dataset.ingest.coco import coco
 from tensorlake.dataset.ingest.idx import idx
 from tensorlake.dataset.ingest.images import images
+from tensorlake.dataset.ingest.json_lines import jsonl
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.tables import arrow, parquet
-from tensorlake.dataset.ingest.text_tables import csv, jsonl
+from tensorlake.dataset.ingest.text_tables import csv
 from tensorlake.dataset.ingest.voc import voc
 from tensorlake.dataset.ingest.webdataset import webdataset
 from tensorlake.dataset.ingest.yolo import yolo

@@ -1,24 +1,24 @@
 """What the text of a CSV column says against the type that a parser guesses for it.
 
-A parser takes 007 for 7, 99999999999999999999 for 1e20, and leaves 1,5 a text. The first stays
-text here, for zeros are dropped from codes, never from quantities; the others are refused with
-what to say, for nobody but the user knows what they are.
+A parser takes 007 for 7, +4930 for 4930.0, 0x1A for 26, 99999999999999999999 for 1e20, and times
+for UTC's. The first three and times stay text; 99999999999999999999 and 1,5 are refused with what
+to say, for only the user knows what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tensorlake.dataset.schema_inference import is_float
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["check_types", "may_change_numbers", "type_of_text"]
+__all__ = ["changed_values", "may_change_numbers", "type_of_text"]
 
 Arrow = Any  # pyarrow ships no types
 
-_LEADING_ZERO = r"^\s*[+-]?0[0-9]+\s*$"
+_CODE = r"^\s*([+-]?0[0-9]+|[+-]?0[xX].*|[+][0-9]+)\s*$"
 _LONG_WHOLE = r"^\s*[+-]?[0-9]{16,}\s*$"  # float64 holds each whole number of 15 digits
 _COMMA = r"^\s*[+-]?[0-9.]*,[0-9]+\s*$"
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
@@ -40,14 +40,14 @@ def type_of_text(name: str, guessed: Arrow, text: Arrow) -> Arrow:
     import pyarrow.compute
 
     pc: Arrow = pyarrow.compute
+    if pa.types.is_temporal(guessed):
+        return pa.string()
     text = text.unique()
     if pa.types.is_integer(guessed) or pa.types.is_floating(guessed):
-        if pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py():
+        if pc.any(pc.match_substring_regex(text, _CODE)).as_py():
             return pa.string()
         if pa.types.is_floating(guessed):
-            long = text.filter(pc.match_substring_regex(text, _LONG_WHOLE)).to_pylist()
-            rounded = next((one for one in long if int(one) != int(float(one))), None)
-            if rounded is not None:
+            for rounded in _rounded_values(text):
                 raise _rounded(name, rounded)
     if pa.types.is_string(guessed):
         given = text.filter(pc.not_equal(text, ""))
@@ -58,35 +58,38 @@ def type_of_text(name: str, guessed: Arrow, text: Arrow) -> Arrow:
     return guessed
 
 
-def check_types(types: Mapping[str, Arrow], text: Arrow) -> None:
-    """Refuse values, met after the types were settled, that a column's type would change.
+def changed_values(name: str, settled: Arrow, text: Arrow) -> dict[str, str]:
+    """Find values, met after the types were settled, that a column's type would change.
 
     Args:
-        types: Of the columns that were guessed.
-        text: Values of them as they are written.
+        name: Of the column.
+        settled: The type, of integers or floats.
+        text: Values of it as they are written.
 
-    Raises:
-        InvalidInputError: It names the column and a value.
+    Returns:
+        What is wrong with each.
     """
+    import pyarrow as pa
     import pyarrow.compute
 
     pc: Arrow = pyarrow.compute
-    for name, settled in types.items():
-        if type_of_text(name, settled, text[name]) == settled:
-            continue
-        codes = pc.match_substring_regex(text[name], _LEADING_ZERO)
-        value = text[name].filter(codes)[0].as_py()
-        raise InvalidInputError(
-            f"column {name!r} has {value!r} after the first and last lines had numbers, which would"
-            f" lose its zeros\nsay what it is: schema={{{name!r}: tl.Text()}} for codes, or"
-            f" {{{name!r}: 'int64'}}",
-            column=name,
-            actual=value,
+    text = text.unique()
+    codes = text.filter(pc.match_substring_regex(text, _CODE)).to_pylist()
+    wrong = {
+        value: (
+            f"column {name!r} has {value!r} after the first and last lines had numbers, and would"
+            f" become another text\nsay what it is: schema={{{name!r}: tl.Text()}} for codes, or"
+            f" {{{name!r}: 'int64'}}"
         )
+        for value in codes
+    }
+    if pa.types.is_floating(settled):
+        wrong |= {value: _rounded(name, value).message for value in _rounded_values(text)}
+    return wrong
 
 
 def may_change_numbers(text: bytes, delimiter: str) -> bool:
-    """Whether some value begins as one that a number would change: 0 and a digit, or 16 digits.
+    """Whether some value begins as one that a number would change: +, 0 and a digit, 16 digits.
 
     Quick, for it sees all the text; what it finds may also be a date, or within quotes.
     """
@@ -96,13 +99,25 @@ def may_change_numbers(text: bytes, delimiter: str) -> bool:
         is_before |= data == other
     at = np.flatnonzero(is_before[: -_LONG_DIGITS - 2]) + 1
     first = data[at]
-    at += (first == ord("-")) | (first == ord("+")) | (first == ord(" "))
+    if (first == ord("+")).any():
+        return True
+    at += (first == ord("-")) | (first == ord(" "))
     at = at[_is_digit(data[at])]
-    if (_is_digit(data[at + 1]) & (data[at] == ord("0"))).any():
+    follows = data[at + 1]
+    is_code = _is_digit(follows) | (follows == ord("x")) | (follows == ord("X"))
+    if (is_code & (data[at] == ord("0"))).any():
         return True
     for place in range(1, _LONG_DIGITS):
         at = at[_is_digit(data[at + place])]
     return len(at) > 0
+
+
+def _rounded_values(text: Arrow) -> list[str]:
+    import pyarrow.compute
+
+    pc: Arrow = pyarrow.compute
+    long = text.filter(pc.match_substring_regex(text, _LONG_WHOLE)).to_pylist()
+    return [one for one in long if not is_float(int(one))]
 
 
 def _is_digit(characters: np.ndarray) -> np.ndarray:

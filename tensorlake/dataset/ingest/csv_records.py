@@ -11,6 +11,7 @@ looked through once before it is parsed, by NumPy: only quotes are.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -24,10 +25,11 @@ from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
 
-__all__ = ["cut_records", "first_record"]
+__all__ = ["cut_records", "first_record", "records_of"]
 
 _QUOTE = ord('"')
 _BREAKS = b"\r\n"
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _MARK = b"\xef\xbb\xbf"  # some programs begin a file of UTF-8 with it
 
 
@@ -98,6 +100,21 @@ def cut_records(path: str, start: int, delimiter: str, files: SourceFiles) -> It
             stop = min(file.tell(), size)
             yield Piece(path, at, stop, stop - at)
             at = stop
+
+
+def records_of(content: bytes, delimiter: str) -> list[bytes]:
+    """Cut whole records from one another, each with its line break."""
+    quotes = _Quotes(delimiter.encode())
+    records: list[bytes] = []
+    is_open = False
+    for line in _LINE.findall(content):
+        quotes.see(line)
+        if is_open:
+            records[-1] += line
+        else:
+            records.append(line)
+        is_open = quotes.is_open
+    return records
 
 
 def first_record(path: str, delimiter: str, files: SourceFiles) -> bytes:

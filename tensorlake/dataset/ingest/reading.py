@@ -6,12 +6,12 @@ that can be are taken, and each of the others is told with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from tensorlake.dataset.ingest.source import Item, Source
+from tensorlake.dataset.ingest.source import Item, LoadedRows, Refused, Source
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["LoadedItems", "Reading"]
@@ -27,6 +27,15 @@ class LoadedItems:
     items: range
     columns: Mapping[str, Any]
     error: InvalidInputError | None = None
+    refused: Sequence[Refused] = ()  # rows of the items that are not in the columns
+    row_name: Callable[[int], str] | None = None
+
+    @classmethod
+    def of(cls, items: range, loaded: Mapping[str, Any] | LoadedRows) -> LoadedItems:
+        """Join items and what they were loaded as."""
+        if isinstance(loaded, LoadedRows):
+            return cls(items, loaded.columns, None, loaded.refused, loaded.row_name)
+        return cls(items, loaded)
 
 
 class Reading(Generic[Item]):
@@ -70,17 +79,17 @@ class Reading(Generic[Item]):
             if isinstance(error, InvalidInputError) and not self._is_strict:
                 yield from map(self._loaded_alone, piece)
             else:
-                yield LoadedItems(piece, begun.result())
+                yield LoadedItems.of(piece, begun.result())
 
-    def _begin(self, piece: range) -> Future[Mapping[str, Any]]:
+    def _begin(self, piece: range) -> Future[Mapping[str, Any] | LoadedRows]:
         return self._pool.submit(self._load, piece)
 
-    def _load(self, piece: range) -> Mapping[str, Any]:
+    def _load(self, piece: range) -> Mapping[str, Any] | LoadedRows:
         return self._source.load(self._source.items[piece.start : piece.stop])
 
     def _loaded_alone(self, item: int) -> LoadedItems:
         alone = range(item, item + 1)
         try:
-            return LoadedItems(alone, self._load(alone))
+            return LoadedItems.of(alone, self._load(alone))
         except InvalidInputError as error:
             return LoadedItems(alone, {}, error)

@@ -13,12 +13,11 @@ import secrets
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.options import IngestOptions, Mode, OnError
@@ -28,17 +27,14 @@ from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.resumption import Start, find_start
-from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Source
+from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Refused, Source
 from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
 from tensorlake.quantities import parse_nbytes, plural
-from tensorlake.types import Ragged, as_type
+from tensorlake.types import as_type
 from tensorlake.versions import CommitRequest
 
 __all__ = ["run_ingest"]
-
-Refused = tuple[SkippedItem, Mapping[str, Any]]
-"""What was left out, with the values that it had, where it had any."""
 
 ROWS_LOOKED_AT = 3
 """By a dry run."""
@@ -156,10 +152,10 @@ def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
     """Ingest the first few rows into a dataset in memory, that nobody else can open by chance."""
     dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema)
     items = range(min(ROWS_LOOKED_AT, len(source.items)))
-    loaded = source.load(source.items[: items.stop])
-    columns = {name: values[:ROWS_LOOKED_AT] for name, values in loaded.items()}
+    loaded = LoadedItems.of(items, source.load(source.items[: items.stop]))
+    columns = {name: values[:ROWS_LOOKED_AT] for name, values in loaded.columns.items()}
     report = IngestReport(nbytes=source.nbytes(items))
-    refused, _ = _stage(dataset, source, LoadedItems(items, columns), on_error=on_error)
+    refused, _ = _stage(dataset, source, replace(loaded, columns=columns), on_error=on_error)
     report.skipped += [*(item for item, _ in refused), *source.left_out]
     dataset.commit("dry run")
     report.rows = len(dataset)
@@ -204,27 +200,32 @@ def _stage(
     items = source.items[loaded.items.start : loaded.items.stop]
     if loaded.error is not None:
         return [_refused(source.name(items[0]), loaded.error, {})], 0
-    columns = loaded.columns
-    left = np.arange(_num_rows(columns))
-    refused: list[Refused] = []
-    while len(left):
+    columns, taken = loaded.columns, 0
+    refused: dict[int, Refused] = {}
+    waiting = [(0, _num_rows(columns))]  # runs of rows, the next one last
+    while waiting:
+        start, stop = waiting.pop()
+        if start == stop:
+            continue
         try:
-            dataset.extend(columns)
+            dataset.extend({tensor: values[start:stop] for tensor, values in columns.items()})
         except TensorlakeError as error:
-            row = error.facts.get("row")
-            if not isinstance(row, int) or not 0 <= row < len(left):
+            at = error.facts.get("row")
+            if not isinstance(at, int) or not 0 <= at < stop - start:
                 raise
-            name = source.row_called(items, int(left[row]))
+            row = start + at
+            name = loaded.row_name(row) if loaded.row_name else source.row_called(items, row)
             if on_error == "raise":
                 told = f"{name}: {_told(error, name)}{_advice(dataset, source, error)}"
                 raise type(error)(told, **{**error.facts, "item": name}) from error
             values = {tensor: values[row] for tensor, values in columns.items()}
-            refused.append(_refused(name, error, values))
-            left = np.delete(left, row)
-            columns = {tensor: _without(values, row) for tensor, values in columns.items()}
+            refused[row] = _refused(name, error, values)
+            # Halves, so that many such rows do not convert the others as many times
+            middle = (row + 1 + stop) // 2
+            waiting += [(middle, stop), (row + 1, middle), (start, row)]
         else:
-            break
-    return refused, len(left)
+            taken += stop - start
+    return [*loaded.refused, *(refused[row] for row in sorted(refused))], taken
 
 
 def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> str:
@@ -257,11 +258,3 @@ def _told(error: TensorlakeError, name: str) -> str:
 
 def _num_rows(columns: Mapping[str, Any]) -> int:
     return len(next(iter(columns.values())))
-
-
-def _without(values: Any, row: int) -> Any:
-    if isinstance(values, Ragged):
-        return values[np.delete(np.arange(len(values)), row)]
-    if isinstance(values, np.ndarray):
-        return np.delete(values, row, axis=0)
-    return [*values[:row], *values[row + 1 :]]

@@ -8,18 +8,49 @@ What a commit keeps of this, to recognise the source again, is in `provenance.py
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.types import as_type
 
-__all__ = ["DIGEST_NBYTES", "Item", "Source", "given_settings"]
+__all__ = ["DIGEST_NBYTES", "Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
 
 Item = TypeVar("Item")
 
 DIGEST_NBYTES = 16
+
+Refused = tuple[SkippedItem, Mapping[str, Any]]
+"""What was left out, with the values that it had, where it had any."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRows:
+    """What items became that have many rows each, some of which could not be parsed.
+
+    Attributes:
+        columns: Of the others.
+        refused: Those that could not.
+        row_name: What a row of the columns is called.
+    """
+
+    columns: Mapping[str, Any]
+    refused: Sequence[Refused]
+    row_name: Callable[[int], str]
+
+
+def part_of(row: int, counts: Sequence[int]) -> tuple[int, int]:
+    """Return which part has a row, where parts lie one behind another, and its row there.
+
+    >>> part_of(3, [2, 0, 4])
+    (2, 1)
+    """
+    stops = [*accumulate(counts)]
+    part = bisect_right(stops, row)
+    return part, row - (stops[part] - counts[part])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +63,8 @@ class Source(Generic[Item]):
         items: In the order of the rows to be.
         sizes: Bytes of each item, known without reading it.
         name: What errors and the report call an item; part of the keys.
-        load: Read items into columns; called with a few hundred at once, in a thread.
+        load: Read items into columns, or into `LoadedRows`; called with a few hundred at once, in
+            a thread.
         row_name: What a row of loaded items is called, where an item has several rows.
         place: Where it comes from, as progress says it; the kind where it is in memory.
         maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
@@ -51,7 +83,7 @@ class Source(Generic[Item]):
     items: Sequence[Item]
     sizes: Sequence[int]
     name: Callable[[Item], str]
-    load: Callable[[Sequence[Item]], Mapping[str, Any]]
+    load: Callable[[Sequence[Item]], Mapping[str, Any] | LoadedRows]
     row_name: Callable[[Sequence[Item], int], str] | None = None
     place: str = ""
     maker: str = ""

@@ -20,13 +20,12 @@ from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
-from tensorlake.dataset.ingest.source import Source, given_settings
+from tensorlake.dataset.ingest.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.ingest.tokens import Tokenized
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.types import SampleType, as_type
 
-__all__ = ["arrow", "ingest_pieces", "parquet", "require_pyarrow"]
+__all__ = ["arrow", "column_types", "parquet", "require_pyarrow"]
 
 Arrow = Any  # pyarrow ships no types
 
@@ -59,7 +58,7 @@ def arrow(
         [3.0, 4.0]
     """
     table = _as_table(src)
-    types = _types(table, schema)
+    types = column_types(table, schema)
     starts = range(0, table.num_rows, ROWS_AT_ONCE)
     digest = xxh3_64_hexdigest(_content_digest(table))
 
@@ -140,13 +139,26 @@ def parquet(
             message = f"row group {piece.start} of {piece.path!r} cannot be read: {error}"
             raise InvalidInputError(message, src=piece.path, item=piece.name) from error
 
+    check_pieces("parquet", pieces)
+    first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
+    types = column_types(first, schema, is_whole=len(pieces) == 1)
+
+    def load(items: Sequence[Piece]) -> LoadedRows:
+        tables = [read(piece) for piece in items]
+
+        def row_name(row: int) -> str:
+            part, row = part_of(row, [one.num_rows for one in tables])
+            return f"row {row} of {items[part].name}"
+
+        return LoadedRows(_columns(pa.concat_tables(tables), types), (), row_name)
+
     settings = given_settings(schema, columns=None if columns is None else [*columns])
     return ingest_pieces(
         "parquet",
         pieces,
-        read,
+        types,
+        load,
         dst,
-        schema,
         options,
         files=files,
         settings=settings,
@@ -154,42 +166,43 @@ def parquet(
     )
 
 
+def check_pieces(kind: str, pieces: Sequence[Piece]) -> None:
+    """Refuse files without rows.
+
+    Raises:
+        InvalidInputError: There are none.
+    """
+    if not pieces:
+        raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
+
+
 def ingest_pieces(
     kind: str,
     pieces: Sequence[Piece],
-    read: Callable[[Piece], Arrow],
+    types: Mapping[str, SampleType],
+    load: Callable[[Sequence[Piece]], LoadedRows],
     dst: str | Path,
-    schema: Mapping[str, Any] | None,
     options: IngestOptions,
     *,
     files: SourceFiles,
     settings: Mapping[str, Any],
-    tokenized: Tokenized | None = None,
+    maker: str = "",
     left_out: Collection[SkippedItem] = (),
 ) -> Dataset:
-    """Ingest files piece by piece, each read as an Arrow table; a column of text as tokens."""
-    if not pieces:
-        raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
-    declared = dict(schema or {})
-    if tokenized is not None:
-        declared.pop(tokenized.tensor, None)
-    first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
-    converted = _types(first, declared, is_whole=len(pieces) == 1)
-    types, maker = converted, ""
-    if tokenized is not None:
-        types = tokenized.types(converted, keeps_text=tokenized.text in declared)
-        maker = tokenized.identity(first, piece=pieces[0].name)
-    del first  # as large as a file may be
+    """Ingest files piece by piece, each loaded as columns of these types.
 
-    def load(items: Sequence[Piece]) -> dict[str, Any]:
-        import pyarrow as pa
-
-        table = pa.concat_tables([read(piece) for piece in items])
-        columns = _columns(table, {name: one for name, one in converted.items() if name in types})
-        if tokenized is None:
-            return columns
-        return tokenized.added_to(columns, table, piece=items[0].name)
-
+    Args:
+        kind: Name of the format.
+        pieces: Of the files.
+        types: Of the tensors.
+        load: Reads pieces.
+        dst: Path or URL of the dataset.
+        options: See `IngestOptions`.
+        files: What opens the files.
+        settings: Arguments of the call that decide the rows.
+        maker: What else decides them, such as a tokenizer.
+        left_out: What of the source has no place in the rows.
+    """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
     folder = posixpath.commonpath([posixpath.dirname(path) for path in stamps])
     source = Source(
@@ -200,7 +213,6 @@ def ingest_pieces(
         name=lambda piece: piece.name,
         load=load,
         place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
-        row_name=lambda items, row: f"row {row} of {items[0].name}",
         maker=maker,
         left_out=left_out,
         stamp=lambda piece: stamps[piece.path],
@@ -221,9 +233,14 @@ def _first(pieces: Sequence[Piece], read: Callable[[Piece], Arrow], *, is_strict
     return read(pieces[-1])
 
 
-def _types(
+def column_types(
     table: Arrow, schema: Mapping[str, Any] | None, *, is_whole: bool = True
 ) -> dict[str, SampleType]:
+    """Choose the type of each column: the one that ``schema`` says, or what follows from it.
+
+    Raises:
+        InvalidInputError: ``schema`` names what is not a column.
+    """
     declared = {name: as_type(one) for name, one in (schema or {}).items()}
     unknown = [name for name in declared if name not in table.column_names]
     if unknown:

@@ -1,44 +1,47 @@
-"""Tables as text: CSV and JSON lines.
+"""Tables as text: CSV.
 
-Files are read in runs of whole lines, several side by side; a compressed file is one run. Types
-are guessed once, from the first and the last lines of all: another run may hold only whole
-numbers in a column of floats.
+Files are read in runs of whole records, several side by side; a compressed file is one run. Types
+follow from the first and the last lines of all: another run may hold only whole numbers in a column
+of floats. A record that cannot be read is refused alone, by its line and column.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.csv_columns import check_types, may_change_numbers, type_of_text
-from tensorlake.dataset.ingest.csv_records import cut_records, first_record
+from tensorlake.dataset.ingest.arrow_types import values_of
+from tensorlake.dataset.ingest.csv_columns import type_of_text
+from tensorlake.dataset.ingest.csv_reader import CsvReader, cell_values, of_another_encoding
+from tensorlake.dataset.ingest.csv_records import cut_records, first_record, records_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files
-from tensorlake.dataset.ingest.json_numbers import check_whole_numbers
-from tensorlake.dataset.ingest.line_files import cut_lines, read_lines
+from tensorlake.dataset.ingest.line_files import LineNumbers, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
-from tensorlake.dataset.ingest.source import given_settings
+from tensorlake.dataset.ingest.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.ingest.tables import ingest_pieces, require_pyarrow
-from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
+from tensorlake.dataset.ingest.tables import (
+    check_pieces,
+    column_types,
+    ingest_pieces,
+    require_pyarrow,
+)
 from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import plural
-from tensorlake.storage import public_url
-from tensorlake.types import Bool, Scalar, Text, as_type
+from tensorlake.types import SampleType, as_type
 
-__all__ = ["csv", "jsonl"]
+__all__ = ["csv"]
 
 Arrow = Any  # pyarrow ships no types
 
-GUESSED_FROM_ROWS = 100_000
-NULL_WORDS = ("", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "#NA")
-"""NULL in a column of numbers, where the call does not say others. NaN is a number."""
+TYPED_BY_ROWS = 100_000
+"""The first records, and as many of the last run, that types follow from."""
 _OTHER_DELIMITERS = ";\t|"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def csv(
@@ -55,10 +58,12 @@ def csv(
 ) -> Dataset:
     r"""Ingest CSV files, whose first line names the columns (RFC 4180).
 
-    Values in quotes may hold line breaks. Lines with another number of values are left out, each,
-    where ``on_error`` says so. Whole numbers written with a zero before them, as codes are, stay
-    text; what a guess would change (whole numbers that no int64 holds, commas in numbers) is
-    refused.
+    Values in quotes may hold line breaks. Columns of numbers, and of true and false, are these;
+    all others are text, times included: what is to be a ``Timestamp``, ``ClassLabel`` or ``Json``
+    is named by ``schema``. Numbers written as codes are (007, +4930, 0x1A) stay text too; what a
+    number would change otherwise (whole numbers that no int64 holds, commas in numbers, 1e400) is
+    refused. A record with another number of values, or one that does not fit the types, is refused
+    with its line and column; ``on_error`` leaves out that record alone.
 
     Args:
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
@@ -67,7 +72,8 @@ def csv(
         encoding: How the text is written, such as "latin-1" or "cp1252".
         names: Of the columns, where the first line is of values already.
         nulls: Words without quotes that are NULL, in every column. None: an empty value and the
-            usual words (NULL, NA, N/A …) in columns of numbers, none in columns of text.
+            usual words (NULL, NA, N/A …) in columns of numbers; an empty value in columns that
+            ``schema`` says are other than text, or text that may be NULL.
         decimal: What stands before the decimals of a number: "," where it is written 1,5.
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
@@ -85,9 +91,6 @@ def csv(
         (array([1, 2]), ['one', 'two'])
     """
     require_pyarrow()
-    import pyarrow as pa
-    from pyarrow import csv as reader
-
     if len(delimiter) != 1:
         message = f"delimiter={delimiter!r}: give one character"
         raise InvalidInputError(message, actual=delimiter)
@@ -101,188 +104,197 @@ def csv(
         header, header_nbytes = _header(paths, files, delimiter, encoding)
     else:
         header, header_nbytes = _given_names(names), 0
-    known: dict[str, Arrow] = {}
+    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    reader = CsvReader(
+        header,
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        nulls=nulls,
+        declared=declared,
+    )
     is_strict = options.get("on_error", "raise") == "raise"
-    left_out: dict[tuple[str, int], SkippedItem] = {}  # by place: the first lines are read twice
-
-    def parse_piece(piece: Piece, text: bytes, *, is_text: bool = False) -> Arrow:
-        def leave_out(line: Any) -> str:  # Any: pyarrow's InvalidRow
-            values = plural(line.actual_columns, "value")
-            columns = plural(line.expected_columns, "column")
-            reason = f"{values} for {columns}: {line.text!r:.80}"
-            item = SkippedItem(f"line {line.number} of {piece.name}", reason)
-            left_out[piece.name, line.number] = item
-            return "skip"
-
-        # Only one thread counts lines
-        block = reader.ReadOptions(
-            column_names=header, block_size=1 << 30, use_threads=is_strict, encoding=encoding
-        )
-        handler = None if is_strict else leave_out
-        parse = reader.ParseOptions(
-            delimiter=delimiter, invalid_row_handler=handler, newlines_in_values=True
-        )
-        convert = reader.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()) if is_text else known,
-            null_values=NULL_WORDS if nulls is None else list(nulls),
-            strings_can_be_null=nulls is not None,
-            quoted_strings_can_be_null=False,
-            decimal_point=decimal,
-        )
-        try:
-            table = reader.read_csv(
-                io.BytesIO(text), read_options=block, parse_options=parse, convert_options=convert
-            )
-        except UnicodeDecodeError as error:
-            raise _of_another_encoding(piece.path, encoding, error.object[error.start :]) from error
-        except pa.ArrowInvalid as error:
-            if "UTF8" in str(error):  # in a column that the schema says is text
-                raise _of_another_encoding(piece.path, encoding, text) from error
-            advice = (
-                "\nof numbers written 1,5: decimal=','" if "conversion error" in str(error) else ""
-            )
-            raise InvalidInputError(f"{piece.name}: {error}{advice}", src=piece.path) from error
-        for name in header:  # what is no text it would take for bytes
-            if pa.types.is_binary(table[name].type) and name not in (schema or {}):
-                raise _of_another_encoding(piece.path, encoding, text)
-        return table
-
-    def read(piece: Piece, *, is_text: bool = False) -> Arrow:
-        return parse_piece(piece, read_lines(piece, files), is_text=is_text)
-
+    table = _Table(reader, files, delimiter, declared, is_strict=is_strict)
     pieces = [
         piece for path in paths for piece in cut_records(path, header_nbytes, delimiter, files)
     ]
-    known.update(_declared(schema))
-    guessed = _guessed(pieces, read)
-    if pieces:
-        text = _sampled(pieces, partial(read, is_text=True))
-        declared = schema or {}
-        guessed = {
-            name: one if name in declared else type_of_text(name, one, text[name])
-            for name, one in guessed.items()
-        }
-    known.update(guessed)
-    numbers = {
-        name: one
-        for name, one in guessed.items()
-        if name not in (schema or {}) and (pa.types.is_integer(one) or pa.types.is_floating(one))
-    }
-
-    def read_checked(piece: Piece) -> Arrow:
-        text = read_lines(piece, files)
-        if numbers and may_change_numbers(text, delimiter):
-            check_types(numbers, parse_piece(piece, text, is_text=True))
-        return parse_piece(piece, text)
-
-    kept = left_out.values()
+    check_pieces("csv", pieces)
+    types = table.types(pieces)
+    load = partial(table.load, types=types)
     settings = given_settings(
         schema, delimiter=delimiter, encoding=encoding, names=names, nulls=nulls, decimal=decimal
     )
-    return ingest_pieces(
-        "csv",
-        pieces,
-        read_checked,
-        dst,
-        schema,
-        options,
-        files=files,
-        settings=settings,
-        left_out=kept,
-    )
+    return ingest_pieces("csv", pieces, types, load, dst, options, files=files, settings=settings)
 
 
-def jsonl(
-    src: str | Path | Sequence[str | Path],
-    dst: str | Path,
-    *,
-    schema: Mapping[str, Any] | None = None,
-    tokenizer: Tokenizer | None = None,
-    text: str = "text",
-    tokens: str = "tokens",
-    **options: Unpack[IngestOptions],
-) -> Dataset:
-    r"""Ingest JSON lines: an object a line, each of its members a tensor.
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records of a piece that could be read, with where they stand, and the others.
 
-    With a ``tokenizer`` the member ``text`` becomes the tensor ``tokens``, and is itself stored
-    only where ``schema`` names it. A call with another tokenizer does not go on with what the first
-    began: tokenizers are told apart by their vocabulary, and by the tokens of the first lines.
+    Attributes:
+        table: The records.
+        content: The piece.
+        left: Places of the records among all of the piece; None: all.
+        refused: Those that could not be read.
+    """
+
+    table: Arrow
+    content: bytes
+    left: list[int] | None
+    refused: list[Refused]
+
+
+class _Table:
+    """Reads pieces of the files as tables, and names their records by lines.
 
     Args:
-        src: A file, a folder, a pattern such as ``"web/*.jsonl.zst"``, or a list of files.
-        dst: Path or URL of the dataset.
-        schema: Types by name; with it only these members are taken.
-        tokenizer: Takes a list of texts and returns numbers for each; or a tokenizer of the
-            libraries tokenizers, tiktoken or transformers. Called from several threads.
-        text: Name of the member to tokenize.
-        tokens: Name of the tensor of its tokens: uint16 where the tokenizer says that its
-            vocabulary fits, else uint32, or what ``schema`` says.
-        **options: See `IngestOptions`.
-
-    Raises:
-        InvalidInputError: There is no such file, a line is not a JSON object, or the dataset's
-            tokens are another tokenizer's.
-
-    Example:
-        >>> from pathlib import Path
-        >>> import tensorlake as tl
-        >>> _ = Path("web.jsonl").write_text('{"text": "to be"}\n{"text": "or"}\n')
-        >>> ds = tl.ingest.jsonl("web.jsonl", "memory://doc-jsonl", tokenizer=lambda texts: [
-        ...     list(text.encode()) for text in texts
-        ... ])
-        >>> ds["tokens"][:]
-        Ragged(2 arrays, uint32, shapes (5,) (2,))
+        reader: What reads records.
+        files: What opens the files.
+        delimiter: What stands between values.
+        declared: Types that the call says.
+        is_strict: Whether a record that cannot be read is an error.
     """
-    require_pyarrow()
-    import pyarrow as pa
-    from pyarrow import json as reader
 
-    made = None
-    members = schema
-    if tokenizer is not None:
-        made = Tokenized.of(tokenizer, text=text, tensor=tokens, schema=schema)
-        if schema is not None:
-            members = {name: one for name, one in schema.items() if name != tokens} | {text: Text()}
-    files = SourceFiles(options.get("storage_options"))
-    paths = find_files(src, ".jsonl", files)
-    pieces = [piece for path in paths for piece in cut_lines(path, 0, files)]
-    known: dict[str, Arrow] = {}
+    def __init__(
+        self,
+        reader: CsvReader,
+        files: SourceFiles,
+        delimiter: str,
+        declared: Mapping[str, SampleType],
+        *,
+        is_strict: bool,
+    ) -> None:
+        self._reader = reader
+        self._files = files
+        self._delimiter = delimiter
+        self._declared = declared
+        self._is_strict = is_strict
+        self._numbers = LineNumbers(files)
 
-    def read(piece: Piece) -> Arrow:
-        parse = reader.ParseOptions(explicit_schema=pa.schema(list(known.items())))
-        block = reader.ReadOptions(block_size=1 << 30)
-        try:
-            lines = io.BytesIO(read_lines(piece, files))
-            table = reader.read_json(lines, read_options=block, parse_options=parse)
-        except pa.ArrowInvalid as error:
-            raise InvalidInputError(f"{piece.name}: {error}", src=piece.path) from error
-        wanted = known if members is None else members
-        unknown = [name for name in table.column_names if known and name not in known]
-        if unknown and members is None:
-            raise InvalidInputError(
-                f"{piece.name} has members {unknown} that the first and last lines had not"
-                "\nname all that are to be taken: schema={…}",
-                src=piece.path,
-            )
-        return (
-            table.select([*wanted]) if known and set(wanted) <= set(table.column_names) else table
+    def types(self, pieces: Sequence[Piece]) -> dict[str, SampleType]:
+        """Choose the type of each column: the one declared, else by the first and last lines."""
+        import pyarrow as pa
+
+        ends = [(piece, self._read(piece)) for piece in dict.fromkeys((pieces[0], pieces[-1]))]
+        tables = [read.table.slice(0, TYPED_BY_ROWS) for _, read in ends]
+        texts = pa.concat_tables(
+            [
+                self._reader.text(self._kept(read), piece.path).slice(0, TYPED_BY_ROWS)
+                for piece, read in ends
+            ]
         )
+        guessed = {
+            name: type_of_text(name, _united([one[name].type for one in tables]), texts[name])
+            for name in self._reader.header
+            if name not in self._declared
+        }
+        self._reader.settle(guessed)
+        first = self._read(pieces[0])
+        return column_types(first.table, self._declared, is_whole=len(pieces) == 1)
 
-    known.update(_declared(members))
-    known.update(_guessed(pieces, read))
-    floats = [
-        name
-        for name, one in known.items()
-        if pa.types.is_floating(one) and name not in (members or {})
-    ]
-    for piece in {*pieces[:1], *pieces[-1:]} if floats else ():
-        check_whole_numbers(read_lines(piece, files), floats, piece.name)
-    kind = "jsonl" if made is None else "tokens"
-    # The tokenizer and the column that it reads are told by the keys.
-    settings = given_settings(schema, tokens=None if made is None else tokens)
-    return ingest_pieces(
-        kind, pieces, read, dst, schema, options, files=files, settings=settings, tokenized=made
-    )
+    def load(self, pieces: Sequence[Piece], *, types: Mapping[str, SampleType]) -> LoadedRows:
+        """Read pieces as columns of values."""
+        import pyarrow as pa
+
+        read = [self._read(piece) for piece in pieces]
+        refused = [one for each in read for one in each.refused]
+        table = pa.concat_tables([one.table for one in read])
+
+        @cache
+        def records_of_part(part: int) -> tuple[list[bytes], list[int]]:
+            return self._records(read[part].content)
+
+        def place_of(row: int) -> tuple[Piece, int, bytes]:
+            part, row = part_of(row, [one.table.num_rows for one in read])
+            records, lines = records_of_part(part)
+            left = read[part].left
+            place = row if left is None else left[row]
+            return pieces[part], lines[place], records[place]
+
+        columns: dict[str, Any] = {}
+        reasons: dict[int, InvalidInputError] = {}
+        for name, kind in types.items():
+            values, wrong = cell_values(table[name], name, kind)
+            columns[name] = values_of(table, name, kind) if values is None else values
+            reasons |= {row: InvalidInputError(one, column=name) for row, one in wrong.items()}
+        if reasons:
+            rows = [row for row in range(table.num_rows) if row not in reasons]
+            for row, reason in sorted(reasons.items()):
+                self._refuse(refused, *place_of(row), reason)
+            columns = {name: [values[row] for row in rows] for name, values in columns.items()}
+        else:
+            rows = range(table.num_rows)
+
+        def row_name(row: int) -> str:
+            piece, line, _ = place_of(rows[row])
+            return self._numbers.name(piece, line)
+
+        return LoadedRows(columns, refused, row_name)
+
+    def _read(self, piece: Piece) -> _Records:
+        """Read a piece, without the records that cannot be, unless they are errors."""
+        content = read_lines(piece, self._files)
+        try:
+            return _Records(self._reader.table(content, piece.path), content, None, [])
+        except InvalidInputError as error:
+            records, lines = self._records(content)
+            refused: list[Refused] = []
+            places: set[int] = set()
+            for place, reason in self._reader.refused(records, piece.path):
+                self._refuse(refused, piece, lines[place], records[place], reason)
+                places.add(place)
+            if not places:
+                raise error  # noqa: TRY201 - of the records together, not of one
+        left = [place for place in range(len(records)) if place not in places]
+        kept = b"".join(records[place] for place in left)
+        return _Records(self._reader.table(kept, piece.path), content, left, refused)
+
+    def _records(self, content: bytes) -> tuple[list[bytes], list[int]]:
+        """Cut a piece into records, and say at which of its lines each begins."""
+        cut = records_of(content, self._delimiter)
+        lines = [0, *accumulate(record.count(b"\n") for record in cut)]
+        if not self._reader.keeps_empty_lines:
+            full = [at for at, record in enumerate(cut) if record.strip(b"\r\n")]
+            cut, lines = [cut[at] for at in full], [lines[at] for at in full]
+        return cut, lines
+
+    def _kept(self, read: _Records) -> bytes:
+        if read.left is None:
+            return read.content
+        records, _ = self._records(read.content)
+        return b"".join(records[place] for place in read.left)
+
+    def _refuse(
+        self,
+        refused: list[Refused],
+        piece: Piece,
+        line: int,
+        record: bytes,
+        error: InvalidInputError,
+    ) -> None:
+        """Refuse a record: an error, or one more that is left out."""
+        name = self._numbers.name(piece, line)
+        if self._is_strict:
+            told = f"{name}{', ' if error.message.startswith('column') else ': '}{error.message}"
+            raise InvalidInputError(told, **{**error.facts, "item": name})
+        try:
+            shown: str | bytes = record.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            shown = record
+        column = error.facts.get("column")
+        reason = error.message.splitlines()[0]
+        refused.append((SkippedItem(name, reason, column), {"line": shown}))
+
+
+def _united(types: Sequence[Arrow]) -> Arrow:
+    """The type of a column of the first and the last records: of two kinds it is text."""
+    import pyarrow as pa
+
+    schemas = [pa.schema([pa.field("", one)]) for one in types]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:
+        return pa.string()
 
 
 def _check_encoding(encoding: str) -> None:
@@ -296,23 +308,6 @@ def _check_encoding(encoding: str) -> None:
             " such as 'utf-8', 'latin-1' or 'cp1252'"
         )
         raise InvalidInputError(message, actual=encoding)
-
-
-def _of_another_encoding(path: str, encoding: str, text: bytes) -> InvalidInputError:
-    """The error of text that is not of its encoding, showing the first such bytes."""
-    try:
-        text.decode(encoding)
-    except UnicodeDecodeError as error:
-        text = text[error.start :]
-    shown = public_url(path)
-    if text.startswith(_UTF16):
-        return InvalidInputError(f"{shown!r} is UTF-16\nwrite it as UTF-8 first", src=shown)
-    return InvalidInputError(
-        f"{shown!r} is not {encoding} from the bytes {text[:8]!r} on"
-        "\nsay how it is written, such as encoding='latin-1' or 'cp1252'",
-        src=shown,
-        encoding=encoding,
-    )
 
 
 def _header(
@@ -338,7 +333,7 @@ def _header(
             parse_options=reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         ).column_names
     except UnicodeDecodeError as error:
-        raise _of_another_encoding(path, encoding, error.object[error.start :]) from error
+        raise of_another_encoding(path, encoding, error.object[error.start :]) from error
     except pa.ArrowInvalid as error:
         raise InvalidInputError(f"{path!r} names no columns: {error}", src=path) from error
     wrong = _wrong_names(names)
@@ -374,42 +369,3 @@ def _wrong_names(names: Sequence[str]) -> str | None:
         return f"no name for column {blank}"
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two columns {twice!r}"
-
-
-def _guessed(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> dict[str, Arrow]:
-    """Types of the columns from the first and the last lines of all files."""
-    import pyarrow as pa
-
-    if not pieces:
-        return {}
-    sampled = [read(piece).slice(0, GUESSED_FROM_ROWS) for piece in {pieces[0], pieces[-1]}]
-    try:
-        united = pa.concat_tables(
-            [one.slice(0, 0) for one in sampled], promote_options="permissive"
-        )
-    except pa.ArrowTypeError as error:
-        message = (
-            f"the beginning and the end of {pieces[0].path!r} … differ in their types: {error}"
-            "\nsay what the column is: schema={…}"
-        )
-        raise InvalidInputError(message, src=pieces[0].path) from error
-    return {field.name: field.type for field in united.schema if not pa.types.is_null(field.type)}
-
-
-def _sampled(pieces: Sequence[Piece], read: Callable[[Piece], Arrow]) -> Arrow:
-    """The rows that types are guessed from."""
-    import pyarrow as pa
-
-    ends = list(dict.fromkeys((*pieces[:1], *pieces[-1:])))
-    return pa.concat_tables([read(piece).slice(0, GUESSED_FROM_ROWS) for piece in ends])
-
-
-def _declared(schema: Mapping[str, Any] | None) -> dict[str, Arrow]:
-    """Types that the user gave, as far as a parser of text needs them."""
-    import pyarrow as pa
-
-    declared = {name: as_type(one) for name, one in (schema or {}).items()}
-    numbers = {name: one for name, one in declared.items() if isinstance(one, Scalar | Bool)}
-    return {name: pa.from_numpy_dtype(one.dtype) for name, one in numbers.items()} | {
-        name: pa.string() for name, one in declared.items() if isinstance(one, Text)
-    }

@@ -25,8 +25,6 @@ __all__ = ["Tokenized", "Tokenizer"]
 Tokenizer = Any
 """What is described above: other libraries' classes have no common type."""
 
-Arrow = Any  # pyarrow ships no types
-
 UINT16_VOCABULARY = 1 << 16
 
 LINES_LOOKED_AT = 16
@@ -89,39 +87,26 @@ class Tokenized:
         kept = {name: one for name, one in types.items() if keeps_text or name != self.text}
         return {**kept, self.tensor: self.type}
 
-    def identity(self, table: Arrow, *, piece: str) -> str:
+    def identity(self, lines: Sequence[Any], *, piece: str) -> str:
         """Tell it from other tokenizers, and from other columns of the same lines.
 
         Args:
-            table: The first lines of all.
+            lines: What the first lines of all have as text.
             piece: Where they are, for errors.
         """
-        column = table.column(self.text).slice(0, LINES_LOOKED_AT).to_pylist()
-        texts = [one for one in column if isinstance(one, str)]
-        numbers = self._numbers(texts, piece) if texts else []
+        texts = [one for one in lines[:LINES_LOOKED_AT] if isinstance(one, str)]
+        numbers = self.numbers(texts, piece) if texts else []
         digest = hashlib.blake2b(self.text.encode(), digest_size=8)
         for part in (*_vocabulary(self.tokenizer), *(np.asarray(one).tolist() for one in numbers)):
             digest.update(f"\0{part!r}".encode())
         return f"tokenizer-{digest.hexdigest()}"
 
-    def added_to(self, columns: dict[str, Any], table: Arrow, *, piece: str) -> dict[str, Any]:
-        """Tokenize a table's text, beside the columns of it that were converted.
+    def numbers(self, texts: list[str], piece: str) -> list[Sequence[int]]:
+        """Tokenize texts.
 
         Raises:
-            InvalidInputError: A text is NULL, or the tokenizer did not answer for each.
+            InvalidInputError: The tokenizer did not answer for each.
         """
-        texts: list[str | None] = table.column(self.text).to_pylist()
-        row = next((at for at, one in enumerate(texts) if not isinstance(one, str)), None)
-        if row is not None:
-            raise InvalidInputError(
-                f"row {row} of {piece}: {self.text!r} is {texts[row]!r:.40}, not text"
-                f"\nleave such lines out of the file",
-                row=row,
-                tensor=self.text,
-            )
-        return {**columns, self.tensor: self._numbers(cast("list[str]", texts), piece)}
-
-    def _numbers(self, texts: list[str], piece: str) -> list[Sequence[int]]:
         said = self.encode(texts)
         if isinstance(said, Mapping) or hasattr(said, "input_ids"):
             said = cast("Mapping[str, Any]", said)["input_ids"]

@@ -17,6 +17,7 @@ from tensorlake.dataset.ingest.csv_columns import may_change_numbers
 from tensorlake.dataset.ingest.csv_records import cut_records
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
+from tensorlake.types import as_type
 
 
 @pytest.fixture
@@ -219,3 +220,157 @@ def test_text_of_two_bytes_a_letter_is_told(ingest):
 def test_a_file_of_names_alone_has_no_rows(ingest, text):
     with pytest.raises(InvalidInputError, match="no rows"):
         ingest(text)
+
+
+# ---- A6: text stays text, numbers are exact, types come from the schema
+
+
+def test_times_stay_the_text_that_they_are(ingest):
+    times = ["2024-01-01T00:00:00+02:00", "2024-01-01 12:00:00", "2024-01-01"]
+
+    for time in (*times, "12:30:00"):
+        ds = ingest(f"t,n\n{time},1\n")
+
+        assert ds.schema["t"] == tl.Text()
+        assert ds["t"][:] == [time]
+
+
+@pytest.mark.parametrize("code", ["0x1A", "+4930123456", "-0X1f", "007"])
+def test_codes_that_a_parser_takes_for_numbers_stay_text(ingest, code):
+    assert ingest(f"x\n{code}\n12\n")["x"][:] == [code, "12"]
+    assert ingest(f"x\n{code}\n", schema={"x": "str"})["x"][:] == [code]
+
+
+@pytest.mark.parametrize("middle", ["0x1A", "+4930123456", "007"])
+def test_codes_are_refused_in_the_middle_of_a_file_and_left_out_each(ingest, monkeypatch, middle):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 64)
+    lines = [str(at) for at in range(100)]
+    lines[50] = middle
+    text = "\n".join(["x", *lines])
+
+    with pytest.raises(InvalidInputError, match=r"(?s)line 52 of .*, column 'x'.*tl.Text\(\)"):
+        ingest(text)
+
+    ds = ingest(text, on_error="skip")
+    assert ds["x"][:].tolist() == [at for at in range(100) if at != 50]
+
+
+def test_a_number_beyond_float64_is_refused_and_infinity_is_a_number(ingest):
+    with pytest.raises(
+        InvalidInputError, match=r"line 3 of .*column 'x' has '1e400', which is bey"
+    ):
+        ingest("x\n1.5\n1e400\n")
+
+    ds = ingest("x\n1.5\n1e400\n-inf\nInfinity\n", on_error="skip")
+    assert ds["x"][:].tolist() == [1.5, -np.inf, np.inf]
+    with pytest.raises(InvalidInputError, match=r"line 2 of .*become infinite"):
+        ingest("x\n1e39\n", schema={"x": "float32"})
+
+
+def test_truth_values_are_words_and_1_and_0_only_where_the_schema_says_bool(ingest):
+    assert ingest("x\ntrue\nFALSE\n")["x"][:].tolist() == [True, False]
+    assert ingest("x\ntrue\n0\n")["x"][:] == ["true", "0"]
+    assert ingest("x\ntrue\n0\n", schema={"x": "bool"})["x"][:].tolist() == [True, False]
+
+
+def test_cells_are_values_of_the_types_that_the_schema_says(ingest):
+    schema = {
+        "label": tl.ClassLabel(["cat", "dog"]),
+        "digit": tl.ClassLabel(["1", "0"]),
+        "at": tl.Timestamp("ms", tz="Europe/Berlin", nullable=True),
+        "day": tl.Timestamp("s"),
+        "meta": tl.Json(nullable=True),
+        "id": tl.Uuid(),
+        "half": "float16",
+        "note": tl.Text(nullable=True),
+    }
+    uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+    cells = ["dog", "1", "2024-01-01T00:00:00.5+02:00", "2024-02-29", '{"a": [1, null]}', uuid]
+
+    ds = ingest(
+        written([list(schema), [*cells, "0.5", "x"]])
+        + f'0,0,,2024-02-29,,{uuid},-1,\n1,1,,2024-02-29,"""text""",{uuid},2,""\n',
+        schema=schema,
+    )
+
+    assert dict(ds.schema) == {name: as_type(one) for name, one in schema.items()}
+    assert [ds["label"].names[code] for code in ds["label"][:]] == ["dog", "cat", "dog"]
+    assert [ds["digit"].names[code] for code in ds["digit"][:]] == ["1", "0", "1"]
+    assert [row["at"] and row["at"].isoformat() for row in ds] == [
+        "2023-12-31T23:00:00.500000+01:00",
+        None,
+        None,
+    ]
+    assert [row["meta"] for row in ds] == [{"a": [1, None]}, None, "text"]
+    assert ds["half"][:].tolist() == [0.5, -1, 2]
+    assert [row["note"] for row in ds] == ["x", None, ""]
+
+
+def test_a_column_without_values_is_null_whatever_comes_in_the_middle(ingest, monkeypatch):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 32)
+    lines = [f"{at}," for at in range(60)]
+    lines[30] = "30,007"
+
+    ds = ingest("\n".join(["n,late", *lines]))
+
+    assert ds.schema["late"] == tl.Text(nullable=True)
+    assert [row["late"] for row in ds if row["late"] is not None] == ["007"]
+
+
+# ---- A7: a bad record is refused alone
+
+
+def test_bad_cells_are_left_out_each_by_line_and_column(ingest):
+    text = 'n,t\n1,"a\nb"\nabc,x\n3,y,z\n\n4,"w"\n300,v\n"",u\n'
+
+    ds = ingest(text, schema={"n": "uint8", "t": "str"}, on_error="quarantine")
+
+    assert ds["n"][:].tolist() == [1, 4]
+    assert ds["t"][:] == ["a\nb", "w"]
+    found = [(one.item.split(" of ")[0], one.reason) for one in ds.ingest_report.skipped]
+    assert found[:3] == [
+        ("line 4", "column 'n': 'abc' is not a value of Scalar(uint8)"),
+        ("line 5", "3 values for 2 columns: '3,y,z'"),
+        ("line 8", "column 'n': '300' is not a value of Scalar(uint8)"),
+    ]
+    assert found[3][0] == "line 9"
+    assert [one.tensor for one in ds.ingest_report.skipped][:3] == ["n", None, "n"]
+    held = tl.open(ds.ingest_report.quarantine)
+    assert [row["values"]["line"] for row in held] == ["abc,x", "3,y,z", "300,v", '"",u']
+    with pytest.raises(InvalidInputError, match=r"line 4 of .*, column 'n': 'abc'"):
+        ingest(text, schema={"n": "uint8", "t": "str"})
+
+
+def test_cells_that_a_type_refuses_are_left_out_each(ingest, monkeypatch):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", 40)
+    rows = [["cat", '{"a":1}', "2024-01-01"] for _ in range(40)]
+    rows[7][0] = "bird"
+    rows[20][1] = "{"
+    rows[33][2] = "yesterday"
+    schema = {"l": tl.ClassLabel(["cat"]), "j": tl.Json(), "t": tl.Timestamp()}
+
+    ds = ingest(written([["l", "j", "t"], *rows]), schema=schema, on_error="skip")
+
+    assert len(ds) == 37
+    lines = sorted(int(one.item.split()[1]) for one in ds.ingest_report.skipped)
+    assert lines == [9, 22, 35]
+    reasons = " ".join(one.reason for one in ds.ingest_report.skipped)
+    assert "'l' has no class 'bird'" in reasons
+    assert "column 'j': '{' is not JSON" in reasons
+    assert "'t' expects" in reasons
+
+
+def test_bytes_of_another_encoding_are_left_out_by_their_line(ingest):
+    ds = ingest(b"n,t\n1,a\n2,\xfc\n3,b\n", on_error="quarantine")
+
+    assert ds["n"][:].tolist() == [1, 3]
+    (skipped,) = ds.ingest_report.skipped
+    assert skipped.item.startswith("line 3 of ")
+    assert tl.open(ds.ingest_report.quarantine)[0]["content"] == b"2,\xfc\n"
+
+
+def test_one_column_has_an_empty_line_where_the_schema_lets_it_be_null(ingest):
+    schema = {"x": tl.Scalar("int64", nullable=True)}
+
+    assert [row["x"] for row in ingest("x\n1\n\n3\n", schema=schema)] == [1, None, 3]
+    assert ingest("x\n1\n\n3\n")["x"][:].tolist() == [1, 3]

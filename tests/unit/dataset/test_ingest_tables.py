@@ -180,7 +180,11 @@ def test_csv_in_pieces_is_the_whole_file(dst, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("a,b\n1,2,3\n", "Expected 2 columns"), ("a\n1\nx\n", None), ("", "x.csv")],
+    [
+        ("a,b\n1,2,3\n", "line 2 of x.csv: 3 values for 2 columns"),
+        ("a\n1\nx\n", None),
+        ("", "x.csv"),
+    ],
 )
 def test_bad_csv_is_named(dst, tmp_path, text, words):
     (tmp_path / "x.csv").write_text(text)

@@ -223,7 +223,7 @@ def test_what_is_no_token_is_refused(tmp_path, tokenizer, told):
 def test_what_is_no_text_is_refused_with_its_row(tmp_path):
     file = lines(tmp_path / "a.jsonl", ["a", None])
 
-    with pytest.raises(InvalidInputError, match=r"row 1 of a.jsonl\[0:\d+\]: 'text' is None"):
+    with pytest.raises(InvalidInputError, match=r"line 2 of a.jsonl, member 'text': null, not"):
         tl.ingest.jsonl(file, tmp_path / "t.tl", tokenizer=encode)
     with pytest.raises(InvalidInputError, match="there is no 'body' to tokenize; members: text"):
         tl.ingest.jsonl(file, tmp_path / "t.tl", tokenizer=encode, text="body")

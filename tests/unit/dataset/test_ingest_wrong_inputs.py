@@ -217,7 +217,7 @@ def test_a_split_of_several_folders_is_all_of_them(dst, tmp_path):
     [
         ("a,a\n1,2\n", "two columns 'a'"),
         ("a,\n1,2\n", "no name for column 1"),
-        ("a,b\n1,2\n3\n", "Expected 2 columns, got 1: 3"),
+        ("a,b\n1,2\n3\n", "line 3 of t.csv: 1 value for 2 columns: '3'"),
     ],
 )
 def test_csv_file_that_is_no_table_is_refused(text, told, dst, tmp_path):
