@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import (
     arrays,
+    bottlenecks,
     first_batch,
     index_size,
     ingest,
@@ -36,6 +37,7 @@ ALL: tuple[Benchmark, ...] = (
     *arrays.BENCHMARKS,
     *loading.BENCHMARKS,
     *loader.BENCHMARKS,
+    *bottlenecks.BENCHMARKS,
     *remote.BENCHMARKS,
     *first_batch.BENCHMARKS,
     *requests.BENCHMARKS,

@@ -16,10 +16,15 @@ WIDTH, HEIGHT, MARGIN = 860, 240, 50
 OURS_COLOUR, THEIRS_COLOUR = "#1f77b4", "#ff7f0e"
 STAGES = {
     "fetch": "#1f77b4",
+    "plan": "#17becf",
     "unpack": "#9467bd",
     "gather": "#8c564b",
     "decode": "#d62728",
     "transform": "#2ca02c",
+    "collate": "#bcbd22",
+    "waiting": "#ff7f0e",
+    "convert": "#e377c2",
+    "batch_transform": "#98df8a",
     "consumer": "#7f7f7f",
 }
 STYLE = (

@@ -61,9 +61,7 @@ logger = logging.getLogger("tensorlake")
 OnError: TypeAlias = Literal["raise", "skip"]
 # The user's: a row (name -> value) in, a row out; takes `rng` if it wants random numbers.
 Transform: TypeAlias = Callable[..., Mapping[str, Any]]
-MAX_PIECE_ROWS = (
-    8  # a piece of decoding is some milliseconds: long against a task, short at the end
-)
+MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long against a task, short at the end
 PIECES_A_THREAD = 4
 # NumPy frees the interpreter for gathers of more than 500 rows: the plan goes on meanwhile.
 LATE_ROWS = 1024
@@ -192,10 +190,11 @@ class Assembly:
                 assert column.type is not None
                 samples = pick_encoded(self._chunks(name), self.group.tensors[name])
                 present = partial(column.type.decode_sample, tensor=name)
-                self.values[name] = [
-                    None if one is None else present(one, row=row)
-                    for one, row in zip(samples, self.group.rows.tolist(), strict=True)
-                ]
+                with self.how.counters.timed("decode_s"):
+                    self.values[name] = [
+                        None if one is None else present(one, row=row)
+                        for one, row in zip(samples, self.group.rows.tolist(), strict=True)
+                    ]
             case "clip":
                 self.clips[name] = pick_encoded(self._chunks(name), self.group.tensors[name])
                 self.values[name] = [None] * len(self.group.places)
@@ -432,7 +431,7 @@ class Assembly:
 
     def _last_batch(self, make: MakeBatch) -> dict[str, Any]:
         batch = make()
-        self.how.counters.add(gather_s=self.late_s)
+        self.how.counters.add(cut_s=self.late_s)
         self.how.release(self.group, [batch])
         return batch
 
@@ -493,7 +492,8 @@ class Assembly:
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
         if column.collate is None or column.dtype is None:
             return {column.name: part}
-        return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)
+        with self.how.counters.timed("collate_s"):
+            return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)
 
 
 def _itself(batch: dict[str, Any]) -> dict[str, Any]:

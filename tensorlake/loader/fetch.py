@@ -140,7 +140,7 @@ class ChunkFetcher:
             return None
         # of a remote dataset only what is staged is at hand, and asking costs nothing
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
-            work = partial(self._guard, load, partial(self._map, load))
+            work = partial(self._guard, load, partial(self._map_timed, load))
             self._workers.submit(work, order=order)
             return None
         return load
@@ -165,6 +165,10 @@ class ChunkFetcher:
         for request in requests:
             request.cancel()
 
+    def _map_timed(self, load: Load) -> None:
+        with self._counters.timed("unpack_s"):
+            self._map(load)
+
     def _map(self, load: Load) -> None:
         if load.key.is_fill:
             column = _fill_of(self._reader, load)
@@ -184,7 +188,7 @@ class ChunkFetcher:
         self._publish(load, loaded_chunk(column, blob))
 
     def _start_requests(self) -> None:
-        while (begun := self._next_request()) is not None:
+        while (begun := self._next_or_short()) is not None:
             run, start, stop = begun
             packs, pack = self._reader.snapshot.packs, run[0].key.pack
             read = read_parts(packs, pack, start, stop, hedge=self._hedge)
@@ -202,6 +206,16 @@ class ChunkFetcher:
             request.add_done_callback(partial(self._answered, run, start, stop))
             if is_closed:
                 request.cancel()
+
+    def _next_or_short(self) -> tuple[list[Load], int, int] | None:
+        """Take what the next request reads; where there is none, say whether more could be read."""
+        begun = self._next_request()
+        if begun is None:
+            with self._lock:
+                is_short = not self._waiting and self._in_flight < self._limit.value
+                is_short &= self._nbytes + RANGE_NBYTES <= self._max_nbytes
+            self._counters.hold(chunks=is_short)
+        return begun
 
     def _next_request(self) -> tuple[list[Load], int, int] | None:
         """Take from what waits what the next request reads; None where nothing may be read."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -71,6 +72,7 @@ class Loader:
         self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
+        self._convert_s = self._batch_transform_s = 0.0  # of the thread that asks for batches
         self._place = Place()
         self._beginning = ForkLock()  # one pass begins at a time
         self._live: weakref.ref[BatchIterator] | None = None
@@ -206,6 +208,9 @@ class Loader:
             cache_capacity=self._cache.capacity,
             refetched_nbytes=self._cache.refetched_nbytes,
             batch_nbytes=self._slabs.nbytes,
+            prefetch_nbytes=self._arguments.prefetch_nbytes,
+            convert_s=self._convert_s,
+            batch_transform_s=self._batch_transform_s,
             threads=self._arguments.worker_count,
             **known,
         )
@@ -479,12 +484,16 @@ class Loader:
         live.leave()
 
     def _finish_batch(self, batch: dict[str, Any]) -> Any:
+        began = perf_counter()
         for name in self._channels_first & batch.keys():
             batch[name] = channels_first(batch[name])
-        converted = self._converter.convert(batch)
-        if self._arguments.batch_transform is None:
-            return converted
-        return self._arguments.batch_transform(converted)
+        finished = self._converter.convert(batch)
+        converted = perf_counter()
+        self._convert_s += converted - began
+        if self._arguments.batch_transform is not None:
+            finished = self._arguments.batch_transform(finished)
+            self._batch_transform_s += perf_counter() - converted
+        return finished
 
 
 def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:

@@ -133,7 +133,9 @@ class Pipeline:
         self._setup = setup
         self._shares = shares
         self._is_local = setup.reader.store.is_local
-        self.workers = WorkerThreads(setup.workers, name="tensorlake-loader")
+        self.workers = WorkerThreads(
+            setup.workers, name="tensorlake-loader", waited=setup.counters.waited
+        )
         self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=setup.skips)
         self._fetcher = ChunkFetcher(
             setup.reader,
@@ -148,6 +150,7 @@ class Pipeline:
         # to the pass's own thread: something has changed, the budget or the end above all
         self._words: SimpleQueue[None] = SimpleQueue()
         self._is_closed = False
+        self._has_begun = False  # the consumer has a group
         self._reads = runtime.Scope()  # of the pass's own thread
         most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
         self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)
@@ -168,12 +171,15 @@ class Pipeline:
             InvalidStateError: The pass was closed meanwhile.
         """
         deadline = time.monotonic() + self._setup.timeout_s
-        try:
-            group, outcome = self._arrivals.get(timeout=self._setup.timeout_s)
-        except Empty:
-            raise self._late() from None
-        if not outcome.wait(max(0.0, deadline - time.monotonic())):
-            raise self._late()
+        waited = "blocked_s" if self._has_begun else "start_s"
+        with self._setup.counters.timed(waited):
+            try:
+                group, outcome = self._arrivals.get(timeout=self._setup.timeout_s)
+            except Empty:
+                raise self._late() from None
+            if not outcome.wait(max(0.0, deadline - time.monotonic())):
+                raise self._late()
+        self._has_begun = True
         if self._is_closed:  # from another thread: what came meanwhile, errors above all, is of it
             raise closed()
         batches = outcome.take()
@@ -316,10 +322,14 @@ class Pipeline:
 
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""
+        counters = self._setup.counters
         while not self._is_closed:
             if self._budget.admit(group):
+                counters.hold(full=False)
                 return True
+            counters.hold(full=True)
             self._await_word()
+        counters.hold(full=False)
         return False
 
     def _await_word(self) -> None:

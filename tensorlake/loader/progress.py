@@ -56,7 +56,7 @@ class Progress:
     def __str__(self) -> str:
         total = "" if self.remaining is None else f"/{self.batches + self.remaining:,}"
         wall = max(self.stats.wall_s, 1e-9)
-        user = shown_share(self.stats.user_s / wall)
+        user = shown_share((self.stats.user_s + self.stats.batch_transform_s) / wall)
         parts = [
             self.what,
             f"epoch {self.epoch}",
@@ -64,7 +64,7 @@ class Progress:
             f"{self.batches:,}{total} batches",
             f"{self.stats.rows_per_s:,.0f} rows/s",
             *([] if self.eta_s is None else [f"{timedelta(seconds=round(self.eta_s))} left"]),
-            f"waits: model {user}, data {shown_share(self.stats.wait_s / wall)}",
+            f"waits: model {user}, data {shown_share(self.stats.data_s / wall)}",
         ]
         return "  ".join(parts)
 

@@ -137,6 +137,7 @@ class RemotePass:
         self._taken: SimpleQueue[int | None] = SimpleQueue()
         self._waiting: list[int] = []  # the reader's own
         self._is_closed = False
+        self._has_begun = False  # the consumer has a batch
         self._asking = runtime.Scope()  # for a stream that has not begun
         self._stream: BatchStream | None = None
         self._reader = threading.Thread(
@@ -155,8 +156,10 @@ class RemotePass:
             InvalidStateError: The pass was closed meanwhile.
         """
         timeout_s = self._setup.arguments.timeout
+        waited = "blocked_s" if self._has_begun else "start_s"
         try:
-            outcome = self._arrivals.get(timeout=timeout_s)
+            with self._setup.counters.timed(waited):
+                outcome = self._arrivals.get(timeout=timeout_s)
         except Empty:
             raise StorageTimeoutError(
                 f"no batch of {self._setup.server.url!r} came within {timeout_s:g} s"
@@ -169,6 +172,7 @@ class RemotePass:
         if found is None:
             return None
         share, batch, nbytes = found
+        self._has_begun = True
         self._taken.put(nbytes)
         return [share], [partial(_itself, batch)]
 

@@ -93,7 +93,7 @@ class RowReader:
             request.cancel()
 
     def _start_reads(self) -> None:
-        while (read := self._next_read()) is not None:
+        while (read := self._next_or_short()) is not None:
             physical = read.group.physical[read.piece.rows]
             try:
                 request = runtime.submit(self._reader.fetch(read.piece.tensor, physical))
@@ -108,6 +108,15 @@ class RowReader:
             request.add_done_callback(partial(self._answered, read))
             if is_closed:
                 request.cancel()
+
+    def _next_or_short(self) -> Read | None:
+        """Take the next read; where there is none, say whether more could be under way."""
+        read = self._next_read()
+        if read is None:
+            with self._lock:
+                is_short = not self._waiting and self._under_way < PIECES_AT_ONCE
+            self._counters.hold(rows=is_short)
+        return read
 
     def _next_read(self) -> Read | None:
         with self._lock:

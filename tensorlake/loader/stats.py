@@ -2,10 +2,10 @@
 
 ``str()`` of the stats is one table with a sentence that names the stage holding the stream back.
 
-    stage      rate        ceiling       busy  waits for
-    fetch      1.9 GB/s    2,530 rows/s  61%   41 requests, 144 MB
-    cache      -           -             -     hits 98%, 144 MB of 4 GB
-    decode     1,548 img/s 1,630 rows/s  95%   2 threads
+    stage      rate         ceiling       busy  waits for
+    fetch      1.9 GB/s     2,530 rows/s  61%   41 requests, 144 MB
+    cache      -            -             -     hits 98%, 144 MB of 4 GB
+    decode     1,548 img/s  1,630 rows/s  95%   2 threads
     consumer   1,512 rows/s …
     Decoding holds the stream back: it can make 1,630 rows/s and is 95% busy. …
 
@@ -30,14 +30,28 @@ class LoaderStats:
     Attributes:
         wall_s: From asking for the first batch of each pass to the last one's return.
         fetch_s: With at least one request under way.
+        held_s: With room for more requests, and none made: what is read and waits had used up its
+            part of ``prefetch``.
         refetched_nbytes: Bytes, in memory, of chunks that had been there before.
         hedged: Requests made again because the first took unusually long; counted in requests.
         in_flight: The most reads under way at the same time.
         row_reads: Rows that were read by themselves, and not with their chunk.
         cache_short_nbytes: How much more memory would hold all that is read of a remote dataset.
-        unpack_s: Verifying and decompressing chunks.
-        wait_s: The consumer for a batch.
+        plan_s: Finding rows in the index, its pages' requests included.
+        unpack_s: Verifying and decompressing chunks. This, ``gather_s`` and ``decode_s`` are times
+            in which their threads ran, or could have if a processor had been free.
+        cut_s: Copying rows of small batches, by the consumer's own thread.
+        collate_s: Collating samples of different shapes, your functions included.
+        queued_s: Of these three, without a processor: others had them all. Linux tells it.
+        waiting_s: Threads that had work of these kinds, for the interpreter's lock, or the disk of
+            a mapped file; on other systems than Linux also for a processor.
+        wait_s: The consumer in ``next()``. Of it
+        start_s: … until the first batch of a pass was ready,
+        blocked_s: … until later ones were,
+        convert_s: … making arrays of the framework, on its device,
+        batch_transform_s: … in your function of a batch.
         user_s: The consumer between batches.
+        prefetch_nbytes: The bound of all that waits between fetch and consumer.
     """
 
     wall_s: float = 0.0
@@ -49,6 +63,7 @@ class LoaderStats:
     refetched_nbytes: int = 0
     row_reads: int = 0
     fetch_s: float = 0.0
+    held_s: float = 0.0
     in_flight: int = 0
     mapped_chunks: int = 0
     cache_hits: int = 0
@@ -57,15 +72,24 @@ class LoaderStats:
     cache_capacity: int = 0
     cache_short_nbytes: int = 0
     batch_nbytes: int = 0
+    prefetch_nbytes: int = 0
     plan_s: float = 0.0
     unpack_s: float = 0.0
     gather_s: float = 0.0
+    cut_s: float = 0.0
     pictures: int = 0
     decode_s: float = 0.0
     transform_s: float = 0.0
+    collate_s: float = 0.0
+    queued_s: float = 0.0
+    waiting_s: float = 0.0
     threads: int = 1
     skipped: int = 0
     wait_s: float = 0.0
+    start_s: float = 0.0
+    blocked_s: float = 0.0
+    convert_s: float = 0.0
+    batch_transform_s: float = 0.0
     user_s: float = 0.0
 
     def __sub__(self, before: LoaderStats) -> LoaderStats:
@@ -91,6 +115,11 @@ class LoaderStats:
         """Each stage that did something, with its ceiling and how busy it was."""
         return ceilings(self)
 
+    @property
+    def data_s(self) -> float:
+        """Seconds that the consumer waited for the loader's other threads."""
+        return self.start_s + self.blocked_s
+
     def bottleneck(self) -> str:
         """Name the stage that holds the stream back, its ceiling, and what would help."""
         return find_bottleneck(self).sentence
@@ -109,19 +138,28 @@ class LoaderStats:
         seconds = max(self.wall_s, 1e-9)
         details = {
             "fetch": (fetched if self.fetched_nbytes else "-", self._reads()),
+            "plan": ("-", "where rows are: one thread, pages of the index"),
             "unpack": ("-", "checksums and compression"),
-            "gather": ("-", "one thread"),
+            "gather": ("-", "memory"),
             "decode": (
                 f"{self.pictures / seconds:,.0f} img/s" if self.pictures else "-",
                 f"{self.threads} threads",
             ),
             "transform": ("-", "your function, a row at a time"),
+            "collate": ("-", "samples of different shapes, your functions included"),
+            "waiting": ("-", "threads that have work, for the interpreter's lock"),
+            "convert": ("-", "arrays of the framework, on its device"),
+            "batch_transform": ("-", "your function, a batch at a time"),
             "consumer": (
                 f"{self.rows_per_s:,.0f} rows/s",
-                f"data {shown_share(self.wait_s / seconds)} of the time",
+                f"data {shown_share(self.data_s / seconds)} of the time",
             ),
         }
-        rows = [_row(name, *texts, stages.get(name)) for name, texts in details.items()]
+        rows = [
+            _row(name, *texts, stages.get(name))
+            for name, texts in details.items()
+            if name in stages or name not in SOMETIMES
+        ]
         held = f"{human_nbytes(self.cache_nbytes)} of {human_nbytes(self.cache_capacity)}"
         rows.insert(1, ("cache", "-", "-", "-", f"hits {hits}, {held}"))
         rows.append(("memory", "-", "-", "-", f"batches {human_nbytes(self.batch_nbytes)}"))
@@ -134,9 +172,13 @@ LEVELS = (
     "cache_capacity",
     "cache_short_nbytes",
     "batch_nbytes",
+    "prefetch_nbytes",
     "threads",
 )
-"""Members that are a state, and no count of what happened."""
+"""Members that are a state, and not a count of what happened."""
+
+SOMETIMES = frozenset({"plan", "transform", "collate", "waiting", "convert", "batch_transform"})
+"""Stages that have a line only where they took time."""
 
 
 def _row(name: str, rate: str, waits: str, stage: Stage | None) -> tuple[str, ...]:

@@ -21,19 +21,32 @@ from heapq import heappop, heappush
 from queue import SimpleQueue
 from typing import TypeAlias
 
+from tensorlake.loader.clocks import thread_times
+
 __all__ = ["Task", "WorkerThreads"]
 
 Task: TypeAlias = Callable[[], None]
-WORK, END = True, False  # words to the threads
+END = None  # the last word to a thread; all others are the moment of a task's arrival
 
 
 class WorkerThreads:
     """A fixed number of threads that run tasks, the most urgent of those that wait first."""
 
-    def __init__(self, count: int, *, name: str) -> None:
+    def __init__(
+        self, count: int, *, name: str, waited: Callable[[float], None] | None = None
+    ) -> None:
+        """Prepare the threads.
+
+        Args:
+            count: How many.
+            name: What their names begin with.
+            waited: Told how long a thread that was idle took to begin a task that had come: it
+                waits for the interpreter's lock.
+        """
         self.count = count
         self._name = name
-        self._words: SimpleQueue[bool] = SimpleQueue()
+        self._waited = waited or _nothing
+        self._words: SimpleQueue[float | None] = SimpleQueue()
         self._tasks: list[tuple[int, int, Task]] = []  # a heap; no two have one number
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -55,7 +68,7 @@ class WorkerThreads:
         if not self._is_stopped:
             with self._lock:
                 heappush(self._tasks, (order, next(self._numbers), task))
-            self._words.put(WORK)
+            self._words.put(time.monotonic())
 
     def stop(self) -> None:
         """Let tasks under way end, and drop the others; takes no lock and waits for nobody."""
@@ -77,7 +90,7 @@ class WorkerThreads:
         return threading.current_thread() in self._threads
 
     def _work(self, on_crash: Callable[[BaseException], None]) -> None:
-        while self._words.get():
+        while self._await_word():
             task = self._next()
             if task is not None and not self._is_stopped:
                 try:
@@ -86,7 +99,21 @@ class WorkerThreads:
                     on_crash(error)
             del task  # its batch must not live until the next task comes
 
+    def _await_word(self) -> bool:
+        """Wait for a task, and tell how long it was there before this thread could go on."""
+        asked, times = time.monotonic(), thread_times()
+        came = self._words.get()
+        if came is None:
+            return False
+        late_s = time.monotonic() - max(asked, came)
+        self._waited(max(0.0, late_s - thread_times().since(times).ready_s))
+        return True
+
     def _next(self) -> Task | None:
         """Take the first task; None where all were dropped meanwhile."""
         with self._lock:
             return heappop(self._tasks)[2] if self._tasks else None
+
+
+def _nothing(seconds: float) -> None:
+    del seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -193,6 +194,20 @@ def test_floats_of_images_do_not_keep_chunks_from_being_asked_for(images):
     images.open_gate()
 
     assert all_asked
+    assert sum(len(batch["image"]) for batch in batches) == COMMITS * CHUNK_ROWS
+
+
+def test_time_in_which_the_prefetch_keeps_chunks_from_being_asked_for_is_counted(images):
+    loader = open_on(images).loader(batch_size=CHUNK_ROWS, columns=["_row", "image"], prefetch=0)
+    batches = iter(loader)
+    deadline = time.monotonic() + LONG_S
+
+    while not loader.stats().held_s and time.monotonic() < deadline:
+        threading.Event().wait(0.001)  # the third group is not admitted, and two are not answered
+
+    assert loader.stats().held_s > 0
+    assert len(images.asked) < COMMITS
+    images.open_gate()
     assert sum(len(batch["image"]) for batch in batches) == COMMITS * CHUNK_ROWS
 
 

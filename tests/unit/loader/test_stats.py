@@ -13,7 +13,8 @@ import pytest
 import tensorlake as tl
 from tensorlake.loader import LoaderStats
 from tensorlake.loader.bottleneck import find_bottleneck
-from tensorlake.loader.counters import Stopwatch
+from tensorlake.loader.clocks import Times, thread_times
+from tensorlake.loader.counters import Counters, Stopwatch
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on, wait_for_storage
@@ -35,7 +36,15 @@ class Clock:
     def __call__(self):
         return self._everybodys + getattr(self._own, "seconds", 0.0)
 
+    def times(self):
+        return Times(getattr(self._own, "ran", 0.0), 0.0)
+
     def work(self, seconds):
+        self.stall(seconds)
+        self._own.ran = getattr(self._own, "ran", 0.0) + seconds
+
+    def stall(self, seconds):
+        """Take a thread's time, and not a processor's: it waits for the lock."""
         self._own.seconds = getattr(self._own, "seconds", 0.0) + seconds
 
     def wait(self, seconds):
@@ -46,6 +55,8 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(time, "perf_counter", made)
+    monkeypatch.setattr("tensorlake.loader.loader.perf_counter", made)
+    monkeypatch.setattr("tensorlake.loader.counters.thread_times", made.times)
     monkeypatch.setattr("tensorlake.loader.iteration.Stopwatch", lambda: Stopwatch(made()))
     return made
 
@@ -57,13 +68,30 @@ class SlowStep:
     is_random: ClassVar[bool] = False
     resizes: ClassVar[bool] = False
     clock: Clock
+    stalled_s: float = 0.0
 
     def place(self, placement, draws):
         self.clock.work(STEP_S)
+        self.clock.stall(self.stalled_s)
         return placement
 
     def output_size(self, size):
         return size
+
+
+@dataclass(frozen=True)
+class SlowConverter:
+    """A framework whose arrays take their time."""
+
+    converter: object
+    clock: Clock
+
+    def __getattr__(self, name):
+        return getattr(self.converter, name)
+
+    def convert(self, batch):
+        self.clock.work(LOOP_S)
+        return self.converter.convert(batch)
 
 
 class FarStore(MemoryStore):
@@ -103,22 +131,30 @@ def far(far_store, clock):
 
 
 def bottleneck_of(loader, *, epochs=1, after_each=lambda: None):
-    """Name the bottleneck of a stream that has no start-up: only its busiest stage takes time."""
+    """Name the bottleneck of a stream that has no start-up: only its busiest part takes time."""
     for _ in range(epochs):
         for _ in loader:
             after_each()
-    stats = loader.stats()
-    stats = replace(stats, wall_s=max(stats.rows / stage.ceiling for stage in stats.stages))
+    stats = as_streamed(loader.stats())
     found = find_bottleneck(stats)
     assert str(stats).splitlines()[-1] == found.sentence
     return found
 
 
-# ---- five injected bottlenecks, five names
+def as_streamed(stats):
+    """Let everything overlap, as in a long stream: who is not the slowest waits for who is."""
+    loop_s = stats.user_s + stats.batch_transform_s + stats.convert_s + stats.cut_s
+    own_s = (stats.unpack_s, stats.gather_s, stats.decode_s, stats.waiting_s)
+    threads_s = (sum(own_s) + stats.transform_s + stats.collate_s) / stats.threads
+    wall_s = max(loop_s, threads_s, stats.fetch_s, stats.plan_s)
+    return replace(stats, wall_s=wall_s, start_s=0.0, blocked_s=wall_s - loop_s)
+
+
+# ---- injected bottlenecks, each named
 
 
 def test_a_slow_store_is_named(far):
-    loader = far.loader(batch_size=10, columns=["noise"], prefetch=1, cache="1GB")
+    loader = far.loader(batch_size=10, columns=["noise"], cache="1GB")
 
     found = bottleneck_of(loader)
 
@@ -145,7 +181,7 @@ def test_a_slow_loop_is_named(pets, clock):
 
 
 def test_a_small_cache_is_named(far):
-    loader = far.loader(batch_size=10, columns=["noise"], prefetch=1, cache=0, shuffle=True)
+    loader = far.loader(batch_size=10, columns=["noise"], cache=0, shuffle=True)
 
     found = bottleneck_of(loader, epochs=2)
 
@@ -166,6 +202,178 @@ def test_a_slow_transform_is_named(pets, clock):
     assert "batch_transform=" in found.sentence
 
 
+def test_a_slow_batch_transform_is_named(pets, clock):
+    def batch_transform(batch):
+        clock.work(LOOP_S)
+        return batch
+
+    loader = pets.loader(batch_size=6, columns=["tokens"], batch_transform=batch_transform)
+
+    found = bottleneck_of(loader)
+
+    assert found.name == "batch_transform"
+    assert "Your batch_transform holds the stream back" in found.sentence
+    progress = replace(loader.progress(), stats=as_streamed(loader.stats()))
+    assert str(progress).endswith("waits: model 100%, data 0%")
+
+
+def test_a_slow_collate_function_is_named_and_not_copying(pets, clock):
+    def collate(rows):
+        clock.work(LOOP_S)
+        return np.zeros(len(rows))
+
+    loader = pets.loader(batch_size=6, columns=["boxes", "_row"], collate={"boxes": collate})
+
+    found = bottleneck_of(loader)
+
+    assert found.name == "collate"
+    assert "Collating holds" in found.sentence
+    assert loader.stats().gather_s == 0.0
+
+
+def test_a_lock_that_others_hold_is_named_and_is_not_decoding(pets, clock):
+    decode = {"image": [SlowStep(clock, stalled_s=5 * STEP_S), *RESIZE.values()]}
+    loader = pets.loader(batch_size=6, decode=decode, columns=["image"], workers=2)
+
+    found = bottleneck_of(loader)
+
+    assert found.name == "waiting"
+    assert "Waiting for the interpreter's lock holds the stream back" in found.sentence
+    stats = loader.stats()
+    assert stats.decode_s == pytest.approx(ROWS * STEP_S)
+    assert stats.waiting_s >= ROWS * 5 * STEP_S
+
+
+def test_frameworks_arrays_that_take_long_to_make_are_named(pets, clock):
+    loader = pets.loader(batch_size=6, columns=["tokens"])
+    converter = SlowConverter(loader._converter, clock)
+    loader._converter = converter
+
+    found = bottleneck_of(loader)
+
+    assert found.name == "convert"
+    assert "Making the framework's arrays holds" in found.sentence
+
+
+# ---- the decision alone: what counts for whom, in rows of 1000 in ten seconds
+
+STREAM = LoaderStats(wall_s=10.0, batches=10, rows=1000, threads=2, start_s=0.2, blocked_s=9.0)
+CASES = {
+    "slow store": ("fetch", {"fetch_s": 9.5, "decode_s": 9.0, "user_s": 0.5}),
+    "narrow prefetch": ("prefetch", {"fetch_s": 9.5, "held_s": 8.0, "decode_s": 9.0}),
+    "cache too small": (
+        "cache",
+        {
+            "fetch_s": 9.5,
+            "cache_short_nbytes": 10**9,
+            "fetched_nbytes": 10**9,
+            "refetched_nbytes": 10**9,
+        },
+    ),
+    "slow index": ("plan", {"plan_s": 9.0, "fetch_s": 1.0}),
+    "slow decode": ("decode", {"decode_s": 19.0, "transform_s": 0.5}),
+    "slow decode, requests always under way": ("decode", {"decode_s": 19.0, "fetch_s": 10.0}),
+    "slow decode, prefetch full of it": ("decode", {"decode_s": 19.0, "fetch_s": 9, "held_s": 9}),
+    "decode and transform together": ("transform", {"decode_s": 8.0, "transform_s": 11.0}),
+    "slow transform that sleeps": ("transform", {"transform_s": 19.5, "decode_s": 0.2}),
+    "slow unpacking": ("unpack", {"unpack_s": 19.0, "fetch_s": 8.0}),
+    "slow collate function": ("collate", {"collate_s": 18.0, "gather_s": 1.0, "decode_s": 0.5}),
+    "lock held by others": ("waiting", {"waiting_s": 15.0, "decode_s": 4.0}),
+    "lock and processors taken by others": (
+        "waiting",
+        {"waiting_s": 8.0, "decode_s": 11.0, "queued_s": 8.0},
+    ),
+    "processors taken by others": (
+        "decode",
+        {"decode_s": 19.0, "queued_s": 14.0, "waiting_s": 0.5},
+    ),
+    "slow loop": ("consumer", {"user_s": 9.5, "blocked_s": 0.1, "decode_s": 8.0}),
+    "slow loop that holds the lock": (
+        "consumer",
+        {"user_s": 9.5, "blocked_s": 0.1, "decode_s": 3.0, "waiting_s": 16.0},
+    ),
+    "slow loop, chunks still coming": ("consumer", {"user_s": 9.5, "blocked_s": 0.1, "fetch_s": 9}),
+    "slow batch_transform": (
+        "batch_transform",
+        {"batch_transform_s": 9.0, "user_s": 0.5, "blocked_s": 0.1, "decode_s": 5.0},
+    ),
+    "slow copies to a device": ("convert", {"convert_s": 9.0, "user_s": 0.5, "blocked_s": 0.1}),
+    "small batches of arrays": ("gather", {"cut_s": 5.0, "plan_s": 1.0, "blocked_s": 0.1}),
+    "slow loop that still waits, of slow decode": (
+        "decode",
+        {"user_s": 7.5, "blocked_s": 2.3, "decode_s": 19.0},
+    ),
+    "nothing much": ("", {"fetch_s": 2.0, "decode_s": 4.0}),
+    "start-up": ("", {"start_s": 8.0, "blocked_s": 0.1, "user_s": 1.9, "decode_s": 3.0}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stage_that_all_others_wait_for_is_named(case):
+    name, counted = CASES[case]
+
+    found = find_bottleneck(replace(STREAM, **counted))
+
+    assert found.name == name
+    assert found.sentence
+
+
+def test_decoding_says_when_others_take_the_processors():
+    alone = replace(STREAM, decode_s=19.0, queued_s=1.0)
+    shared = replace(STREAM, decode_s=19.0, queued_s=14.0)
+
+    assert "processor" not in alone.bottleneck()
+    assert "Its threads waited for a processor 74% of that." in shared.bottleneck()
+
+
+def test_a_prefetch_that_is_too_small_says_which_would_do():
+    stats = replace(STREAM, fetch_s=10.0, held_s=8.0, prefetch_nbytes=64_000_000)
+
+    assert "80% of the time" in stats.bottleneck()
+    assert "prefetch='128MB'" in stats.bottleneck()
+
+
+# ---- counters
+
+
+def test_what_is_timed_inside_counts_for_the_inner_alone(clock):
+    counters = Counters()
+
+    with counters.timed("gather_s"):
+        clock.work(1.0)
+        with counters.timed("collate_s"):
+            clock.work(2.0)
+            clock.stall(3.0)
+        clock.stall(4.0)
+
+    stats = counters.snapshot()
+    assert (stats.gather_s, stats.collate_s, stats.waiting_s) == (1.0, 5.0, 4.0)
+
+
+def test_held_time_counts_while_there_is_no_room_and_more_could_be_asked_for(clock):
+    counters = Counters()
+
+    for reasons in ({"full": True}, {"chunks": True}, {"rows": False}, {"rows": True}):
+        counters.hold(**reasons)
+        clock.wait(1.0)
+    counters.hold(full=False)
+    clock.wait(1.0)
+
+    # alone being full is held too: there is no reader that says it has enough to do
+    assert counters.snapshot().held_s == 3.0
+
+
+def test_a_thread_that_waits_for_a_processor_is_not_waiting_for_anything_else():
+    before = thread_times()
+    began = time.perf_counter()
+
+    while thread_times().since(before).running_s < 0.01:
+        pass
+
+    passed, wall_s = thread_times().since(before), time.perf_counter() - began
+    assert 0.01 <= passed.ready_s <= wall_s + 0.001
+
+
 # ---- what it says otherwise
 
 
@@ -181,7 +389,7 @@ def test_a_stream_without_a_saturated_stage_is_not_blamed_on_one():
 
 
 def test_a_ceiling_counts_the_threads_that_share_the_work():
-    stats = LoaderStats(wall_s=1.0, batches=10, rows=100, decode_s=1.9, threads=2, wait_s=0.9)
+    stats = LoaderStats(wall_s=1.0, batches=10, rows=100, decode_s=1.9, threads=2, blocked_s=0.9)
 
     (decode,) = stats.stages
 

@@ -1,0 +1,78 @@
+"""Clocks of one thread: how long it ran, or could have run if a processor had been free.
+
+    wall time = running + ready, on the queue for a processor + blocked
+
+The first two are what work takes on this machine as busy as it is; only the third is a wait for
+something: the interpreter's lock, or a page of a mapped file. Linux tells the second in
+``/proc/thread-self/schedstat``; elsewhere it is taken for 0, and counts as blocked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import NamedTuple
+
+__all__ = ["Times", "thread_times"]
+
+SCHEDSTAT = "/proc/thread-self/schedstat"
+SCHEDSTAT_NBYTES = 128
+
+
+class Times(NamedTuple):
+    """Seconds of a thread; only differences mean anything."""
+
+    running_s: float
+    queued_s: float  # it could have run, and had no processor
+
+    @property
+    def ready_s(self) -> float:
+        """Both."""
+        return self.running_s + self.queued_s
+
+    def since(self, before: Times) -> Times:
+        """Return what passed after other times of the same thread."""
+        return Times(self.running_s - before.running_s, self.queued_s - before.queued_s)
+
+    def plus(self, more: Times) -> Times:
+        """Add others."""
+        return Times(self.running_s + more.running_s, self.queued_s + more.queued_s)
+
+
+class _Schedstat:
+    """A thread's open file: reading it takes 3 microseconds, opening it ten times as long."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        try:
+            self._file = os.open(SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # another system, or a kernel that does not count it
+            self._file = -1
+
+    def queued_s(self) -> float:
+        """Return how long the thread has waited for a processor."""
+        if self._file < 0:
+            return 0.0
+        fields = os.pread(self._file, SCHEDSTAT_NBYTES, 0).split()
+        return int(fields[1]) / 1e9
+
+    def __del__(self) -> None:
+        if self._file >= 0 and self.process == os.getpid():
+            os.close(self._file)
+
+
+_own = threading.local()
+
+
+def thread_times() -> Times:
+    """Return the times of the calling thread.
+
+    >>> before = thread_times()
+    >>> thread_times().since(before).running_s >= 0
+    True
+    """
+    schedstat = getattr(_own, "schedstat", None)
+    if schedstat is None or schedstat.process != os.getpid():  # a fork's file is its parent's
+        schedstat = _own.schedstat = _Schedstat()
+    return Times(time.thread_time(), schedstat.queued_s())
