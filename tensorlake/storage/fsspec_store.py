@@ -279,8 +279,12 @@ class FsspecStore:
                 path=path,
                 url=self.url,
             )
+        etag = found.get("ETag") or found.get("etag")
         return ObjectMeta(
-            path, int(found["size"]), when if when.tzinfo else when.replace(tzinfo=UTC)
+            path,
+            int(found["size"]),
+            when if when.tzinfo else when.replace(tzinfo=UTC),
+            None if etag is None else str(etag).strip('"'),
         )
 
     def _translated(self, error: OSError, verb: str, path: str) -> TensorlakeError:

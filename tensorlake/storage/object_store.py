@@ -258,7 +258,7 @@ class ObjectStore:
             if error.failure.kind is FailureKind.MISSING:
                 return None
             raise self._translated(error, "look up", path) from None
-        return ObjectMeta(path, found["size"], found["last_modified"])
+        return _meta(path, found)
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
         if self._connection.is_read_only:
@@ -288,7 +288,7 @@ class ObjectStore:
                 raise self._translated(error, "list", prefix) from None
             for found in page:
                 if found["path"].startswith(prefix):
-                    yield ObjectMeta(found["path"], found["size"], found["last_modified"])
+                    yield _meta(found["path"], found)
                 elif found["path"] > prefix:
                     return
             if not page:
@@ -387,6 +387,11 @@ class ObjectStore:
 
     def _translated(self, error: RequestFailedError, verb: str, path: str) -> TensorlakeError:
         return translate(error.failure, verb=verb, path=path, url=self.url)
+
+
+def _meta(path: str, found: obstore.ObjectMeta) -> ObjectMeta:
+    etag = found.get("e_tag")
+    return ObjectMeta(path, found["size"], found["last_modified"], etag and etag.strip('"'))
 
 
 def _is_transient(error: Exception) -> bool:

@@ -33,11 +33,17 @@ _ORDINARY_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """What a store knows of an object without reading it; `modified` is by the store's clock."""
+    """What a store knows of an object without reading it.
+
+    Attributes:
+        modified: By the store's clock.
+        etag: What the store says of the content, without quotes; None where it says nothing.
+    """
 
     path: str
     nbytes: int
     modified: datetime
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

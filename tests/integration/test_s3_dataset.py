@@ -223,3 +223,17 @@ def test_a_clock_that_is_behind_is_found_out_and_the_store_asked(s3, options, mo
     last = tl.open(url, storage_options=options).log()[0].time
     assert abs(last - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=1)
     assert tl.open(url, storage_options=options).expire(older_than="1h").given_up == ()
+
+
+def test_a_source_on_s3_is_told_by_its_etag(url, options):
+    """Its times are of whole seconds: what is corrected at once has the time of what it was."""
+    store, src = open_store(f"{url}/raw", storage_options=options), f"{url}/raw"
+    runtime.run(store.put_if_absent("0.csv", b"x\n1\n"))
+    runtime.run(store.put_if_absent("1.csv", b"x\n1\n"))
+    ds = tl.ingest.csv(src, f"{url}/t", storage_options=options)
+
+    assert tl.ingest.csv(src, ds.url, storage_options=options).ingest_report.rows == 0
+    runtime.run(store.delete("1.csv"))
+    runtime.run(store.put_if_absent("1.csv", b"x\n2\n"))
+    with pytest.raises(tl.InvalidInputError, match=r"1 file was changed \('1\.csv'\)"):
+        tl.ingest.csv(src, ds.url, storage_options=options)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
 
-__all__ = ["Piece", "find_files", "source_path"]
+__all__ = ["Piece", "find_files", "names_below", "source_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,19 @@ def find_files(
         message = f"{what} to ingest\ngive a file, a folder or a pattern"
         raise InvalidInputError(message, src=named)
     return found
+
+
+def names_below(paths: Iterable[str]) -> dict[str, str]:
+    """Return the path of each file from the folder that holds all of them.
+
+    >>> names_below(["s3://b/raw/x/0.csv", "s3://b/raw/1.csv"])
+    {'s3://b/raw/x/0.csv': 'x/0.csv', 's3://b/raw/1.csv': '1.csv'}
+    """
+    split = {path: path.split("/") for path in paths}
+    folders = [parts[:-1] for parts in split.values()]
+    pairs = zip(min(folders), max(folders), strict=False)  # they share what all share
+    depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return {path: "/".join(parts[depth:]) for path, parts in split.items()}
 
 
 def _local(path: str, ending: str) -> list[str]:

@@ -70,7 +70,8 @@ class SourceFiles:
     def stamp(self, path: str) -> str:
         """Return size and modification time of a file as text; nothing where there is none.
 
-        Of a file that was listed, as it was listed: of a store's, that costs no request.
+        A store's file has its ETag in place of the time, where it has one. A file that was listed
+        is as it was listed: a store is not asked again.
         """
         if path not in self._stamps:
             if not is_url(path):
@@ -199,7 +200,7 @@ def stamp_of(path: str) -> str:
 
 
 def _stamp(found: ObjectMeta) -> str:
-    return f"{found.nbytes}:{found.modified.isoformat()}"
+    return f"{found.nbytes}:{found.etag or found.modified.isoformat()}"
 
 
 def _no_file(path: str) -> InvalidInputError:

@@ -7,7 +7,6 @@ group by row group; rows are in the order of the files' names, and of the groups
 from __future__ import annotations
 
 import importlib.util
-import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,7 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
-from tensorlake.dataset.ingest.found_files import Piece, find_files
+from tensorlake.dataset.ingest.found_files import Piece, find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
@@ -204,7 +203,7 @@ def ingest_pieces(
         left_out: What of the source has no place in the rows.
     """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
-    folder = posixpath.commonpath([posixpath.dirname(path) for path in stamps])
+    names = names_below(stamps)
     source = Source(
         kind=kind,
         schema=types,
@@ -216,7 +215,7 @@ def ingest_pieces(
         maker=maker,
         left_out=left_out,
         stamp=lambda piece: stamps[piece.path],
-        file=lambda piece: piece.path[len(folder) :].lstrip("/"),
+        file=lambda piece: names[piece.path],
         settings=settings,
     )
     return run_ingest(source, dst, **options)

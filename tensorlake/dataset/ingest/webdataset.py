@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import posixpath
 import tarfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.found_files import find_files
+from tensorlake.dataset.ingest.found_files import find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
@@ -128,7 +127,7 @@ def webdataset(
         return columns
 
     stamps = {sample.shard: files.stamp(sample.shard) for sample in samples}
-    folder = posixpath.commonpath([posixpath.dirname(path) for path in stamps])
+    names = names_below(stamps)
     source = Source(
         kind="webdataset",
         schema={**types, "key": Text()},
@@ -137,7 +136,7 @@ def webdataset(
         name=lambda sample: sample.name,
         load=load,
         stamp=lambda sample: stamps[sample.shard],
-        file=lambda sample: sample.shard[len(folder) :].lstrip("/"),
+        file=lambda sample: names[sample.shard],
         unit="shard",
         settings=given_settings(schema),
         left_out=left_out,
