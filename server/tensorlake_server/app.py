@@ -32,6 +32,7 @@ from tensorlake_server import (
 )
 from tensorlake_server.access import Access, cookie_name
 from tensorlake_server.audit import AuditLog
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.changes import TransactionRequest
 from tensorlake_server.events import Heads
 from tensorlake_server.guard import Guard, UnderWay
@@ -60,6 +61,8 @@ PAGE_POLICY = (
 NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
 PAGE, ICON = "index.html", "favicon.svg"
 HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
+
+BODY_THREADS = 4  # that parse bodies: each holds the interpreter, or a processor
 
 NO_REQUEST = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
 
@@ -110,6 +113,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
     app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
+    app.state.body_threads = CapacityLimiter(BODY_THREADS)
+    app.router.route_class = BodyRoute
     app.state.metrics = metrics
     app.state.object_rules = FormatRules()
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from tensorlake_server.messages import MAX_TQL_CHARACTERS, Message
+from tensorlake_server.messages import MAX_TQL_CHARACTERS, Asked
 
 __all__ = ["AskedRows", "Step"]
 
@@ -22,12 +22,12 @@ MAX_STEPS = 32
 Name = Annotated[str, Field(max_length=1024)]
 
 
-class Step(Message):
+class Step(Asked):
     """A query over the rows so far, or some of their columns: one of both."""
 
     tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)] | None = None
     params: dict[str, Any] | None = None
-    columns: list[Name] | None = None
+    columns: Annotated[list[Name], Field(fail_fast=True)] | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -38,12 +38,14 @@ class Step(Message):
         return self
 
 
-class AskedRows(Message):
+class AskedRows(Asked):
     """Rows of one version, or of a view."""
 
     version: Name | None = None
     digest: Name | None = None
-    steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
+    steps: Annotated[list[Step], Field(fail_fast=True)] = Field(
+        default_factory=list[Step], max_length=MAX_STEPS
+    )
     saved: Name | None = None
     view: str | None = None
 

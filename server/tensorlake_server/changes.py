@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tensorlake_server.messages import Message
+from tensorlake_server.messages import Asked, Message
 
 __all__ = [
     "AddNames",
@@ -47,7 +47,7 @@ Schema = Annotated[
 ]
 
 
-class CreateRequest(Message):
+class CreateRequest(Asked):
     """A new dataset."""
 
     name: Name
@@ -56,10 +56,10 @@ class CreateRequest(Message):
     exist_ok: bool = False
 
 
-class _Rows(Message):
+class _Rows(Asked):
     """Rows by position, or by a condition (TQL, with ``params``): one of both."""
 
-    rows: list[Position] | None = None
+    rows: Annotated[list[Position], Field(fail_fast=True)] | None = None
     where: Text | None = None
     params: Annotated[dict[str, Any], Field(default_factory=dict)]
 
@@ -70,31 +70,31 @@ class _Rows(Message):
         return self
 
 
-class Append(Message):
+class Append(Asked):
     """New rows, at the end: values by tensor."""
 
     op: Literal["append"]
     columns: dict[str, list[Any]]
 
 
-class Insert(Message):
+class Insert(Asked):
     """Rows that a query of the dataset gives, at the end; what it reads ends at the dataset."""
 
     op: Literal["insert"]
     tql: Annotated[Text, Field(examples=["SELECT * WHERE label = $label LIMIT 100"])]
     params: Annotated[dict[str, Any], Field(default_factory=dict)]
     columns: Annotated[
-        list[Name] | None,
+        Annotated[list[Name], Field(fail_fast=True)] | None,
         Field(description="the tensors that the outputs go to, in order; their own names if none"),
     ] = None
 
 
-class Upsert(Message):
+class Upsert(Asked):
     """Rows by key: where it is known the row gets the values, else it is appended."""
 
     op: Literal["upsert"]
     columns: dict[str, list[Any]]
-    on: Annotated[list[str], Field(min_length=1)]
+    on: Annotated[list[str], Field(min_length=1), Field(fail_fast=True)]
 
 
 class Update(_Rows):
@@ -120,7 +120,7 @@ class Delete(_Rows):
     op: Literal["delete"]
 
 
-class AddTensor(Message):
+class AddTensor(Asked):
     """A new tensor; rows that exist get ``fill``, else the type's default, else NULL."""
 
     op: Literal["add_tensor"]
@@ -129,14 +129,14 @@ class AddTensor(Message):
     fill: Any = None
 
 
-class DropTensor(Message):
+class DropTensor(Asked):
     """A tensor that goes; older versions keep it."""
 
     op: Literal["drop_tensor"]
     tensor: str
 
 
-class RenameTensor(Message):
+class RenameTensor(Asked):
     """Another name for a tensor."""
 
     op: Literal["rename_tensor"]
@@ -144,15 +144,15 @@ class RenameTensor(Message):
     to: str
 
 
-class AddNames(Message):
+class AddNames(Asked):
     """More classes of a class label."""
 
     op: Literal["add_names"]
     tensor: str
-    names: list[str]
+    names: Annotated[list[str], Field(fail_fast=True)]
 
 
-class Tag(Message):
+class Tag(Asked):
     """A name for the version that the transaction publishes; it never moves."""
 
     op: Literal["tag"]
@@ -174,10 +174,12 @@ Operation = Annotated[
 ]
 
 
-class TransactionRequest(Message):
+class TransactionRequest(Asked):
     """Changes of one branch, published together or not at all."""
 
-    operations: Annotated[list[Operation], Field(min_length=1, max_length=MAX_OPERATIONS)]
+    operations: Annotated[
+        list[Operation], Field(min_length=1, max_length=MAX_OPERATIONS), Field(fail_fast=True)
+    ]
     branch: Name = "main"
     message: Text = ""
     base_version: Annotated[
@@ -198,27 +200,27 @@ class Committed(Message):
     is_repeated: bool
 
 
-class BranchRequest(Message):
+class BranchRequest(Asked):
     """A new branch."""
 
     name: Name
     at: Annotated[str | None, Field(description="main's newest when left out")] = None
 
 
-class TagRequest(Message):
+class TagRequest(Asked):
     """A new tag, which never moves."""
 
     name: Name
     at: Annotated[str | None, Field(description="main's newest when left out")] = None
 
 
-class MergeRequest(Message):
+class MergeRequest(Asked):
     """Bring the changes of ``source`` (a branch, or any version) into a branch."""
 
     source: Name
     branch: Name = "main"
     on_conflict: Literal["error", "ours", "theirs"] = "error"
-    tensors: list[str] | None = None
+    tensors: Annotated[list[str], Field(fail_fast=True)] | None = None
     dry_run: bool = False
 
 
@@ -233,7 +235,7 @@ class Merged(Message):
     conflicts: list[str]
 
 
-class RestoreRequest(Message):
+class RestoreRequest(Asked):
     """Publish the content of an older version as a new commit of a branch."""
 
     restored: Annotated[str, Field(description="the older version")]

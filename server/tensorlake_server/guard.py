@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import secrets
 import time
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
+from tensorlake.format import MAX_ENTRY_NBYTES
 from tensorlake_server.connections import SLOWEST_NBYTES_PER_S
 from tensorlake_server.methods import METHODS, is_head_of_get
 from tensorlake_server.principal import NOBODY
@@ -57,6 +59,8 @@ METRICS = "/metrics"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REQUEST_ID_NBYTES = 8
 MAX_LENGTH_DIGITS = 18
+MAX_LOGIN_NBYTES = 4096
+ENTRY_PATH = re.compile(r"^/v1/datasets/[^/]+/objects/branches/")
 
 DEFAULT_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -194,6 +198,15 @@ class Guard:
                 "\nwait, and ask again",
                 {"Retry-After": str(math.ceil(wait_s))},
             )
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise Problem(
+                415,
+                "unsupported-content-encoding",
+                f"bodies are taken as they are, not packed by {encoding[:80]!r}"
+                "\nsend it without Content-Encoding; Arrow streams may pack their buffers",
+                {"Accept-Encoding": "identity"},
+            )
         length, limit = headers.get("content-length", "0"), self._body_limit(scope)
         if not length.isdecimal() or len(length) > MAX_LENGTH_DIGITS or int(length) > limit:
             raise _too_long(limit)
@@ -201,6 +214,10 @@ class Guard:
 
     def _body_limit(self, scope: Scope) -> int:
         path, settings = scope["path"], self._settings
+        if path in OPEN_ROUTES or not path.startswith("/v1/"):
+            return MAX_LOGIN_NBYTES  # of somebody whom nobody knows yet
+        if ENTRY_PATH.search(path):
+            return min(settings.max_write_nbytes, MAX_ENTRY_NBYTES)
         brings = path.startswith("/v1/") and (path.endswith("/transactions") or "/objects/" in path)
         return settings.max_write_nbytes if brings and settings.write else settings.max_body_nbytes
 

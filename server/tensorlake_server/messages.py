@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType  # in typing since Python 3.12; pydantic brings this one
 
 __all__ = [
+    "Asked",
     "Branch",
     "Branches",
     "CellValue",
@@ -47,6 +48,9 @@ __all__ = [
 ]
 
 MAX_TQL_CHARACTERS = 16_384
+MAX_MEMBERS = 100  # of an object that a type here describes
+MAX_NAMES = 10_000  # of one whose names are users'
+FREE_MEMBERS = frozenset({"params", "state", "value"})  # any JSON: nothing of them can be wrong
 MAX_THUMBNAILS = 256
 MAX_THUMBNAIL_SIDE = 1024
 
@@ -55,6 +59,21 @@ class Message(BaseModel):
     """A body; unknown keys of requests are refused, so that a misspelt one is never ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Asked(Message):
+    """A body that somebody sends: of so few members that naming all that is wrong stays small."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_members(cls, value: Any) -> Any:
+        members: dict[str, Any] = value if isinstance(value, dict) else {}
+        if len(members) > MAX_MEMBERS:
+            raise ValueError(f"an object of {len(members):,} members: none here has as many")
+        for name, one in members.items():
+            if name not in FREE_MEMBERS and isinstance(one, dict) and len(one) > MAX_NAMES:
+                raise ValueError(f"{name[:80]!r} has more than {MAX_NAMES:,} members")
+        return value
 
 
 class ProblemInfo(Message):
@@ -72,7 +91,7 @@ class ProblemInfo(Message):
     conflict: dict[str, Any] | None = None
 
 
-class SessionRequest(Message):
+class SessionRequest(Asked):
     """The token of the link that the server printed."""
 
     token: Annotated[str, Field(max_length=1024)]
@@ -253,17 +272,17 @@ class RowsPage(Message):
     rows: list[Row]
 
 
-class QueryRequest(Message):
+class QueryRequest(Asked):
     """A query over one version (None: main's newest)."""
 
     tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
     params: dict[str, Any] = {}
     version: str | None = None
     limit: Annotated[int, Field(ge=0, le=1000)] = 64
-    columns: list[str] | None = None
+    columns: Annotated[list[str], Field(fail_fast=True)] | None = None
 
 
-class ExplainRequest(Message):
+class ExplainRequest(Asked):
     """A query that is asked about, not run."""
 
     tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
@@ -277,7 +296,7 @@ class Explanation(Message):
     plan: str
 
 
-class CompletionRequest(Message):
+class CompletionRequest(Asked):
     """A query that is being written, and the place of the cursor in it."""
 
     tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
@@ -338,7 +357,7 @@ class SavedViews(Message):
     may_save: bool
 
 
-class SaveViewRequest(Message):
+class SaveViewRequest(Asked):
     """The ``view`` of a query's result, and the name that it is to have."""
 
     name: Annotated[str, Field(min_length=1, max_length=1024)]
@@ -346,11 +365,13 @@ class SaveViewRequest(Message):
     message: Annotated[str, Field(max_length=16_384)] = ""
 
 
-class ThumbnailsRequest(Message):
+class ThumbnailsRequest(Asked):
     """Which samples, and how large: they fit into ``size`` × ``size``."""
 
     tensor: str
-    rows: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_THUMBNAILS)]
+    rows: Annotated[
+        list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_THUMBNAILS), Field(fail_fast=True)
+    ]
     size: Annotated[int, Field(ge=16, le=MAX_THUMBNAIL_SIDE)] = 256
     version: str | None = None
     view: str | None = None

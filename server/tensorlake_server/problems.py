@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import reprlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -240,4 +241,6 @@ def _invalid(found: Mapping[str, Any]) -> str:
         at = "".join(f" at character {place}" for place in found["loc"][1:])
         return f"the body is no JSON: {found['ctx']['error']}{at}"
     place = ".".join(map(str, found["loc"]))
-    return f"{place}: {found['msg']} (got {str(found.get('input'))[:80]!r})"
+    given = found.get("input")
+    shown = given[:80] if isinstance(given, str) else reprlib.repr(given)  # never all of a body
+    return f"{place}: {found['msg']} (got {str(shown)[:80]!r})"

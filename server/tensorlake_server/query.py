@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from tensorlake.dataset import complete_inside, explain_inside, query_inside
 from tensorlake.errors import InvalidInputError
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.messages import (
     CompletionRequest,
     Completions,
@@ -36,7 +37,7 @@ __all__ = ["router"]
 MAX_OFFERS = 200  # more than anybody scrolls through; another letter narrows them
 TAKEN_NAMES = frozenset({"self", "tql"})  # of query()'s own arguments
 
-router = APIRouter(prefix="/v1/datasets", tags=["query"])
+router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
 
 
 @router.post("/{name}/query", response_model=QueryResult)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 from tensorlake.errors import VersionNotFoundError
 from tensorlake.storage import name_of_part
 from tensorlake.versions import authored_by
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.changes import (
     BranchRequest,
     Committed,
@@ -20,7 +21,7 @@ from tensorlake_server.request import DatasetPath, lake_of, note_change
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["versions"])
+router = APIRouter(prefix="/v1/datasets", tags=["versions"], route_class=BodyRoute)
 
 
 @router.post("/{name}/branches", response_model=Ref, status_code=201)

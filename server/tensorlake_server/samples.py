@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 
 from tensorlake.errors import CorruptSampleError, TensorlakeError
 from tensorlake.types import EncodedColumn, take
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.byte_ranges import asked_range, is_same_answer
 from tensorlake_server.caching import asks_any, cache_headers, etag_of, not_modified
 from tensorlake_server.columns import (
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["samples"])
+router = APIRouter(prefix="/v1/datasets", tags=["samples"], route_class=BodyRoute)
 
 ROWS_AT_ONCE = 8  # read together: few enough that the first thumbnails leave early
 

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from tensorlake.dataset import found_inside
 from tensorlake_server.arrow import NPZ_TYPE
 from tensorlake_server.asked_rows import AskedRows
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.request import DatasetPath, lake_of
 from tensorlake_server.results import costed
 from tensorlake_server.wanted import run_query_for
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["query"])
+router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
 
 
 @router.post(

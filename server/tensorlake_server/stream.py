@@ -25,6 +25,7 @@ from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.loader import Loader, step_from_json, written_batches
 from tensorlake_server.arrow import ARROW_TYPE
 from tensorlake_server.asked_rows import AskedRows, Name
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.problems import problem_of
 from tensorlake_server.request import (
     DatasetPath,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamRequest", "router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["stream"])
+router = APIRouter(prefix="/v1/datasets", tags=["stream"], route_class=BodyRoute)
 
 MAX_COUNT = 2**31
 MAX_BATCH_ROWS = 65_536
@@ -55,7 +56,7 @@ Count = Annotated[int, Field(ge=1, lt=MAX_COUNT)]
 class StreamRequest(AskedRows):
     """Batches of rows; what is left out is as in ``ds.loader()``."""
 
-    columns: list[Name] | None = None
+    columns: Annotated[list[Name], Field(fail_fast=True)] | None = None
     batch_size: Count | None = None
     global_batch_size: Count | None = None
     rank: Annotated[int, Field(ge=0, lt=MAX_COUNT)] = 0
@@ -66,11 +67,11 @@ class StreamRequest(AskedRows):
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     epoch: Annotated[int, Field(ge=0, lt=MAX_COUNT)] = 0
     state: Annotated[dict[str, Any] | None, Field(description="a loader's; begins there")] = None
-    decode: dict[Name, list[dict[str, Any]]] = Field(
+    decode: dict[Name, Annotated[list[dict[str, Any]], Field(fail_fast=True)]] = Field(
         default_factory=dict[str, list[dict[str, Any]]],
         description="steps of tl.decode, by column",
     )
-    lists: list[Name] = Field(
+    lists: Annotated[list[Name], Field(fail_fast=True)] = Field(
         default_factory=list[str], description="columns whose samples stay apart"
     )
     on_error: Literal["raise", "skip"] = "raise"

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from tensorlake.storage import name_of_part, runtime
 from tensorlake.versions import authored_by, list_views
+from tensorlake_server.bodies import BodyRoute
 from tensorlake_server.messages import QueryResult, SavedViewInfo, SavedViews, SaveViewRequest
 from tensorlake_server.request import (
     NAME_IN_PATH,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["views"])
+router = APIRouter(prefix="/v1/datasets", tags=["views"], route_class=BodyRoute)
 
 
 @router.get("/{name}/views", response_model=SavedViews)

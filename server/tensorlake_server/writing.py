@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 
 from tensorlake.dataset import QueryLimits, insert_inside, note_condition, query_inside
 from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types import NO_DEFAULT, as_type, from_json
 from tensorlake.versions import authored_by
 from tensorlake_server.arrow import ARROW_TYPE
+from tensorlake_server.arrow_bodies import read_arrow
+from tensorlake_server.bodies import BodyRoute, in_body_thread, parsed_json
 from tensorlake_server.changes import (
     AddNames,
     AddTensor,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["writing"])
+router = APIRouter(prefix="/v1/datasets", tags=["writing"], route_class=BodyRoute)
 
 
 @router.post("", response_model=DatasetName, status_code=201)
@@ -105,11 +105,13 @@ async def commit_transaction(
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     lake_of(request).check_writable(name, None)  # before the body is taken in
     body = await request.body()
+    most = settings_of(request).max_write_nbytes
     if media_type == ARROW_TYPE:
         appended = TransactionRequest.model_construct(
             operations=[], branch=branch, message=message, base_version=base_version, key=key
         )
-        return await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(body))
+        table = await in_body_thread(request, lambda: read_arrow(body, most_nbytes=most))
+        return await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(table))
     if media_type not in ("application/json", ""):
         raise Problem(
             415,
@@ -120,10 +122,7 @@ async def commit_transaction(
     if beside:
         detail = f"{beside}: a JSON body has these itself\nput them into the body"
         raise Problem(422, "invalid-input", detail)
-    try:
-        asked = TransactionRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise RequestValidationError(error.errors(include_url=False)) from error
+    asked = await in_body_thread(request, lambda: parsed_json(TransactionRequest, body))
     return await run_in_threadpool(_commit, request, name, asked, _stage_all(request, asked))
 
 
@@ -172,15 +171,7 @@ def _committed(dataset: Dataset, commit: Commit, *, is_repeated: bool) -> Commit
     )
 
 
-def _append_of_arrow(body: bytes) -> Callable[[Dataset], None]:
-    import pyarrow as pa
-
-    try:
-        table = pa.ipc.open_stream(body).read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise InvalidInputError(f"the body is no whole Arrow stream: {error}") from error
-
+def _append_of_arrow(table: Any) -> Callable[[Dataset], None]:
     def stage(dataset: Dataset) -> None:
         check_arrow_columns(table, dataset.schema)
         dataset.extend(table)
