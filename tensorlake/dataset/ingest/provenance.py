@@ -34,8 +34,9 @@ from tensorlake.types import SampleType
 __all__ = ["MEMBER", "Differences", "Files", "Note", "Run", "read_runs", "settings_of"]
 
 MEMBER = "ingest"
-MAX_MARKS = 1536
-"""In one entry: `meta` holds 16 KiB (format.md), and a mark is 10 characters."""
+MAX_MARKS = 1280
+"""In one entry: `meta` holds 16 KiB (format.md), a mark is 10 characters, and all else takes less
+than 3 KiB."""
 
 MARK = np.dtype("<u8")
 STATE_BITS = np.uint64(40)

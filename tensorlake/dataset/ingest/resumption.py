@@ -212,9 +212,11 @@ def _differs(dataset: Dataset, source: Source[Item], run: Run) -> InvalidInputEr
     files = Files.of(source)
     found = run.differences(files)
     place = f" ({run.last.place!r})" if run.last.place not in ("", source.place) else ""
+    is_same_names = found.changed and not found.added and not found.removed
+    hint = "; copies keep their times with cp -p or rsync -t" if is_same_names else ""
     return InvalidInputError(
         f"{_called(source)} is not what {dataset.url!r} was ingested from{place}:"
-        f" {_told(found, source.unit, run, len(files.paths))}{_advice(dataset)}",
+        f" {_told(found, source.unit, run, len(files.paths))}{_advice(dataset)}{hint}",
         dataset=dataset.url,
         added=found.added,
         changed=found.changed,
