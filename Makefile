@@ -1,5 +1,6 @@
 # The same commands on a desk and in .ci/run; `make` alone lists them.
-# Variables: PYTHON (what makes the environment), TORCH (what pip is asked for, first), ARGS (passed on to the program).
+# Variables: PYTHON (what makes the environment), TORCH (what pip is asked for, first), ARGS (passed on to the program),
+# GROUP (of test-extras: which packages are tested with).
 #   make setup PYTHON=python3.12 TORCH="torch --index-url URL_OF_YOUR_WHEELS"
 #   make test ARGS="tests/unit/format -x"
 SHELL := /bin/bash
@@ -12,6 +13,11 @@ TORCH ?= torch==2.13.0
 VENV ?= .venv
 LAKE ?= .demo
 ARGS ?=
+GROUP ?=
+
+# The groups of test-extras, and what each installs beside torch; the tests of a group are in tests/extras/GROUP.
+EXTRAS := trainers
+EXTRAS_trainers := lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ok
@@ -72,8 +78,26 @@ test: setup ## every test but the minutes-long ones, two files at a time
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
 	else echo "viewer: not tested, npm is not here"; fi
 
-test-extras: setup ## the tests that need a heavy extra
+ifeq ($(GROUP),)
+test-extras: setup ## the tests that need a heavy extra (GROUP=trainers: with what it needs)
+	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
+else ifeq ($(EXTRAS_$(GROUP)),)
+test-extras:
+	@echo "make: there is no group '$(GROUP)'; there are: $(EXTRAS)" >&2; exit 1
+else
+test-extras: .venv-extras-$(GROUP)/.ok
+	.venv-extras-$(GROUP)/bin/python -m pytest -m extras tests/extras/$(GROUP) $(ARGS)
+endif
+
+# A group's packages may need other versions of ours than make setup installs: each has an environment, torch first.
+.venv-extras-%/.ok: Makefile pyproject.toml constraints.txt
+	@if command -v uv >/dev/null; then test -x $(@D)/bin/python || uv venv --quiet --seed --python "$(PYTHON)" $(@D); \
+	else test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D); fi
+	$(@D)/bin/python -m pip install --quiet $(TORCH)
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt -e . pytest pytest-timeout hypothesis
+	$(@D)/bin/python -m pip install --quiet -c constraints.txt $(EXTRAS_$*)
+	@touch $@
 
 soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak -o faulthandler_timeout=4000 $(ARGS)
@@ -101,7 +125,7 @@ $(STATIC): viewer/node_modules/.ok $(VIEWER_SOURCES)
 	cd viewer && npm run --silent build
 	@touch $@
 
-clean: ## remove what these commands made, but not .venv
+clean: ## remove what these commands made, but not .venv and .venv-extras-*
 	rm -rf .demo .benchmarks dist build docs/site .pytest_cache .hypothesis .ruff_cache .import_linter_cache
 	rm -rf viewer/node_modules server/tensorlake_server/static
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -31,6 +31,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.agreement import Group
 from tensorlake.loader.loader import Loader, made_again
+from tensorlake.loader.numbered_batches import BatchNumbers, NumberedBatches, only_batch
 from tensorlake.loader.sharding import Sharding
 from tensorlake.loader.standing import Standing
 from tensorlake.loader.torch_workers import WorkerPasses, adopt_file, shared_file
@@ -42,13 +43,13 @@ __all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
 class TorchLoader(Loader, IterableDataset[Any]):
     """A loader that torch's own tools know as an iterable dataset.
 
-    Trainers that make a ``DataLoader`` anew, to skip what was read before a resume, ask it for its
-    arguments. Ours are those of one that hands our batches on.
+    Trainers that make a ``DataLoader`` anew, to skip what was read before a resume, ask it for the
+    arguments of that: ours are those of one that hands our batches on.
     """
 
-    batch_size: None = None
-    drop_last: bool = False
-    prefetch_factor: None = None
+    sampler = None
+    collate_fn = staticmethod(only_batch)
+    prefetch_factor = None
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -57,9 +58,14 @@ class TorchLoader(Loader, IterableDataset[Any]):
         self._begun: tuple[int, int] | None = None  # where the last pass began
 
     @property
-    def dataset(self) -> TorchLoader:
-        """What gives the batches: the loader."""
-        return self
+    def dataset(self) -> NumberedBatches:
+        """The batches by their numbers, as a ``DataLoader`` of them would have it."""
+        return NumberedBatches(self, 0 if self._rows.is_endless else self._rows.num_places)
+
+    @property
+    def batch_sampler(self) -> BatchNumbers:
+        """The numbers."""
+        return BatchNumbers(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next ``iter()`` start this epoch from its beginning."""

@@ -261,6 +261,47 @@ def test_each_dataloader_worker_goes_on_from_its_own_state(pets, stop):
     assert sorted(seen) == sorted(batch["_row"].tolist() for batch in expected)
 
 
+class Skipping(torch.utils.data.BatchSampler):
+    """Accelerate's sampler of an epoch that was read in part."""
+
+    def __init__(self, batch_sampler, skipped):
+        self.batch_sampler, self.skipped = batch_sampler, skipped
+
+    def __iter__(self):
+        return islice(iter(self.batch_sampler), self.skipped, None)
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.skipped
+
+
+def test_a_dataloader_made_anew_of_a_loader_skips_batches_without_reading_them(pets):
+    """As ``accelerate.skip_first_batches`` makes it, by which trainers go on."""
+    alone = pets.torch(**READ)
+    expected = [rows_of(alone) for _ in range(5)]
+    loader = pets.torch(**READ)
+    rest = torch.utils.data.DataLoader(
+        loader.dataset,
+        batch_sampler=Skipping(loader.batch_sampler, 6),
+        collate_fn=loader.collate_fn,
+    )
+
+    rest.batch_sampler.batch_sampler.set_epoch(1)
+    assert rows_of(rest) == expected[1][6:]
+    assert (len(rest), loader.stats().rows) == (3, 2 * 7 + 4)
+    assert rows_of(loader) == expected[2]
+    assert rows_of(islice(rest, 1)) == expected[3][6:7]  # and leaves it
+    assert rows_of(rest) == expected[4][6:]
+    assert len(loader.dataset) == 60
+
+
+def test_batches_by_number_come_in_order_alone(pets):
+    batches = pets.torch(**READ).dataset
+    batches[3]
+
+    with pytest.raises(tl.InvalidInputError, match="batch 5 of a loader is asked for, and 4 is"):
+        batches[5]
+
+
 def test_map_style_reads_many_rows_at_once(pets):
     stock = torch.utils.data.DataLoader(pets[["tokens", "label"]], batch_size=16)
 
