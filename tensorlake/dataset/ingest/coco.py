@@ -87,10 +87,11 @@ def coco(
     """
     files = SourceFiles(options.get("storage_options"))
     folder = source_path(images)
-    file = read_coco(source_path(annotations), files)
+    is_strict = options.get("on_error", "raise") == "raise"
+    file = read_coco(source_path(annotations), files, is_strict=is_strict)
     left_out = _left_out(file)
     listed = files.list(folder) if is_url(folder) else None
-    if options.get("on_error", "raise") != "raise":
+    if not is_strict:
         bad = _bad_pictures(file, folder, listed, masks=masks)
         left_out += [SkippedItem(file.pictures[row].file_name, *bad[row]) for row in sorted(bad)]
         file = file.without(bad)
@@ -189,27 +190,30 @@ def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:
 
 
 def _left_out(file: CocoFile) -> list[SkippedItem]:
-    """Say that annotations have no picture to be stored with."""
+    """Say what cannot be parsed, and that annotations have no picture to be stored with."""
+    left_out = [SkippedItem(name, reason) for name, reason in file.wrong_pictures]
     if not file.strays:
-        return []
+        return left_out
     first = file.strays[0]
     reason = (
         f"{plural(len(file.strays), 'annotation')} of pictures that the file does not list"
         f" (the first: annotation {first.id} of image {first.image_id})"
     )
-    return [SkippedItem(Path(file.path).name, reason)]
+    return [*left_out, SkippedItem(Path(file.path).name, reason)]
 
 
 def _bad_pictures(
     file: CocoFile, folder: str, listed: Mapping[str, int] | None, *, masks: bool
-) -> dict[int, tuple[str, str]]:
+) -> dict[int, tuple[str, str | None]]:
     """Return why a picture cannot be a row, and for which tensor, by its row."""
-    bad: dict[int, tuple[str, str]] = {}
+    bad: dict[int, tuple[str, str | None]] = {}
     if not _has_captions(file) and file.categories:
         has_points = any(one.keypoints for one in file.annotations)
         points = _keypoints(file)[1] if has_points else None
-        bad = file.problems(points=points, masks=masks)
+        bad |= file.problems(points=points, masks=masks)
     for row, picture in enumerate(file.pictures):
+        if picture.id in file.wrong_annotations:
+            bad[row] = file.wrong_annotations[picture.id], None
         try:
             _size_of(os.path.join(folder, picture.file_name), picture, listed)  # noqa: PTH118 - as above
         except InvalidInputError as error:

@@ -9,8 +9,8 @@ The file is parsed into typed values, and what is wrong is told by its place in 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -74,6 +74,30 @@ class _Document(msgspec.Struct, frozen=True):
     categories: list[Category] | None = None
 
 
+class _Parts(msgspec.Struct, frozen=True):
+    """A file of which each picture and annotation is parsed by itself."""
+
+    images: list[msgspec.Raw] | None = None
+    annotations: list[msgspec.Raw] | None = None
+    categories: list[Category] | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What is looked for in a picture or an annotation that is wrong."""
+
+    file_name: Any = None
+    id: Any = None
+    image_id: Any = None
+
+
+@dataclass(slots=True)
+class _Wrong:
+    """What cannot be parsed: annotations, by the picture they are of; and pictures."""
+
+    annotations: dict[int, str] = field(default_factory=dict[int, str])
+    pictures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One value of each annotation."""
@@ -101,6 +125,8 @@ class CocoFile:
         offsets: Which of them are each picture's.
         categories: In the order of their numbers.
         strays: Annotations of pictures that are not listed.
+        wrong_annotations: Why an annotation of a picture was left out, by the picture's id.
+        wrong_pictures: Names of pictures that were left out, each with why.
     """
 
     path: str
@@ -109,6 +135,8 @@ class CocoFile:
     offsets: np.ndarray
     categories: Sequence[Category]
     strays: Sequence[Annotation]
+    wrong_annotations: Mapping[int, str] = field(default_factory=dict[int, str])
+    wrong_pictures: Sequence[tuple[str, str]] = ()
 
     def table(self, values: np.ndarray) -> Table:
         """Return one value of each annotation, to be had by pictures."""
@@ -192,6 +220,8 @@ class CocoFile:
         found: dict[int, tuple[str, str]] = {}
         bounds = self.offsets.tolist()
         for row, picture in enumerate(self.pictures):
+            if picture.id in self.wrong_annotations:
+                continue
             has_size = picture.height > 0 and picture.width > 0
             for one in self.annotations[bounds[row] : bounds[row + 1]]:
                 what = None
@@ -220,14 +250,19 @@ class CocoFile:
         return InvalidInputError(message, src=self.path, annotation=annotation.id)
 
 
-def read_coco(path: str, files: SourceFiles) -> CocoFile:
+def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoFile:
     """Read a COCO file.
+
+    Args:
+        path: Path or URL of it.
+        files: Opens it.
+        is_strict: Whether a single wrong picture or annotation makes it none.
 
     Raises:
         InvalidInputError: It is none; the message says where it is wrong.
     """
     shown = public_url(path)
-    document = _parsed(path, files, shown)
+    document, wrong = _parsed(path, files, shown, is_strict=is_strict)
     pictures, annotations = document.images, document.annotations
     if pictures is None or annotations is None:
         lacks = "'images'" if pictures is None else "'annotations'"
@@ -259,6 +294,8 @@ def read_coco(path: str, files: SourceFiles) -> CocoFile:
         offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
         sorted(document.categories or (), key=attrgetter("id")),
         _taken(annotations, by_picture[stop:]),
+        wrong.annotations,
+        wrong.pictures,
     )
 
 
@@ -271,14 +308,19 @@ def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
     return list(map(items.__getitem__, positions.tolist()))
 
 
-def _parsed(path: str, files: SourceFiles, shown: str) -> _Document:
+def _parsed(
+    path: str, files: SourceFiles, shown: str, *, is_strict: bool
+) -> tuple[_Document, _Wrong]:
     if not is_url(path) and Path(path).is_dir():
         message = f"{shown!r} is a folder\ngive the JSON file first, then the pictures' folder"
         raise InvalidInputError(message, src=shown)
     content = files.content(path)
     try:
-        return _decoded(content)
+        return _decoded(content), _Wrong()
     except msgspec.ValidationError as error:
+        parts = None if is_strict else _parts(content)
+        if parts is not None:
+            return _decoded_singly(parts)
         raise InvalidInputError(f"{shown!r} is no COCO file: {error}", src=shown) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{shown!r} is not JSON: {error}", src=shown) from error
@@ -296,3 +338,48 @@ def _decoded(content: bytes) -> _Document:
             if isinstance(one, dict) and "segmentation" in one:
                 one["segmentation"] = msgspec.Raw(json.dumps(one["segmentation"]).encode())
     return msgspec.convert(loaded, _Document, strict=False)
+
+
+def _parts(content: bytes) -> _Parts | None:
+    """Split a file into pictures and annotations; None where it is wrong as a whole."""
+    try:
+        return msgspec.json.decode(content, type=_Parts, strict=False)
+    except msgspec.DecodeError:
+        return None
+
+
+def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
+    """Parse each picture and annotation by itself, and say which are wrong."""
+    wrong = _Wrong()
+    pictures: list[Picture] = []
+    annotations: list[Annotation] = []
+    for at, raw in enumerate(parts.images or ()):
+        try:
+            pictures.append(msgspec.json.decode(raw, type=Picture, strict=False))
+        except msgspec.ValidationError as error:
+            name = _named(raw).file_name
+            name = name if isinstance(name, str) else f"images[{at}]"
+            wrong.pictures.append((name, f"not an image of COCO: {error}"))
+    for at, raw in enumerate(parts.annotations or ()):
+        try:
+            annotations.append(msgspec.json.decode(raw, type=Annotation, strict=False))
+        except msgspec.ValidationError as error:
+            named = _named(raw)
+            told = f"annotation {at if named.id is None else named.id} is wrong: {error}"
+            if isinstance(named.image_id, int):
+                wrong.annotations.setdefault(named.image_id, told)
+            else:
+                wrong.pictures.append((f"annotations[{at}]", told))
+    document = _Document(
+        None if parts.images is None else pictures,
+        None if parts.annotations is None else annotations,
+        parts.categories,
+    )
+    return document, wrong
+
+
+def _named(raw: msgspec.Raw) -> _Named:
+    try:
+        return msgspec.json.decode(raw, type=_Named)
+    except msgspec.DecodeError:  # not even an object
+        return _Named()
