@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -124,7 +125,7 @@ def coco(
         load=load,
         place=Path(annotations).name,
         left_out=left_out,
-        stamp=lambda row: (stamps[row], file.digest_of(row)),
+        stamp=cache(lambda row: (stamps[row], file.digest_of(row))),
         file=lambda row: file.pictures[row].file_name,
         unit="image",
         settings={
