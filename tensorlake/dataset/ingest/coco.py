@@ -115,6 +115,10 @@ def coco(
             name: values(rows) for name, values in columns.items()
         }
 
+    @cache
+    def stamp(row: int) -> tuple[str, str]:
+        return stamps[row], file.digest_of(row)
+
     codec = codec_of_files(picture.file_name for picture in file.pictures)
     source = Source(
         kind="coco",
@@ -125,7 +129,7 @@ def coco(
         load=load,
         place=Path(annotations).name,
         left_out=left_out,
-        stamp=cache(lambda row: (stamps[row], file.digest_of(row))),
+        stamp=stamp,
         file=lambda row: file.pictures[row].file_name,
         unit="image",
         settings={
