@@ -159,6 +159,14 @@ def _write(
     known = {key for commit in target.log() for key in commit.keys}
     described = json.dumps([call.columns, call.batch_size, [*types]])
     source = hashlib.blake2b(f"{view.selection().digest}{described}".encode(), digest_size=16)
+    if not all(key.startswith(f"{KEY}{source.hexdigest()}:") for key in known):
+        message = (
+            f"{url!r} was made from other rows than {view.url} {view.version}, another version, or"
+            f" other columns or batches\nto make it anew: tl.delete({url!r}, confirm={url!r}), or"
+            " another URL"
+        )
+        target.close()
+        raise InvalidInputError(message, dataset=url)
     size = COMMIT_ROWS if call.batch_size is None else _multiple(call.batch_size, COMMIT_ROWS)
     told = _Skipped()
     try:

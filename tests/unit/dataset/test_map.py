@@ -264,3 +264,19 @@ def test_dataset_of_somebody_else_is_not_written_to(ds):
 
     with pytest.raises(InvalidInputError, match="did not begin"):
         ds.map(double, schema={"y": "int64"}, to=f"{ds.url}-other")
+
+
+@pytest.mark.parametrize("change", ["rows", "columns", "batches"])
+def test_dataset_made_of_other_rows_is_not_added_to(ds, change):
+    call = {"schema": {"y": "int64"}, "to": f"{ds.url}-{change}"}
+    whole = ds.map(lambda row: {"y": row["x"]}, columns=["x"], **call)
+    if change == "rows":
+        ds.delete([0])
+        ds.commit("one row less")
+    columns = ["x", "text"] if change == "columns" else ["x"]
+    size = {"batch_size": 8} if change == "batches" else {}
+
+    with pytest.raises(InvalidInputError, match="was made from other rows than"):
+        ds.map(lambda row: {"y": row["x"]}, columns=columns, **size, **call)
+
+    assert tl.open(whole.url)["y"][:].tolist() == list(range(200))
