@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Buffer
 
-__all__ = ["FileReader", "unreadable_file"]
+__all__ = ["FileReader", "unreadable_file", "walk_files"]
 
 READ_NBYTES = 1 << 20
 
@@ -42,6 +42,23 @@ def unreadable_file(path: str, error: OSError) -> InvalidInputError:
         f"{path!r} cannot be read: {error.strerror}\nmend it, or leave it out: on_error='skip'"
     )
     return InvalidInputError(message, src=path, item=path)
+
+
+def walk_files(folder: str, *, follow_links: bool) -> Iterator[str]:
+    """Yield the paths of the files below a folder.
+
+    Raises:
+        InvalidInputError: A folder there cannot be read: its files would be missing.
+    """
+
+    def refuse(error: OSError) -> None:
+        path = str(error.filename)
+        message = f"the folder {path!r} cannot be read: {error.strerror}\nmend it, or move it away"
+        raise InvalidInputError(message, src=path) from error
+
+    for at, _, names in os.walk(folder, onerror=refuse, followlinks=follow_links):
+        for name in names:
+            yield os.path.join(at, name)  # noqa: PTH118 - making a Path costs as much as reading the file
 
 
 def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:

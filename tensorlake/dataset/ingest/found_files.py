@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset.ingest.files import walk_files
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
@@ -87,7 +88,8 @@ def names_below(paths: Iterable[str]) -> dict[str, str]:
 
 def _local(path: str, ending: str) -> list[str]:
     if Path(path).is_dir():
-        return [str(one) for one in Path(path).rglob("*") if one.name.endswith(_endings(ending))]
+        found = walk_files(path, follow_links=False)
+        return [one for one in found if one.endswith(_endings(ending))]
     return glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 - patterns as users write them
 
 

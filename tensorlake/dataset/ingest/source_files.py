@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tensorlake.dataset.ingest.files import FileReader, unreadable_file
+from tensorlake.dataset.ingest.files import FileReader, unreadable_file, walk_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import ObjectMeta, Store, gather_bounded, open_store, public_url, runtime
 from tensorlake.types import Buffer
@@ -85,8 +85,8 @@ class SourceFiles:
         if is_url(folder):
             found = self.list(folder)
         else:
-            above = os.walk(folder, followlinks=False)
-            paths = [os.path.join(at, name) for at, _, names in above for name in names]  # noqa: PTH118 - making a Path costs as much as reading the file
+            is_folder = os.path.isdir(folder)  # noqa: PTH112 - paths are text here
+            paths = [*walk_files(folder, follow_links=False)] if is_folder else []
             self._stamps |= {path: stamp for path in paths if (stamp := stamp_of(path))}
             found = {
                 path: int(self._stamps[path].partition(":")[0])

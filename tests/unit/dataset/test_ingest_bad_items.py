@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,31 @@ def test_images_outside_the_classes_are_quarantined_too(folder, url):
 
     assert len(ds) == 1
     assert sorted(tl.open(f"{url}-quarantine")["item"][:]) == ["1.jpg", "2.jpg"]
+
+
+def test_a_folder_that_cannot_be_read_is_never_passed_over(folder, url):
+    """Its path is longer than a path may be, which no right overcomes, root's neither."""
+    (folder / "x.csv").write_text("x\n1\n")
+    deep = os.open(folder, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=deep)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = inner
+    os.close(deep)
+    calls = {
+        "images": lambda: tl.ingest.images(folder, f"{url}-images"),
+        "csv": lambda: tl.ingest.csv(folder, f"{url}-csv"),
+        "voc": lambda: tl.ingest.voc(folder, f"{url}-voc"),
+    }
+
+    for call in calls.values():
+        with pytest.raises(tl.InvalidInputError, match="cannot be read: File name too long"):
+            call()
+    ds = tl.ingest.images(folder, url, labels=False, on_error="skip")
+    shutil.rmtree(folder)
+
+    assert len(ds) == GOOD
+    ((item, (reason, _)),) = skipped(ds).items()
+    assert item.endswith("d" * 200)
+    assert reason == "the folder cannot be read: File name too long"
