@@ -61,7 +61,7 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
     elif hasattr(data, "iter_column_batches"):  # a Dataset or View
         yield from data.iter_column_batches()
     elif hasattr(data, "iloc"):  # a pandas DataFrame: its columns convert without Arrow
-        yield {str(name): data[name].to_numpy() for name in data.columns}
+        yield {str(name): data[name] for name in data.columns}
     elif hasattr(data, "__arrow_c_stream__"):
         yield _arrow_columns(data)
     elif isinstance(data, str | bytes) or not isinstance(data, Iterable):

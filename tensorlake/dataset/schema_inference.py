@@ -105,14 +105,9 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
 
 def _of_table(data: Any) -> dict[str, SampleType]:
     from tensorlake.dataset.ingest.arrow_types import infer_types
-    from tensorlake.dataset.ingest.tables import require_pyarrow
+    from tensorlake.dataset.ingest.tables import as_table
 
-    require_pyarrow()
-    import pyarrow as pa
-
-    table: Any = pa.table(data)
-    names = [name for name in table.column_names if name != "_row"]  # the index of ds.to_pandas()
-    return infer_types(table.select(names))
+    return infer_types(as_table(data))
 
 
 def _transposed(data: Any) -> dict[str, list[Any]]:

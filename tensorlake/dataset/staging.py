@@ -178,7 +178,8 @@ def _is_single(values: Any, *, ndim: int) -> bool:
     if values is None or isinstance(values, str | bytes | Mapping):
         return True
     if hasattr(values, "ndim"):
-        return int(values.ndim) == ndim
+        is_of_objects = values.ndim and str(getattr(values, "dtype", "")) == "object"
+        return int(values.ndim) == ndim and not is_of_objects  # those are samples each
     return not isinstance(values, list | tuple) and not hasattr(values, "__len__")
 
 

@@ -211,7 +211,7 @@ class SampleType(ABC):
         """
         if isinstance(samples, Ragged):
             return self.convert_ragged(samples, Place(tensor, self, row_start, len(samples), call))
-        given = as_samples(samples, call=call)
+        given = as_samples(samples, call=call, nullable=self.nullable)
         place = Place(tensor, self, row_start, len(given), call)
         if isinstance(given, np.ndarray) or type(None) not in set(map(type, given)):
             return self.convert_values(given, place)

@@ -58,10 +58,11 @@ _NESTED = {list, tuple}
 _EXACT_IN_FLOAT64 = 2**53
 
 
-def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
+def as_samples(value: Any, *, call: str, nullable: bool = False) -> np.ndarray | list[Any]:
     """Turn one column as a user may hold it into a numeric array or a list of samples.
 
     `value` is a foreign border: arrays and tensors of any library, Arrow, pandas, any iterable.
+    What pandas calls missing is None where it may be: NaN too, for pandas has one word for both.
 
     Raises:
         InvalidInputError: The value is one sample, not a sequence of them.
@@ -86,6 +87,8 @@ def as_samples(value: Any, *, call: str) -> np.ndarray | list[Any]:
             "\nput a single sample into a list: [value]",
             actual=describe_value(value),
         )
+    if hasattr(value, "isna") and hasattr(value, "to_numpy"):
+        return _from_pandas(value, nullable=nullable)
     if hasattr(value, "to_pylist"):  # Arrow: its own arrays turn NULL into NaN
         return _from_arrow(value)
     if hasattr(value, "__array__"):
@@ -206,6 +209,16 @@ def row_locator(lengths: np.ndarray) -> Callable[[int], int]:
 
 def _accepted_kinds(dtype: np.dtype) -> str:
     return _ACCEPTED_KINDS["f" if holds_floats(dtype) else dtype.kind]
+
+
+def _from_pandas(value: Any, *, nullable: bool) -> np.ndarray | list[Any]:
+    missing = np.asarray(value.isna(), np.bool_)
+    is_number = isinstance(value.dtype, np.dtype) and value.dtype.kind in "fcO"
+    if not missing.any() or (is_number and not nullable):
+        array = np.asarray(value.to_numpy())
+        return array if array.dtype.kind in "biufcM" else array.tolist()
+    samples = value.tolist()  # with the pandas Timestamp of a moment, which has its zone
+    return [None if is_gone else one for one, is_gone in zip(samples, missing, strict=True)]
 
 
 def _from_arrow(value: Any) -> np.ndarray | list[Any]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.export import arrow_array, arrow_field, written_types
 from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
@@ -22,9 +24,9 @@ from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError, missing_extra
-from tensorlake.types import SampleType, as_type
+from tensorlake.types import Json, SampleType, as_type, holds_floats
 
-__all__ = ["arrow", "column_types", "parquet", "require_pyarrow"]
+__all__ = ["arrow", "as_table", "column_types", "parquet", "require_pyarrow"]
 
 Arrow = Any  # pyarrow ships no types
 
@@ -56,7 +58,7 @@ def arrow(
         >>> ds["vector"][1].tolist()
         [3.0, 4.0]
     """
-    table = _as_table(src)
+    table = as_table(src)
     types = column_types(table, schema)
     starts = range(0, table.num_rows, ROWS_AT_ONCE)
     digest = xxh3_64_hexdigest(_content_digest(table))
@@ -256,19 +258,30 @@ def _columns(table: Arrow, types: Mapping[str, SampleType]) -> dict[str, Any]:
     return {name: values_of(table, name, one) for name, one in types.items()}
 
 
-def _as_table(src: Any) -> Arrow:
+def as_table(src: Any) -> Arrow:
+    """Return what speaks Arrow as a table.
+
+    Raises:
+        InvalidInputError: It does not, or has a column of values of several types.
+    """
     require_pyarrow()
     import pyarrow as pa
 
     if isinstance(src, pa.Table):
         return src
     if hasattr(src, "__arrow_c_stream__"):
+        ours = _own_columns(src) if hasattr(src, "iloc") else {}
         try:
-            table = pa.table(src)
+            table = pa.table(src.drop(columns=[*ours]) if ours else src)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # a column of objects of two kinds
             told = "; ".join(str(one) for one in error.args)
             message = f"{type(src).__name__} is no table of columns of one type each: {told}"
             raise InvalidInputError(f"{message}\nbring the column to one type") from error
+        if ours:
+            fields = {one.name: (one, table[one.name]) for one in table.schema} | ours
+            names = dict.fromkeys((*(str(one) for one in src.columns), *fields))
+            schema = pa.schema([fields[name][0] for name in names])
+            table = pa.table([fields[name][1] for name in names], schema=schema)
         # An index without a name, of anything but the numbers of the rows, is a column of its own.
         if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
             table = table.rename_columns(
@@ -283,6 +296,33 @@ def _as_table(src: Any) -> Arrow:
         "\ngive a pyarrow.Table, a DataFrame, or what has __arrow_c_stream__",
         actual=type(src).__name__,
     )
+
+
+def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:
+    """Columns of a DataFrame that Arrow's converter would change, as fields and arrays.
+
+    Those that `to_pandas` wrote, whose types are known, and objects: dicts, which are JSON, each
+    with its own members.
+    """
+    types = dict(written_types(frame))
+    for name in frame.columns:
+        if name not in types and frame[name].dtype == object:
+            given = [one for one in frame[name] if one is not None]
+            if any(map(_holds_dicts, given)):
+                types[name] = Json()
+    ours: dict[str, tuple[Arrow, Arrow]] = {}
+    for name, written in types.items():
+        is_float = written.dtype is not None and holds_floats(written.dtype)
+        has_null = bool(frame[name].isna().any()) and (written.nullable or not is_float)
+        sample_type = replace(written, nullable=True) if has_null else written
+        column = sample_type.convert(frame[name], tensor=str(name), call="tl.ingest.arrow()")
+        array = arrow_array(sample_type, column)
+        ours[str(name)] = arrow_field(str(name), sample_type), array
+    return ours
+
+
+def _holds_dicts(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_dicts, value)))
 
 
 def _content_digest(table: Arrow) -> bytes:
