@@ -119,7 +119,8 @@ def _start_of_append(
     files = Files.of(source)
     there = list(dict.fromkeys(path for run in mine for path in run.known(files)))
     if there:
-        raise _there_already(dataset, source, there, len(files.paths))
+        stopped = any(run.last.run == CREATE and not run.last.is_last for run in same)
+        raise _there_already(dataset, source, there, files.paths, is_stopped=stopped)
     return Start(name)
 
 
@@ -225,12 +226,22 @@ def _differs(dataset: Dataset, source: Source[Item], run: Run) -> InvalidInputEr
 
 
 def _there_already(
-    dataset: Dataset, source: Source[Item], there: Sequence[str], count: int
+    dataset: Dataset,
+    source: Source[Item],
+    there: Sequence[str],
+    paths: Sequence[str],
+    *,
+    is_stopped: bool,
 ) -> InvalidInputError:
-    which = "" if len(there) == count == 1 else f"{len(there):,} of {plural(count, source.unit)}, "
+    count = f"{len(there):,} of {plural(len(paths), source.unit)}, " if len(paths) > 1 else ""
+    known = set(there)
+    new = [path for path in paths if path not in known]
+    advice = f"give what is new by itself: {_named(new)}" if new else "all of it is there"
+    if is_stopped:
+        advice = "a call that was stopped put them there: it continues with mode='create'"
     return InvalidInputError(
-        f"{which}{_named(there)} of {_called(source)} {'is' if len(there) == 1 else 'are'} in"
-        f" {dataset.url!r} already\nnothing was appended: give what is not there yet by itself",
+        f"{count}{_named(there)} of {_called(source)} {'is' if len(there) == 1 else 'are'} in"
+        f" {dataset.url!r} already\nnothing was appended: {advice}",
         dataset=dataset.url,
         items=list(there),
     )

@@ -90,6 +90,11 @@ def test_what_was_committed_of_a_correction_is_refused_before_the_rest_too(tmp_p
         url,
         r"1 image was changed \('cat/0\.jpg'\)\n",
     )
+    refused(
+        lambda: tl.ingest.images(tmp_path / "photos", url, mode="append"),
+        url,
+        "a call that was stopped put them there: it continues with mode='create'",
+    )
 
 
 def test_a_killed_run_goes_on_in_commits_of_another_size(tmp_path, url):
@@ -161,7 +166,7 @@ def test_items_are_recognised_below_another_folder(tmp_path, url):
     refused(
         lambda: tl.ingest.images(tmp_path / "more", url, mode="append"),
         url,
-        r"1 of 10 images, 'dog/6\.jpg' of 'more' is in .* already",
+        r"1 of 10 images, 'dog/6\.jpg' of 'more' is in .* already\n.*: 'dog/new0\.jpg', 'dog/new1",
     )
 
 
