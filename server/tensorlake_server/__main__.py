@@ -223,13 +223,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
     parser.add_argument("--audit-nbytes", type=int, help="of its file, before another is begun")
     parser.add_argument("--audit-files", type=int, help="earlier ones that are kept; 0: all")
+    parser.add_argument("--max-connections", type=int, help="open at once")
+    parser.add_argument("--max-held-nbytes", type=int, help="of bodies and answers under way")
     parser.add_argument("--max-requests-per-s", type=float, help="of each token")
     parser.add_argument("--max-streams", type=int, help="of events, open at once")
     parser.add_argument("--max-streams-each", type=int, help="of them, for each token")
     parser.add_argument("--max-batch-streams", type=int, help="of decoded batches, open at once")
     parser.add_argument("--max-batch-streams-each", type=int, help="of them, for each token")
     parser.add_argument("--header-patience-s", type=float, help="until a request is asked")
-    parser.add_argument("--body-patience-s", type=float, help="until its body is here, and 1 KiB/s")
+    parser.add_argument("--body-patience-s", type=float, help="until its body is here")
+    parser.add_argument("--min-nbytes-per-s", type=float, help="who is slower stands still")
     parser.add_argument("--answer-patience-s", type=float, help="with who reads no answer")
     parser.add_argument(
         "--stream-patience-s", type=float, help="with who takes no more of a stream"

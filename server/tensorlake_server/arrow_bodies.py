@@ -12,7 +12,7 @@ as it is read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,12 +32,13 @@ LENGTH = struct.Struct("<q")
 STATED_NBYTES = LENGTH.size
 
 
-def read_arrow(body: bytes, *, most_nbytes: int) -> Any:
+def read_arrow(body: bytes, *, most_nbytes: int, hold: Callable[[int], None]) -> Any:
     """Read an Arrow stream as a table.
 
     Args:
         body: The stream.
         most_nbytes: That its rows may take, unpacked.
+        hold: Told of how many they take before they do; may refuse.
 
     Raises:
         Problem: 413, they take more.
@@ -49,6 +50,7 @@ def read_arrow(body: bytes, *, most_nbytes: int) -> Any:
         nbytes = sum(_unpacked_nbytes(body))
         if nbytes > most_nbytes:
             raise _too_large(nbytes, most_nbytes)
+        hold(nbytes)
         table = pa.ipc.open_stream(body).read_all()
         table.validate()  # that buffers are as long as they must be
         _check_weight(table, most_nbytes)

@@ -7,6 +7,8 @@ a client does not read for as long as the client likes. `PatientProtocol` is its
     headers without an end                431 after MAX_HEADERS_NBYTES
     the rest of a body that was refused   closed after ``header_patience_s``
     an answer that is hardly read         aborted after ``answer_patience_s``: what waits is dropped
+    one more than ``max_connections``     takes the place of that which is idle longest, or of a
+                                          stranger's; 503 where all are of those who are known
 
 Streams have a patience of their own (``PATIENCE`` in the request's state): training takes a batch
 and comes back minutes later. How long a body may take is the guard's affair, which can say so in
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from tensorlake_server.principal import NOBODY
 from tensorlake_server.problems import problem_response
 
 if TYPE_CHECKING:
@@ -30,11 +33,10 @@ if TYPE_CHECKING:
 
     from tensorlake_server.settings import Settings
 
-__all__ = ["PATIENCE", "SLOWEST_NBYTES_PER_S", "PatientProtocol", "configure"]
+__all__ = ["PATIENCE", "PatientProtocol", "configure"]
 
 PATIENCE = "patience_s"  # in a request's state: how long its answer may wait for its client
 MAX_HEADERS_NBYTES = 64 << 10
-SLOWEST_NBYTES_PER_S = 1024  # who is slower stands still
 LOOKS = 4  # at a client that reads nothing, within its patience
 
 
@@ -65,6 +67,9 @@ class PatientProtocol(HttpToolsProtocol):
         settings: Settings = app.state.settings
         self._header_patience_s = settings.header_patience_s
         self._answer_patience_s = settings.answer_patience_s
+        self._min_nbytes_per_s = settings.min_nbytes_per_s
+        self._max_connections = settings.max_connections
+        self._waits_since = 0.0
         self._unanswered: list[RequestResponseCycle] = []
         self._is_in_body = False
         self._headers_nbytes = 0
@@ -74,8 +79,17 @@ class PatientProtocol(HttpToolsProtocol):
         self._read_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to wait for the first headers."""
+        """Begin to wait for the first headers, if there is room for one more."""
         super().connection_made(transport)
+        self._waits_since = self.loop.time()
+        if len(self.connections) > self._max_connections and not self._make_room():
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too-many-connections",
+                f"{self._max_connections:,} connections are open, and each is answered"
+                "\ntry again later, or keep connections and use them again",
+            )
+            return
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,6 +130,7 @@ class PatientProtocol(HttpToolsProtocol):
         """Begin a request: its headers are here."""
         self._stop_waiting()
         self._headers_nbytes = 0
+        self._waits_since = self.loop.time()
         self._is_in_body = True
         super().on_headers_complete()
         self._unanswered = [one for one in self._unanswered if not one.response_complete]
@@ -145,6 +160,36 @@ class PatientProtocol(HttpToolsProtocol):
     def _wait_for_headers(self) -> None:
         if self._waiting is None:
             self._waiting = self.loop.call_later(self._header_patience_s, self._give_up)
+
+    def _make_room(self) -> bool:
+        """End the connection that has asked nothing for longest, then that of a stranger.
+
+        Returns:
+            False where all ask something, and are known.
+        """
+        others = [one for one in self.connections if isinstance(one, PatientProtocol)]
+        ended = [one for one in others if one is not self and one.may_end]
+        if not ended:
+            return False
+        min(ended, key=_waits_since).transport.close()
+        return True
+
+    @property
+    def may_end(self) -> bool:
+        """Whether nothing is asked here, or by somebody whom nobody knows yet: a login, a probe."""
+        if self.transport.is_closing():
+            return False
+        return self._is_idle or self.cycle.scope.get("state", {}).get("principal") is NOBODY
+
+    @property
+    def waits_since(self) -> tuple[bool, float]:
+        """Whether something is asked here, and since when this is so, by the loop's clock."""
+        return not self._is_idle, self._waits_since
+
+    def on_response_complete(self) -> None:
+        """Note that the client may ask again, or be ended where there is no room."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -184,10 +229,14 @@ class PatientProtocol(HttpToolsProtocol):
         left, now = self.transport.get_write_buffer_size(), self.loop.time()
         state: dict[str, Any] = self.cycle.scope.get("state", {})
         patience_s: float = state.get(PATIENCE, self._answer_patience_s)
-        least = self._answer_patience_s / LOOKS * SLOWEST_NBYTES_PER_S
+        least = self._answer_patience_s / LOOKS * self._min_nbytes_per_s
         if self._left_nbytes - left >= least:
             self._left_nbytes, self._read_at = left, now
         elif now - self._read_at >= patience_s:
             self.transport.abort()
             return
         self._look_later()
+
+
+def _waits_since(connection: PatientProtocol) -> tuple[bool, float]:
+    return connection.waits_since

@@ -6,7 +6,8 @@
   No answer has CORS headers, so such a page reads nothing either.
 * ``/v1`` needs somebody whom the server knows: access.py says who that is.
 * Bodies are counted as they arrive (413), and must arrive: within ``body_patience_s`` and a second
-  for each SLOWEST_NBYTES_PER_S (408).
+  for each ``min_nbytes_per_s`` (408). Those of whom nobody knows yet have MAX_LOGIN_NBYTES.
+* What is held for all who ask, of bodies and answers, is bounded (503): held_bytes.py.
 * Requests a second are bounded for each token (429). Health is asked without a bound: whoever
   decides whether this server lives must not share one with strangers. ``/metrics`` needs a token
   where there are tokens.
@@ -31,7 +32,7 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
 from tensorlake.format import MAX_ENTRY_NBYTES
-from tensorlake_server.connections import SLOWEST_NBYTES_PER_S
+from tensorlake_server.held_bytes import HeldBytes
 from tensorlake_server.methods import METHODS, is_head_of_get
 from tensorlake_server.principal import NOBODY
 from tensorlake_server.problems import CLIENT_GONE, Problem, fault_response, problem_response
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from tensorlake_server.access import Access
     from tensorlake_server.audit import AuditLog
+    from tensorlake_server.held_bytes import Holding
     from tensorlake_server.metrics import Metrics
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
@@ -60,6 +62,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REQUEST_ID_NBYTES = 8
 MAX_LENGTH_DIGITS = 18
 MAX_LOGIN_NBYTES = 4096
+SMALL_NBYTES = 64 << 10  # of an answer: it lies in the connection at once
 ENTRY_PATH = re.compile(r"^/v1/datasets/[^/]+/objects/branches/")
 
 DEFAULT_HEADERS = {
@@ -92,6 +95,7 @@ class Guard:
         self._under_way = under_way
         self._metrics = metrics
         self._rate = Rate(settings.max_requests_per_s)
+        self._held = HeldBytes(settings.max_held_nbytes)
         self._settings = settings
         self._access = access
         self._audit = audit
@@ -133,15 +137,18 @@ class Guard:
         try:
             scope["state"]["principal"] = self._checked(scope, Headers(scope=scope))
         except Problem as problem:
-            refusal = problem_response(
-                problem.status_code,
-                problem.code,
-                str(problem.detail),
-                headers=None if problem.headers is None else dict(problem.headers),
-            )
-            await refusal(scope, receive, send)
+            await _refusal(problem)(scope, receive, send)
             return
-        body = _Body(receive, send, self._body_limit(scope), self._settings.body_patience_s)
+        send.holding = self._held.holding(scope["state"]["principal"].name)
+        send.is_object = "/objects/" in scope["path"]
+        scope["state"]["holding"] = send.holding
+        try:
+            await self._ask_held(scope, receive, send)
+        finally:
+            send.holding.end()
+
+    async def _ask_held(self, scope: Scope, receive: Receive, send: _Answered) -> None:
+        body = _Body(receive, send, self._body_limit(scope), self._settings)
         if not is_head_of_get(scope["method"], scope["path"]):
             await self._ask(scope, body, send)
             return
@@ -156,7 +163,9 @@ class Guard:
         except Exception as error:
             if send.status is not None:  # half of an answer is out: its connection is cut
                 raise
-            await fault_response(error)(scope, receive, send)
+            refused, send.refused = send.refused, None
+            answer = fault_response(error) if refused is None else _refusal(refused)
+            await answer(scope, receive, send)
 
     def _checked(self, scope: Scope, headers: Headers) -> Principal:
         """Check a request before its body, and say who makes it.
@@ -254,12 +263,13 @@ class _Body:
     """Hands on a body as it arrives, if it is neither too long nor too slow."""
 
     def __init__(
-        self, receive: Receive, answered: _Answered, limit: int, patience_s: float
+        self, receive: Receive, answered: _Answered, limit: int, settings: Settings
     ) -> None:
         self._receive = receive
         self._answered = answered
         self._limit = limit
-        self._patience_s = patience_s
+        self._patience_s = settings.body_patience_s
+        self._min_nbytes_per_s = settings.min_nbytes_per_s
         self._nbytes = 0
         self._started = 0.0
         self._is_whole = False
@@ -269,7 +279,7 @@ class _Body:
             return await self._receive()
         loop = asyncio.get_running_loop()
         self._started = self._started or loop.time()
-        allowed_s = self._patience_s + self._nbytes / SLOWEST_NBYTES_PER_S
+        allowed_s = self._patience_s + self._nbytes / self._min_nbytes_per_s
         try:
             async with asyncio.timeout_at(self._started + allowed_s):
                 message = await self._receive()
@@ -281,11 +291,19 @@ class _Body:
         self._is_whole = not message.get("more_body", False)
         if self._nbytes > self._limit:
             raise _too_long(self._limit)
+        if self._answered.holding is not None:
+            self._answered.holding.take(len(message.get("body", b"")))
         return message
 
 
 class _Answered:
-    """Sends an answer with the default headers, and remembers its status."""
+    """Sends an answer with the default headers, and remembers its status.
+
+    Attributes:
+        holding: What the request holds; None while nobody knows who asks.
+        is_object: Whether an object of a dataset is asked for.
+        refused: Why the answer that was made is not sent: too many wait for their readers.
+    """
 
     def __init__(self, send: Send, headers: dict[str, str], *, has_body: bool) -> None:
         self._send = send
@@ -293,6 +311,9 @@ class _Answered:
         self._has_body = has_body
         self.status: int | None = None  # there is no answer yet
         self.nbytes = 0
+        self.holding: Holding | None = None
+        self.is_object = False
+        self.refused: Problem | None = None
         self._is_over = False
 
     async def end_with(self, response: Response, scope: Scope) -> None:
@@ -304,6 +325,7 @@ class _Answered:
         if self._is_over:
             return
         if message["type"] == "http.response.start":
+            self._hold(message)
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
@@ -312,6 +334,31 @@ class _Answered:
             message = {**message, "body": b""}
         self.nbytes += len(message.get("body", b""))
         await self._send(message)
+
+    def _hold(self, start: Message) -> None:
+        """Count an answer that waits for its reader.
+
+        Objects are not: they are files in place, or come in pieces of which few are held, and a
+        loader of many ranks asks for many at once.
+
+        Raises:
+            Problem: 503, too much waits already.
+        """
+        nbytes = int(Headers(raw=start["headers"]).get("content-length", "0"))
+        if nbytes < SMALL_NBYTES or self.holding is None or not self._has_body:
+            return
+        if self.is_object:
+            return
+        try:
+            self.holding.take(nbytes)
+        except Problem as problem:
+            self.refused = problem
+            raise
+
+
+def _refusal(problem: Problem) -> Response:
+    headers = None if problem.headers is None else dict(problem.headers)
+    return problem_response(problem.status_code, problem.code, str(problem.detail), headers=headers)
 
 
 async def _no_message() -> Message:

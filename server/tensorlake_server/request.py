@@ -14,6 +14,7 @@ from tensorlake_server.problems import Problem
 
 if TYPE_CHECKING:
     from tensorlake_server.audit import AuditLog
+    from tensorlake_server.held_bytes import Holding
     from tensorlake_server.lake import Lake
     from tensorlake_server.principal import Principal
     from tensorlake_server.settings import Settings
@@ -25,6 +26,7 @@ __all__ = [
     "DatasetPath",
     "TensorPath",
     "batch_streams_of",
+    "hold_more",
     "lake_of",
     "note_change",
     "queries_of",
@@ -109,6 +111,15 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
 def settings_of(request: Request) -> Settings:
     """Return what the server was started with."""
     return cast("Settings", request.app.state.settings)
+
+
+def hold_more(request: Request, nbytes: int) -> None:
+    """Count what a request's body unpacks to among the bytes that are held.
+
+    Raises:
+        Problem: 503, too many are held.
+    """
+    cast("Holding", request.state.holding).take(nbytes)
 
 
 def note_change(request: Request, version: str) -> None:

@@ -53,6 +53,9 @@ class Settings:
         max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
         max_page_rows: Most rows in one page.
         max_page_nbytes: Most bytes of samples in one, but for a single row.
+        max_held_nbytes: Most bytes of bodies and answers of all requests under way; a token may
+            hold half of them, and all who have none together.
+        max_connections: Most connections open at once; one more ends an idle one.
         max_requests_per_s: Most requests a second of each token; of all who have none together.
         max_streams: Most streams of events open at once.
         max_streams_each: Most of them for each token; for all who have none together.
@@ -60,8 +63,9 @@ class Settings:
         max_batch_streams_each: Most of them for each token; for all who have none together.
         max_batch_nbytes: Largest batch that is decoded for a client.
         header_patience_s: How long a client may take to say what it wants.
-        body_patience_s: How long to send the body, and a second for each KiB of it.
-        answer_patience_s: How long it may read nothing of its answer.
+        body_patience_s: How long to send the body, and a second for each ``min_nbytes_per_s``.
+        answer_patience_s: How long it may read nothing of its answer, or less than that.
+        min_nbytes_per_s: Slower clients stand still, in sending a body and in reading an answer.
         stream_patience_s: How long a client of a stream may take nothing.
         drain_s: How long requests under way may take once the server is told to stop.
         max_query_s: How long a query may run.
@@ -92,6 +96,8 @@ class Settings:
     max_write_nbytes: int = 256 << 20
     max_page_rows: int = 1000
     max_page_nbytes: int = 64 << 20
+    max_held_nbytes: int = 1 << 30
+    max_connections: int = 800  # below the 1,024 files that most systems let a process open
     max_requests_per_s: float = 1000.0
     max_streams: int = 500
     max_streams_each: int = 100
@@ -101,6 +107,7 @@ class Settings:
     header_patience_s: float = 10.0
     body_patience_s: float = 20.0
     answer_patience_s: float = 30.0
+    min_nbytes_per_s: float = 4096.0
     stream_patience_s: float = 300.0
     drain_s: float = 10.0
     max_query_s: float = 60.0

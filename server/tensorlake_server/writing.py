@@ -7,6 +7,7 @@ With a ``key`` a transaction can be sent again when its answer got lost: its com
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 from fastapi import APIRouter, Query, Request, Response
@@ -36,7 +37,13 @@ from tensorlake_server.changes import (
 from tensorlake_server.messages import DatasetName
 from tensorlake_server.openapi import component
 from tensorlake_server.problems import Problem
-from tensorlake_server.request import DatasetPath, lake_of, note_change, settings_of
+from tensorlake_server.request import (
+    DatasetPath,
+    hold_more,
+    lake_of,
+    note_change,
+    settings_of,
+)
 from tensorlake_server.values import check_arrow_columns, parse_columns, parse_value
 
 if TYPE_CHECKING:
@@ -110,7 +117,9 @@ async def commit_transaction(
         appended = TransactionRequest.model_construct(
             operations=[], branch=branch, message=message, base_version=base_version, key=key
         )
-        table = await in_body_thread(request, lambda: read_arrow(body, most_nbytes=most))
+        hold = partial(hold_more, request)
+        read = partial(read_arrow, body, most_nbytes=most, hold=hold)
+        table = await in_body_thread(request, read)
         return await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(table))
     if media_type not in ("application/json", ""):
         raise Problem(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -345,3 +346,148 @@ def test_chunks_longer_than_allowed_are_refused_as_they_come(server: Server) -> 
 
     assert said[:12] in (b"HTTP/1.1 413", b"")  # nothing where it was cut off while it sent more
     assert server.serves()
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """A server with room for few connections, and for few bytes of bodies and answers."""
+    lake = tmp_path_factory.mktemp("crowded")
+    schema = {"x": "int64", "big": tl.Array("uint8", (1 << 20,))}
+    with tl.create(str(lake / "pets"), schema, durability="none") as ds:
+        ds.extend({"x": np.arange(8), "big": np.zeros((8, 1 << 20), np.uint8)})
+        ds.commit("eight")
+    settings = Settings(
+        url=str(lake), token=TOKEN, write=True, max_connections=ROOM, max_held_nbytes=HELD_NBYTES
+    )
+    with listening(create_app(settings)) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        yield host, int(port)
+
+
+ROOM = 12
+HELD_NBYTES = 4 << 20
+WRITE = "POST /v1/datasets/pets/transactions HTTP/1.1"
+
+
+@pytest.fixture
+def small(crowded: tuple[str, int]) -> Iterator[Server]:
+    made = Server(crowded)
+    yield made
+    for one in made.sockets:
+        one.close()
+
+
+def test_a_connection_beyond_the_room_takes_that_of_who_asks_nothing_for_longest(
+    small: Server,
+) -> None:
+    idle = [small.connect() for _ in range(4 * ROOM)]
+
+    assert small.serves()
+    ended = [one for one in idle if select.select([one], [], [], 0)[0]]
+
+    assert len(ended) > 3 * ROOM
+    assert {answer_of(one) for one in ended} == {b""}
+
+
+def test_where_all_connections_ask_something_one_more_is_refused_in_words(small: Server) -> None:
+    asked = small.headers(QUERY, Content_Length=str(len(BODY)), Connection="keep-alive")
+    for _ in range(ROOM):
+        connection = small.connect()
+        connection.sendall(asked)  # and no body
+
+    said = answered_by(small, lambda said: said.startswith(b"HTTP/1.1 503 "))
+
+    assert problem_in(said)["code"] == "too-many-connections"
+    for connection in small.sockets:
+        connection.close()
+    assert small.serves()
+
+
+def answered_by(server: Server, is_it: Callable[[bytes], bool]) -> bytes:
+    """Ask until the answer is one: what others sent before may still be on its way."""
+    for _ in range(ATTEMPTS * 50):
+        with closing(server.connect()) as connection:
+            with suppress(ConnectionResetError, BrokenPipeError):
+                connection.sendall(server.headers(QUERY, Content_Length=str(len(BODY))) + BODY)
+            if is_it(said := answer_of(connection)):
+                return said
+    raise AssertionError(f"never: {said[:200]!r}")
+
+
+def test_strangers_who_begin_a_login_do_not_keep_out_those_who_are_known(small: Server) -> None:
+    login = small.headers(
+        "POST /v1/session HTTP/1.1", Content_Length="100", Connection="keep-alive"
+    )
+    for _ in range(4 * ROOM):
+        connection = small.connect()
+        connection.sendall(login + b"{")
+
+    assert small.serves()
+
+
+def test_bodies_that_are_under_way_are_held_up_to_a_bound(small: Server) -> None:
+    part = b" " * (HELD_NBYTES // 2 - 100)
+    begun = small.headers(WRITE, Content_Length=str(len(part) + 100), Connection="keep-alive")
+    both = [small.connect() for _ in range(2)]
+    for connection in both:
+        with suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(begun + part)
+
+    refused = select.select(both, [], [], WAIT_S)[0]
+    said = first_answer_of(refused[0])
+
+    assert len(refused) == 1  # whose bytes came later
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert problem_in(said)["code"] == "too-many-bytes"
+    assert b"retry-after: 1" in said
+    for connection in both:
+        connection.close()
+    assert small.serves()
+
+
+def first_answer_of(connection: socket.socket) -> bytes:
+    """A problem that is sent on a connection which is kept."""
+    said = b""
+    while not said.endswith(b"}"):
+        piece = connection.recv(1 << 16)
+        assert piece
+        said += piece
+    return said
+
+
+def test_an_answer_waits_for_its_reader_only_within_the_bound(small: Server) -> None:
+    line = "GET /v1/datasets/pets/rows?columns=big HTTP/1.1"
+    asked = small.headers(line, Accept="application/x-npz")
+    slow = small.connect()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.sendall(asked)
+    assert slow.recv(12) == b"HTTP/1.1 200"  # 8 MiB, of which it reads no more
+
+    another = small.connect()
+    another.sendall(asked)
+    said = answer_of(another)
+    slow.close()
+
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert problem_in(said)["code"] == "too-many-bytes"
+    for _ in range(ATTEMPTS * 50):
+        again = small.connect()
+        again.sendall(asked)
+        if answer_of(again).startswith(b"HTTP/1.1 200 "):
+            return
+    raise AssertionError("what nobody reads any more is held for ever")
+
+
+def test_a_login_is_short_and_nothing_of_a_long_one_is_held(server: Server) -> None:
+    line = "POST /v1/session HTTP/1.1"
+    stated = server.connect()
+    stated.sendall(server.headers(line, Content_Length="1000000") + b"{")
+    chunked = server.connect()
+    chunked.sendall(
+        server.headers(line, Transfer_Encoding="chunked") + b"2000\r\n" + b" " * 0x2000 + b"\r\n"
+    )
+
+    for connection in (stated, chunked):
+        said = answer_of(connection)
+        assert said.startswith(b"HTTP/1.1 413 ")
+        assert "4,096" in problem_in(said)["detail"]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ ENVIRONMENT = {
 MIB = 1 << 20
 LIMIT = 64 * MIB  # of what one body may bring
 GROWTH_MAX = 300 * MIB  # of all bodies below together, each of which says gigabytes
+LOGINS = 200
+LOGINS_GROWTH_MAX = 100 * MIB  # where each sends nearly a mebibyte
 WAIT_S = 150
 TRANSACTIONS, QUERY = "/v1/datasets/pets/transactions", "/v1/datasets/pets/query"
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
@@ -241,3 +245,19 @@ def test_rows_of_every_form_come_through(
     page = child.client.get("/v1/datasets/pets/rows", params={"offset": before}).json()["rows"]
     assert page[0]["x"] == table["x"][1].as_py()
     assert child.rows() == before + 2
+
+
+def test_logins_that_do_not_end_hold_nothing(child: Child) -> None:
+    """B3: 500 of them held 620 MiB."""
+    before = child.peak_nbytes()
+    address = (child.client.base_url.host, child.client.base_url.port or 0)
+    head = b"POST /v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with ExitStack() as stack:
+        for number in range(LOGINS):
+            connection = stack.enter_context(socket.create_connection(address, WAIT_S))
+            length = b"Content-Length: 1000000" if number % 2 else b"Transfer-Encoding: chunked"
+            with suppress(ConnectionResetError, BrokenPipeError):
+                connection.sendall(head + length + b"\r\n\r\nF0000\r\n" + b" " * 0xF0000)
+        assert child.client.get("/healthz").status_code == 200
+
+        assert child.peak_nbytes() - before < LOGINS_GROWTH_MAX
