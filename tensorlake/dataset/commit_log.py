@@ -7,6 +7,7 @@ whoever looks at the newest, more at a time for whoever goes on.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import overload
@@ -109,6 +110,7 @@ async def commits_to(
     size = FIRST_PAGE if limit is None else max(1, min(limit, LARGEST_PAGE))
     at: tuple[str, Entry | EntryLine] | None = (branch, head)
     names = tensor_names(head)  # for versions whose schema is too large for their entries
+    latest: dt.datetime | None = None  # an entry was published before those after it
     while at is not None:
         name, upper = at
         oldest = upper
@@ -121,7 +123,11 @@ async def commits_to(
             read += await runtime.gather_bounded(factories, limit=READS_IN_FLIGHT)
             lines = [line for line in read if line.kind == "commit"]
             oldest = lines[-1] if lines else oldest
-            yield [Commit.of_entry(line, name, names=names) for line in lines]
+            page: list[Commit] = []
+            for line in lines:
+                page.append(Commit.of_entry(line, name, names=names, latest=latest))
+                latest = page[-1].time
+            yield page
             stop, size = start, min(2 * size, LARGEST_PAGE)
         source = next((parent for parent in oldest.parents if parent.branch != name), None)
         at = None

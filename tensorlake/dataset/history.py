@@ -46,7 +46,12 @@ class Commit:
 
     @classmethod
     def of_entry(
-        cls, entry: Entry | EntryLine, branch: str, *, names: Mapping[str, str] | None = None
+        cls,
+        entry: Entry | EntryLine,
+        branch: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        latest: dt.datetime | None = None,
     ) -> Commit:
         """Show a log entry as a commit.
 
@@ -54,13 +59,15 @@ class Commit:
             entry: The entry.
             branch: Whose log it is of.
             names: Names of tensors by id, for an entry whose schema lies in a page of its own.
+            latest: When it was published at the latest, as one that followed it shows.
         """
+        time = time_of(entry)
         return cls(
             version=f"{branch}@{entry.seq}",
             digest=entry.digest,
             message=entry.message,
             author=entry.author,
-            time=time_of(entry),
+            time=time if latest is None else min(time, latest),
             parents=tuple(f"{parent.branch}@{parent.seq}" for parent in entry.parents),
             num_rows=entry.num_rows,
             changes=entry.changes,

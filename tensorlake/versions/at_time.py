@@ -6,6 +6,9 @@
 
 Each trip leaves a thirty-third: 10⁴ entries take four trips, 10⁶ five. An entry that is only asked
 for its time is read without its trees.
+
+An entry was published before those after it. One that says to be later than the head (its disk had
+the wrong clock, too) is as old as the next that does not, and settles nothing by itself.
 """
 
 from __future__ import annotations
@@ -59,24 +62,33 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
     first = begin if begin.has_body else second
     while first is not None and not first.has_body:  # fences on a branch that was just begun
         first = await log.existing(first.seq + 1)
-    if first is None or first.published > at:
+    if first is None or at < first.published <= head.published:
         return AtTime(head, first)
     if head.published <= at:
         return AtTime(head, first, head)
-    low: Entry | _Probe = first
-    high = head.seq
+    newest: Entry | _Probe | None = first if first.published <= at else None
+    low, high = first.seq, head.seq
+    settles_nothing: set[int] = set()
     while True:
         for probe in found:
-            if low.seq < probe.seq < high:  # a hint may say more, or less, than there is
-                low, high = (probe, high) if probe.published <= at else (low, probe.seq)
-        if high - low.seq == 1:
+            if not low < probe.seq < high:  # a hint may say more, or less, than there is
+                continue
+            if probe.published <= at:
+                newest, low = probe, probe.seq
+            elif probe.published <= head.published:
+                high = probe.seq
+            else:
+                settles_nothing.add(probe.seq)
+        numbers = [seq for seq in _between(low, high) if seq not in settles_nothing]
+        numbers = numbers or sorted({*range(low + 1, high)} - settles_nothing)[:PROBES]
+        if not numbers:
             break
-        numbers = _between(low.seq, high)
         found = await _probes(log, numbers)
         if len(found) < len(numbers):
             seen = {probe.seq for probe in found}
             await log.existing(min(seq for seq in numbers if seq not in seen))  # says which is lost
-    newest = low if isinstance(low, Entry) else log.parsed(low.seq, low.found)
+    if isinstance(newest, _Probe):
+        newest = log.parsed(newest.seq, newest.found)
     return AtTime(head, first, newest)
 
 

@@ -130,6 +130,35 @@ def test_one_commit_by_a_clock_a_year_ahead_hides_no_later_one(store, clock):
     assert "late@laptop" in told[0].advice
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{0}, {3}, {1, 2, 3, 4}, {0, 1, 2}, set(range(2, 60))],
+    ids=["first", "one", "some", "from the first on", "most"],
+)
+def test_a_disk_that_had_the_wrong_clock_too_hides_no_later_version(clock, wrong):
+    """A machine on its own, a year ahead for a while: its files are dated by the same clock."""
+    store = MemoryStore(clock=clock)
+    marks = []
+    for number in range(64):
+        clock.now = NOON + number * HOUR + YEAR * (number in wrong)
+        if number == 0:
+            create_on(store, SCHEMA)
+        else:
+            publish_at(store, clock.now)
+        marks.append(NOON + number * HOUR + HOUR / 2)
+
+    times = [one.time for one in open_on(store).log()]
+    assert times == sorted(times, reverse=True)
+    assert times[0] < NOON + 64 * HOUR
+    for number, mark in enumerate(marks):
+        known = max((one for one in range(number + 1) if one not in wrong), default=None)
+        if known is None:
+            with pytest.raises(VersionNotFoundError, match="nothing as old"):
+                open_on(store).at(mark)
+        else:
+            assert open_on(store).at(mark).version == f"main@{known}"
+
+
 def test_a_time_within_the_second_that_a_store_says_counts_as_it_is():
     clock = Clock(NOON + dt.timedelta(milliseconds=600))
     store = MemoryStore(clock=lambda: clock().replace(microsecond=0))  # as S3 dates objects
