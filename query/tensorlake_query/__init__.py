@@ -21,7 +21,7 @@ from tensorlake_query.functions import Function, is_function
 from tensorlake_query.functions.user import user_function
 from tensorlake_query.parser import parse, parse_change, parse_predicate
 from tensorlake_query.printer import print_change, print_expr, print_name, print_query
-from tensorlake_query.query import CompiledQuery, QueryResult, compile_query
+from tensorlake_query.query import CompiledQuery, Limits, QueryResult, compile_query
 from tensorlake_query.source import (
     Batch,
     ColumnSource,
@@ -47,6 +47,7 @@ __all__ = [
     "CostedSource",
     "Function",
     "IdentifiedSource",
+    "Limits",
     "ObjectBatch",
     "QueryError",
     "QueryLimitError",

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tensorlake_query.batches import values_of
 from tensorlake_query.bound import ColumnRef
 from tensorlake_query.evaluate import Scope, evaluate
 from tensorlake_query.lineage import Lineage, lineage_of
@@ -31,6 +32,7 @@ from tensorlake_query.vectors import (
     constant,
     from_batch,
     take,
+    taken_once,
     to_batch,
     valid_of,
 )
@@ -63,6 +65,13 @@ class ResultSource:
         if not len(rows):
             return constant(None, expr.type, 0)
         return evaluate(expr, self._at(rows))
+
+    def read_in_halves(self, column: str, rows: IntArray) -> Batch:
+        """Evaluate an output for some rows, all at once where there is the memory for it."""
+        expr = self._outputs[column]
+        if not len(rows):
+            return to_batch(constant(None, expr.type, 0))
+        return to_batch(values_of([expr], self._at(rows)).vectors[0])
 
     def shapes(self, column: str, rows: IntArray) -> IntArray:
         """Return sample shapes; of a column that is passed on without reading it."""
@@ -179,9 +188,14 @@ class JoinSource:
         source = self._sources[side]
         there = self._rows[side][rows]
         known = there >= 0
+
+        def read(rows: IntArray) -> Vector:
+            return from_batch(source.read(name, rows), source.schema[name])
+
+        repeats = is_ragged(source.schema[name]) or source.schema[name].dtype is None
         if known.all():
-            return _as_type(from_batch(source.read(name, there), source.schema[name]), joined_type)
-        found = from_batch(source.read(name, there[known]), source.schema[name])
+            return _as_type(taken_once(read, there) if repeats else read(there), joined_type)
+        found = taken_once(read, there[known]) if repeats else read(there[known])
         padded = concatenated(
             [found, constant(None, replace(source.schema[name], nullable=True), 1)]
         )

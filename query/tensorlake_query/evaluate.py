@@ -6,6 +6,7 @@ A scan makes `RunScope`s: consecutive rows, whose numbers are listed only where 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,33 +25,50 @@ from tensorlake_query.bound import (
     RowId,
     RowNumber,
     ShapeRef,
+    show,
     span_of,
 )
 from tensorlake_query.errors import QueryTypeError
+from tensorlake_query.memory import Held, TooMuchMemoryError, collecting, current, hold
 from tensorlake_query.readers import Reader, SourceReader
 from tensorlake_query.source import IntArray, UniformBatch
-from tensorlake_query.types import is_ragged
 from tensorlake_query.vectors import (
     RowError,
     Vector,
     all_valid,
     constant,
+    nbytes_of,
     object_array,
     slice_of,
     take,
 )
 
+SHOWN = 60  # characters of an expression, in an error
+
 
 class Known(Struct):
-    """What has been read for the rows of a scope."""
+    """What has been read for the rows of a scope, and the memory that it takes.
 
+    Of a slice the arrays are those of the whole: `whole` keeps what they take, and `shared` is the
+    part of it that the rows of the slice have.
+    """
+
+    held: Held
     columns: dict[str, Vector] = field(default_factory=dict[str, Vector])
     codes: dict[str, Vector] = field(default_factory=dict[str, Vector])
     shapes: dict[str, Vector] = field(default_factory=dict[str, Vector])
+    whole: "Known | None" = None
+    shared: int = 0
 
-    def cut(self, cut: Callable[[Vector], Vector]) -> "Known":
-        """Return it for some of the rows."""
+    @property
+    def nbytes(self) -> int:
+        """What the rows take."""
+        return self.held.nbytes + self.shared
+
+    def cut(self, held: Held, cut: Callable[[Vector], Vector]) -> "Known":
+        """Return it for some of the rows; `held` is what that takes."""
         return Known(
+            held,
             {name: cut(vector) for name, vector in self.columns.items()},
             {name: cut(vector) for name, vector in self.codes.items()},
             {name: cut(vector) for name, vector in self.shapes.items()},
@@ -66,7 +84,7 @@ class Scope:
         self.reader = reader
         self.text = text
         self._rows: IntArray | None = rows
-        self._known = known or Known()
+        self._known = known or Known(hold("a column"))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -80,8 +98,14 @@ class Scope:
     def column(self, name: str) -> Vector:
         """Return a column's samples, read at the first call."""
         if name not in self._known.columns:
+            before = self._known.held.nbytes
             try:
-                self._known.columns[name] = self._read(name)
+                with collecting(self._known.held):
+                    self._known.columns[name] = self._read(name)
+            except TooMuchMemoryError as error:
+                self._known.held.resize(before)
+                error.operator = f"the column {name!r}"
+                raise
             except RowError as error:  # of a stack: the position is a group's
                 shown = f"{name!r}, group {error.position}: {error.message}"
                 raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
@@ -93,25 +117,44 @@ class Scope:
         if name in known.columns:
             return known.columns[name]
         if name not in known.codes:
-            known.codes[name] = self._read_codes(name)
+            with collecting(known.held):
+                known.codes[name] = self._read_codes(name)
         return known.codes[name]
 
     def shapes(self, name: str) -> Vector:
         """Return a column's sample shapes, asked for at the first call."""
         if name not in self._known.shapes:
-            self._known.shapes[name] = self.reader.shapes(name, self.rows)
+            with collecting(self._known.held):
+                self._known.shapes[name] = self.reader.shapes(name, self.rows)
         return self._known.shapes[name]
 
     def take(self, positions: IntArray) -> "Scope":
         """Return the scope of some of the rows, with what has been read of them."""
-        known = self._known.cut(partial(take, positions=positions))
-        return Scope(self.reader, self._numbers(positions), self.text, known)
+        rows = self._numbers(positions)
+        if not self._known.nbytes:
+            return Scope(self.reader, rows, self.text)
+        held = hold("rows that are kept")
+        share = len(positions) / max(len(self), 1)
+        try:
+            held.add(int(self._known.nbytes * share))
+            with collecting(None):
+                known = self._known.cut(held, partial(take, positions=positions))
+        except TooMuchMemoryError:
+            known = None  # what is needed of them is read again
+        return Scope(self.reader, rows, self.text, known)
+
+    def forget(self) -> None:
+        """Forget what has been read."""
+        self._known = Known(hold("a column"))
 
     def slice(self, start: int, stop: int) -> "Scope":
         """Return the scope of consecutive ones of the rows; what has been read is not copied."""
         if (start, stop) == (0, len(self)):
             return self
-        return self._part(start, stop, self._known.cut(partial(slice_of, start=start, stop=stop)))
+        known = self._known.cut(hold("a column"), partial(slice_of, start=start, stop=stop))
+        known.whole = self._known
+        known.shared = int(self._known.nbytes * (stop - start) / len(self))
+        return self._part(start, stop, known)
 
     def _read(self, name: str) -> Vector:
         if name in self._known.codes:
@@ -178,10 +221,20 @@ def evaluate(expr: Bound, scope: Scope) -> Vector:
         QueryTypeError: the values of a row do not fit together.
     """
     with np.errstate(all="ignore"):  # division by zero and overflow give what NumPy gives
-        return _evaluate(expr, scope)
+        vector, held = _evaluate(expr, scope)
+    if held is not None:
+        held.move_to(current())
+    return vector
 
 
-def _evaluate(expr: Bound, scope: Scope) -> Vector:
+def _evaluate(expr: Bound, scope: Scope) -> tuple[Vector, Held | None]:
+    """Return values, and what they take; None where the scope, or nobody, holds it."""
+    if isinstance(expr, Apply):
+        return _apply(expr, scope)
+    return _found(expr, scope), None
+
+
+def _found(expr: Bound, scope: Scope) -> Vector:
     match expr:
         case ColumnRef(name):
             return scope.column(name)
@@ -192,7 +245,7 @@ def _evaluate(expr: Bound, scope: Scope) -> Vector:
         case Constant(value, column_type):
             return constant(value, column_type, len(scope))
         case Apply():
-            return _apply(expr, scope)
+            return evaluate(expr, scope)
         case QueryRef() | CorpusRef():
             return _answer(expr, scope)
         case RowNumber() | RowId() | DataRef():
@@ -217,7 +270,7 @@ def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
 
 def _data(expr: DataRef, scope: Scope) -> Vector:
     base = scope.reader.base
-    wanted = _evaluate(expr.row, scope)
+    wanted = evaluate(expr.row, scope)
     num_rows = base.source.num_rows
     rows = wanted.values.astype(np.int64)
     rows = np.where(rows < 0, rows + num_rows, rows)
@@ -244,21 +297,29 @@ def _answer(expr: QueryRef | CorpusRef, scope: Scope) -> Vector:
     return constant(answer, expr.type, len(scope))
 
 
-def _apply(expr: Apply, scope: Scope) -> Vector:
-    vectors = [_evaluate(arg, scope) for arg in expr.args]
+def _apply(expr: Apply, scope: Scope) -> tuple[Vector, Held]:
+    """Apply a kernel; what its arguments take goes back when this returns."""
+    made = [_evaluate(arg, scope) for arg in expr.args]
+    vectors = [vector for vector, _ in made]
+    held = hold("an expression")
     try:
-        result = expr.kernel(vectors, len(scope))
+        with collecting(held):
+            result = expr.kernel(vectors, len(scope))
+        # of objects the kernel knows what it has made; arrays tell it themselves
+        taken = nbytes_of(result)
+        held.resize(max(held.nbytes, taken) if result.values.dtype == object else taken)
     except RowError as error:
         raise _failure(error, expr, scope) from None
-    if not expr.strict:
-        return result
-    valid = all_valid([result, *vectors])
-    if valid is result.valid:
-        return result
-    if isinstance(result, UniformBatch):
-        return UniformBatch(result.values, valid)
-    assert is_ragged(expr.type), "a kernel returns ragged samples only where its type says so"
-    return type(result)(result.values, result.shapes, valid)
+    except TooMuchMemoryError as error:
+        error.place = error.place or span_of(expr)
+        if error.operator == held.operator:
+            error.operator = f"{show(expr):.{SHOWN}}"
+        raise
+    if expr.strict:
+        valid = all_valid([result, *vectors])
+        if valid is not result.valid:
+            result = replace(result, valid=valid)
+    return result, held
 
 
 def _failure(error: RowError, expr: Bound, scope: Scope) -> QueryTypeError:

@@ -5,27 +5,29 @@ A step reads the columns that no step before it has read, for the rows that reac
 milliseconds of work, and between them the deadline is checked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 from msgspec import structs
 
-from tensorlake_query.bound import (
-    Apply,
-    Bound,
-    CodesRef,
-    Constant,
-    CorpusRef,
-    QueryRef,
-    walk_bound,
+from tensorlake_query.batches import (
+    BATCH_GROWTH,
+    FIRST_BATCH_ROWS,
+    compute,
+    pieces,
+    rows_of,
+    sample_nbytes,
+    values_of,
 )
+from tensorlake_query.bound import Bound, CorpusRef, QueryRef
 from tensorlake_query.derived import CombinedSource, JoinSource, ResultSource
 from tensorlake_query.errors import QueryTypeError
-from tensorlake_query.evaluate import RunScope, Scope, evaluate
+from tensorlake_query.evaluate import RunScope, Scope
 from tensorlake_query.functions.membership import Members
 from tensorlake_query.functions.search import WORDS_COST, Corpus
 from tensorlake_query.joins import Pairs, all_pairs, matching_pairs, with_unmatched
+from tensorlake_query.memory import charge, working
 from tensorlake_query.ordering import Ordering
 from tensorlake_query.plan import (
     Aggregate,
@@ -45,11 +47,11 @@ from tensorlake_query.plan import (
     Window,
     chain,
 )
-from tensorlake_query.readers import SourceReader
+from tensorlake_query.readers import Reader, SourceReader, held_by
 from tensorlake_query.relations import Combined, Derived, Joined, Other, Relation, This
-from tensorlake_query.run import Run
+from tensorlake_query.run import ROW_NBYTES, Run
 from tensorlake_query.set_operation import kept_rows
-from tensorlake_query.source import ColumnSource, ColumnType, UniformBatch
+from tensorlake_query.source import ColumnSource, IntArray, UniformBatch
 from tensorlake_query.statement import Statement
 from tensorlake_query.steps import (
     aggregated,
@@ -60,23 +62,21 @@ from tensorlake_query.steps import (
     ungrouped,
     windowed,
 )
-from tensorlake_query.vectors import Vector, concatenated, constant, take
+from tensorlake_query.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
 from tensorlake_query.zones import candidate_ranges
 
-BATCH_NBYTES = (
-    8 << 20
-)  # of samples a batch: a few milliseconds of arithmetic, within the caches of a large core
-MAX_BATCH_ROWS = 1 << 18  # of numbers of FULL_NBYTES; more of narrower ones: a mebibyte is cached
-FULL_NBYTES = 4
-FIRST_BATCH_ROWS = 1 << 13  # of a scan, which LIMIT may end there; the next ones grow
-BATCH_GROWTH = 4
-MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
-RAGGED_SIZE = 16  # elements along a dimension that differs by row
-OBJECT_NBYTES = 128
-# of what is computed for a batch, in units of one operation on one number: a function of the user,
-# or BM25, takes as long for each of a few thousand rows as addition for all of them
-MAX_BATCH_COST = 1 << 21
 MAX_PAIRS = 1_000_000  # tested together where a join has no key
+MEMBER_NBYTES = 128  # of a value in a set, beside itself
+PAIR_NBYTES = 16  # of two rows that belong together
+OPERATORS: dict[type[Plan], str] = {
+    Expand: "EXPAND BY",
+    Aggregate: "GROUP BY",
+    Ungroup: "UNGROUP BY",
+    Window: "OVER (…)",
+    Distinct: "DISTINCT",
+    Arrange: "ARRANGE BY",
+    Sample: "SAMPLE BY",
+}
 
 
 class Executor:
@@ -129,7 +129,7 @@ class Executor:
     def _corpus(self, corpus: CorpusRef, reader: SourceReader) -> Corpus:
         scope = Scope(reader, np.arange(reader.source.num_rows), self._run.text)
         texts = (
-            evaluate(corpus.texts, piece)
+            values_of([corpus.texts], piece).vectors[0]
             for piece in pieces(scope, [corpus.texts], self._run, cost=WORDS_COST)
         )
         return Corpus.of(texts, corpus.words)
@@ -140,7 +140,12 @@ class Executor:
         if query.use == "exists":
             return result.num_rows > 0
         if query.use == "members":
-            return Members.of(self._all(result, name), column_type)
+            with self._run.step("the list of IN (SELECT …)"):
+                vector = self._all(result, name)
+                charge(result.num_rows * MEMBER_NBYTES)
+                members = Members.of(vector, column_type)
+            self._run.keep(deep_nbytes_of(vector) + len(members.texts) * MEMBER_NBYTES)
+            return members
         return self._value(query, result, name)
 
     def _value(self, query: QueryRef, result: ResultSource, name: str) -> object:
@@ -158,15 +163,22 @@ class Executor:
 
     def _all(self, result: ResultSource | CombinedSource, name: str) -> Vector:
         """Return a column of a result for all rows, batch by batch."""
-        stop, step = result.num_rows, rows_of(_sample_nbytes(result.schema[name]))
+        stop, step = result.num_rows, rows_of(sample_nbytes(result.schema[name]))
         batches: list[Vector] = []
         for first in range(0, stop, step):
             self._run.deadline.check(first, stop)
             batches.append(result.vector(name, np.arange(first, min(first + step, stop))))
-        return concatenated(batches) if batches else result.vector(name, np.arange(0))
+        with working(sum(map(nbytes_of, batches))):
+            return concatenated(batches) if batches else result.vector(name, np.arange(0))
 
     def _joined(self, joined: Joined) -> JoinSource:
         sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
+        with self._run.step("JOIN"):
+            pairs = self._pairs(joined, sources)
+        self._run.keep(len(pairs[0]) * PAIR_NBYTES)
+        return JoinSource(joined, sources, pairs)
+
+    def _pairs(self, joined: Joined, sources: tuple[ColumnSource, ColumnSource]) -> Pairs:
         sizes = sources[0].num_rows, sources[1].num_rows
         if joined.keys:
             sides = [
@@ -177,7 +189,7 @@ class Executor:
             pairs = self._tested(joined, sources, pairs)
         else:
             pairs = self._crossed(joined, sources, sizes)
-        return JoinSource(joined, sources, with_unmatched(pairs, joined.kind, sizes))
+        return with_unmatched(pairs, joined.kind, sizes)
 
     def _crossed(
         self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], sizes: tuple[int, int]
@@ -216,6 +228,14 @@ class Executor:
 
     def _combined(self, combined: Combined) -> CombinedSource:
         sides = self.result(combined.left), self.result(combined.right)
+        with self._run.step(combined.op):
+            rows = self._combined_rows(combined, sides)
+        self._run.keep(rows.nbytes)
+        return CombinedSource(combined.schema, sides, rows, by_identity=combined.by_identity)
+
+    def _combined_rows(
+        self, combined: Combined, sides: tuple[ResultSource, ResultSource]
+    ) -> IntArray:
         sizes = sides[0].num_rows, sides[1].num_rows
         if combined.by_identity:
             left, right = ([_row_numbers(side)] for side in sides)
@@ -226,63 +246,13 @@ class Executor:
             both = {name: self._all(whole, name) for name in combined.schema}
             places = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
             left, right = ([take(each, rows) for each in both.values()] for rows in places)
-        rows = kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
-        return CombinedSource(combined.schema, sides, rows, by_identity=combined.by_identity)
+        return kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
 
 
 def _row_numbers(side: ResultSource) -> Vector:
     lineage = side.lineage()
     assert lineage is not None, "both sides are rows of one source"
     return UniformBatch(lineage.rows(np.arange(side.num_rows)))
-
-
-def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
-    """Return the values of expressions for every row; a column they share is read once."""
-    collected: list[list[Vector]] = [[] for _ in exprs]
-    parts = pieces(scope, exprs, run) if exprs and len(scope) else ()
-    for _, made in run.workers.mapped(partial(values_of, exprs), parts, exprs):
-        for vectors, vector in zip(collected, made, strict=True):
-            vectors.append(vector)
-    return columns_of_batches(collected, exprs)
-
-
-def values_of(exprs: Sequence[Bound], piece: Scope) -> list[Vector]:
-    """Return the values of expressions for one batch."""
-    return [evaluate(expr, piece) for expr in exprs]
-
-
-def batch_rows(exprs: Sequence[Bound], cost: float = 0.0) -> int:
-    """Return how many rows make a batch, from the largest sample and the dearest kernel of them."""
-    nodes = [node for expr in exprs for node in walk_bound(expr)]
-    dearest = max([cost, *(node.cost for node in nodes if isinstance(node, Apply))])
-    largest = max((_sample_nbytes(node.type) for node in nodes if _takes_memory(node)), default=1)
-    return max(min(rows_of(largest), int(MAX_BATCH_COST // max(dearest, 1.0))), 1)
-
-
-def rows_of(nbytes: int) -> int:
-    """Return how many rows make a batch, from what one of them takes."""
-    return min(max(BATCH_NBYTES // nbytes, 1), MAX_BATCH_ROWS * max(FULL_NBYTES // nbytes, 1))
-
-
-def columns_of_batches(
-    collected: Sequence[Sequence[Vector]], exprs: Sequence[Bound]
-) -> list[Vector]:
-    """Return each expression's batches as one vector."""
-    return [
-        concatenated(vectors) if vectors else constant(None, expr.type, 0)
-        for vectors, expr in zip(collected, exprs, strict=True)
-    ]
-
-
-def pieces(scope: Scope, exprs: Sequence[Bound], run: Run, *, cost: float = 0.0) -> Iterator[Scope]:
-    """Cut a scope into batches that suit what is computed; check the deadline before each.
-
-    What is made of them by the caller may cost more than they do: `cost` of it for each row.
-    """
-    step = batch_rows(exprs, cost)
-    for start in range(0, len(scope), step):
-        run.deadline.check(start, len(scope))
-        yield scope.slice(start, min(start + step, len(scope)))
 
 
 class _Block:
@@ -294,13 +264,20 @@ class _Block:
 
     def joined(self, plan: Plan) -> Scope:
         """Return all rows of a step as one scope, in order."""
-        scopes = list(self.stream(plan))
-        if not scopes:
+        only: Scope | None = None  # with what has been read of it; of many batches only the rows
+        reader: Reader | None = None
+        rows: list[IntArray] = []
+        for scope in self.stream(plan):
+            only = scope if reader is None else None
+            reader = scope.reader
+            self._run.keep(len(scope) * ROW_NBYTES)
+            rows.append(scope.rows)
+        if only is not None:
+            return only
+        if reader is None:
             return self._no_rows(plan)
-        if len(scopes) == 1:
-            return scopes[0]
-        rows = np.concatenate([scope.rows for scope in scopes])
-        return Scope(scopes[0].reader, rows, self._run.text)
+        with working(sum(each.nbytes for each in rows)):
+            return Scope(reader, np.concatenate(rows), self._run.text)
 
     def _no_rows(self, plan: Plan) -> Scope:
         """Return what a step that gave no batch gives: no rows, with the step's own columns."""
@@ -335,8 +312,19 @@ class _Block:
             case _:
                 scope = self.joined(plan.input)
                 with np.errstate(all="ignore"):  # as in `evaluate`: what NumPy gives is the answer
-                    made = self._of_all(plan, scope)
+                    made = self._held_of_all(plan, scope)
                 yield self._checked(made)
+
+    def _held_of_all(
+        self,
+        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
+        scope: Scope,
+    ) -> Scope:
+        """Return what such a step makes, and hold what that takes; what making it took goes."""
+        with self._run.step(OPERATORS[type(plan)]):
+            made = self._of_all(plan, scope)
+        self._run.keep(held_by(made.reader))
+        return made
 
     def _of_all(
         self,
@@ -377,7 +365,9 @@ class _Block:
     def _kept(self, plan: Filter) -> Iterator[Scope]:
         exprs = (plan.predicate,)
         found = self._run.workers.mapped(
-            partial(_passing, plan.predicate), self._parts(plan.input, exprs), exprs
+            partial(_passing, plan.predicate, self._run.deadline.check),
+            self._parts(plan.input, exprs),
+            exprs,
         )
         return (kept for _, kept in found if kept is not None)
 
@@ -385,7 +375,7 @@ class _Block:
         run, reader = self._run, self._reader
         schema = reader.source.schema
         num_rows = reader.source.num_rows
-        largest = max((_sample_nbytes(schema[name]) for name in plan.columns), default=1)
+        largest = max((sample_nbytes(schema[name]) for name in plan.columns), default=1)
         step = rows_of(largest)
         size = min(FIRST_BATCH_ROWS, step)
         for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
@@ -406,12 +396,16 @@ class _Block:
         reader = None
         exprs = [key.expr for key in plan.keys]
         parts = self._parts(plan.input, exprs)
-        for piece, values in self._run.workers.mapped(partial(values_of, exprs), parts, exprs):
-            reader = piece.reader
-            ordering.add(piece.rows, values)
+        work = partial(values_of, exprs, check=self._run.deadline.check)
+        with self._run.step("ORDER BY"):
+            for piece, values in self._run.workers.mapped(work, parts, exprs):
+                reader = piece.reader
+                ordering.add(piece.rows, values.vectors, values.held.nbytes)
+                values.held.drop()
+            rows = ordering.rows()
         if reader is None:
             return self._no_rows(plan.input)
-        return Scope(reader, ordering.rows(), self._run.text)
+        return Scope(reader, rows, self._run.text)
 
     def _limited(self, plan: Limit) -> Iterator[Scope]:
         count = plan.count
@@ -435,9 +429,9 @@ class _Block:
                     return
 
 
-def _passing(predicate: Bound, piece: Scope) -> Scope | None:
+def _passing(predicate: Bound, check: Callable[[int, int], None], piece: Scope) -> Scope | None:
     """Return the rows of a batch where a condition is true, neither false nor NULL."""
-    condition = evaluate(predicate, piece)
+    condition = values_of([predicate], piece, check).vectors[0]
     is_true = np.asarray(condition.values, np.bool_)
     if condition.valid is not None:
         is_true = is_true & condition.valid
@@ -445,21 +439,3 @@ def _passing(predicate: Bound, piece: Scope) -> Scope | None:
     if len(kept) == len(is_true):
         return piece
     return piece.take(kept) if len(kept) else None
-
-
-def _takes_memory(node: Bound) -> bool:
-    """Tell whether a node's values are an array: a constant is one, and few classes are bytes."""
-    return not isinstance(node, Constant | CodesRef)
-
-
-def _sample_nbytes(column_type: ColumnType) -> int:
-    if column_type.dtype is None:
-        return OBJECT_NBYTES
-    if column_type.kind == "media" and None in column_type.shape:
-        return MEDIA_NBYTES
-    if column_type.kind == "bool" and column_type.shape.count(None) > 1:  # a mask
-        return MEDIA_NBYTES
-    nbytes = np.dtype(column_type.dtype).itemsize
-    for size in column_type.shape:
-        nbytes *= RAGGED_SIZE if size is None else max(size, 1)
-    return nbytes

@@ -9,9 +9,16 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
+from tensorlake_query.memory import charge, working
 from tensorlake_query.source import AnyArray, IntArray, UniformBatch
 from tensorlake_query.vectors import Vector, as_ragged, counts_of, length_of, take
 
+# of a row that is grouped: its codes, its group, the first of its code; while its key is found
+GROUPED_NBYTES = 40
+CODE_NBYTES = 16
+SORTED_NBYTES = 40
+TEXT_KEY_NBYTES = 120  # a place in a list and in a dict
+ARRAY_KEY_NBYTES = 320  # beside what is in it: a tuple of its shape and its bytes
 DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
 
@@ -36,6 +43,7 @@ def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     if not keys:
         none = np.zeros(num_rows, np.int64)
         return Groups(none, none[:1], 1, ())
+    charge(num_rows * GROUPED_NBYTES)
     codes, count = combined_codes(keys)
     first = np.full(count, -1)
     first[codes[::-1]] = np.arange(num_rows)[::-1]  # of rows with one code the last written stays
@@ -74,16 +82,20 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
         A number for each row, and a number above all of them: that of NULL.
     """
     values = vector.values
+    charge(length_of(vector) * CODE_NBYTES)
     if not isinstance(vector, UniformBatch) or values.ndim > 1:
-        ranks, count = _numbered(_array_keys(vector))
+        with working(2 * values.nbytes + length_of(vector) * ARRAY_KEY_NBYTES):
+            ranks, count = _numbered(_array_keys(vector))
     elif values.dtype == object:
-        ranks, count = _numbered([json_key(each) for each in values.tolist()])
+        with working(len(values) * TEXT_KEY_NBYTES):
+            ranks, count = _numbered([json_key(each) for each in values.tolist()])
     elif values.dtype.kind in "iu" and len(values) and _span(values) <= max(len(values), DENSE_MIN):
         low, count = values.min(), _span(values)
         is_wide = values.dtype == np.uint64
         ranks = (values - low).astype(np.int64) if is_wide else values.astype(np.int64) - int(low)
     else:
-        distinct, ranks = np.unique(values, return_inverse=True)
+        with working(len(values) * SORTED_NBYTES):
+            distinct, ranks = np.unique(values, return_inverse=True)
         ranks, count = ranks.reshape(-1), len(distinct)
     return (ranks if vector.valid is None else np.where(vector.valid, ranks, count)), count
 

@@ -13,17 +13,21 @@ import numpy as np
 
 from tensorlake_query import ast
 from tensorlake_query.grouping import by_group, combined_codes
+from tensorlake_query.memory import charge
 from tensorlake_query.source import BoolArray, IntArray, UniformBatch
 from tensorlake_query.vectors import (
     Vector,
     all_valid,
     concatenated,
+    nbytes_of,
     numbered,
     starts_of,
     valid_of,
 )
 
 Pairs = tuple[IntArray, IntArray]
+KEYED_NBYTES = 64  # of a row: its key's number, its place among those of one number
+UNMATCHED_NBYTES = 48  # of a row, or pair, of an outer join while they are put in order
 
 
 def matching_pairs(
@@ -34,6 +38,7 @@ def matching_pairs(
 ) -> Pairs:
     """Return the pairs of rows whose keys are equal; `check_made` is told how many, before."""
     num_left, num_right = sizes
+    charge((num_left + num_right) * KEYED_NBYTES + sum(map(nbytes_of, (*left, *right))))
     both = [concatenated([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
     codes, count = combined_codes(both)
     valid = all_valid(both)
@@ -61,6 +66,8 @@ def all_pairs(start: int, stop: int, num_right: int) -> Pairs:
 def with_unmatched(pairs: Pairs, kind: ast.JoinKind, sizes: tuple[int, int]) -> Pairs:
     """Add the rows of an outer side that found no partner; −1 stands for the side without one."""
     left, right = pairs
+    if kind in {"LEFT", "RIGHT", "FULL"}:
+        charge((len(left) + sum(sizes)) * UNMATCHED_NBYTES)
     if kind in {"LEFT", "FULL"}:
         alone = np.flatnonzero(~_found(left, sizes[0]))
         left = np.concatenate([left, alone])

@@ -11,12 +11,16 @@ import numpy as np
 from msgspec import Struct
 
 from tensorlake_query.bound import Bound
+from tensorlake_query.memory import charge, working
 from tensorlake_query.source import AnyArray, IntArray
 from tensorlake_query.vectors import Vector, concatenated, take, valid_of
 
 # A top-k buffer is cut when it holds so many times what is needed: a row is then sorted O(1) times.
 KEPT_FACTOR = 4
 KEPT_LEAST = 16_384
+# of a row while it is put in order: its place, and for each key its rank, its class, its value
+ORDERED_NBYTES = 24
+KEY_NBYTES = 32
 
 
 class SortKey(Struct, frozen=True):
@@ -36,9 +40,12 @@ class Ordering:
         self._rows: list[IntArray] = []
         self._vectors: list[Sequence[Vector]] = []
         self._held = 0
+        self._nbytes = 0
 
-    def add(self, rows: IntArray, vectors: Sequence[Vector]) -> None:
-        """Take in a batch of rows and one vector for each key."""
+    def add(self, rows: IntArray, vectors: Sequence[Vector], nbytes: int) -> None:
+        """Take in a batch of rows and one vector for each key, which take `nbytes`."""
+        charge(rows.nbytes + nbytes)
+        self._nbytes += rows.nbytes + nbytes
         self._rows.append(rows)
         self._vectors.append(vectors)
         self._held += len(rows)
@@ -53,6 +60,14 @@ class Ordering:
         return self._rows[0]
 
     def _cut(self, limit: int | None) -> None:
+        num_rows = self._held
+        with working(self._nbytes + num_rows * (ORDERED_NBYTES + KEY_NBYTES * len(self._keys))):
+            self._order(limit)
+        kept = int(self._nbytes * (self._held / max(num_rows, 1)))
+        charge(kept - self._nbytes)
+        self._nbytes = kept
+
+    def _order(self, limit: int | None) -> None:
         rows = np.concatenate(self._rows)
         columns = [concatenated(vectors) for vectors in zip(*self._vectors, strict=True)]
         kept = None if limit is None else _candidates(columns[0], self._keys[0], limit)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake_query import ast
+from tensorlake_query.batches import compute
 from tensorlake_query.derived import ResultSource
 from tensorlake_query.environment import Environment
 from tensorlake_query.errors import (
@@ -24,10 +25,11 @@ from tensorlake_query.errors import (
     nearest,
 )
 from tensorlake_query.evaluate import Scope
-from tensorlake_query.executor import Executor, compute
+from tensorlake_query.executor import Executor
 from tensorlake_query.expected import expected_reads
 from tensorlake_query.explain import explain
 from tensorlake_query.functions.registry import Function
+from tensorlake_query.memory import Account
 from tensorlake_query.parser import check_depth, parse
 from tensorlake_query.plan import Aggregate, Nothing, Output, Scan, Ungroup, Window, chain
 from tensorlake_query.printer import print_query
@@ -64,6 +66,7 @@ class QueryResult:
         source: what `rows` are rows of: the source asked, or another that FROM named.
         num_rows: how many rows the result has.
         computed: names of the computed columns, also of those left for `read`.
+        nbytes: the memory that it holds, about.
     """
 
     rows: IntArray | None
@@ -73,12 +76,20 @@ class QueryResult:
     source: ColumnSource | None
     num_rows: int
     computed: tuple[str, ...]
+    nbytes: int = 0
     _result: ResultSource | None = field(repr=False, default=None)
+    _run: Run | None = field(repr=False, default=None)
 
     def read(self, name: str, positions: IntArray) -> Batch:
-        """Compute an output for some positions of the result, now."""
+        """Compute an output for some positions of the result, now.
+
+        Raises:
+            QueryLimitError: it takes more memory than the query may hold.
+        """
         assert self._result is not None, "a plan has no columns to read"
-        return self._result.read(name, np.asarray(positions, np.int64))
+        assert self._run is not None, "a result was run"
+        with self._run.reading().entered():
+            return self._result.read_in_halves(name, np.asarray(positions, np.int64))
 
     def shapes(self, name: str, positions: IntArray) -> IntArray:
         """Return sample shapes of an output; −1s where NULL."""
@@ -95,12 +106,16 @@ class Limits:
         max_nbytes: bytes of samples read.
         cancelled: asked between batches.
         clock: gives the seconds that `timeout_s` counts.
+        memory_nbytes: bytes held at once, by the run, and by each later reading of its result.
+        advice: how to allow more memory, for the error to say.
     """
 
     timeout_s: float | None = None
     max_nbytes: int | None = None
     cancelled: Callable[[], bool] | None = None
     clock: Callable[[], float] = time.monotonic
+    memory_nbytes: int | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +168,8 @@ class CompiledQuery:
         compute_columns: bool = True,
         spent: Callable[[], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        memory_nbytes: int | None = None,
+        advice: str = "",
     ) -> QueryResult:
         """Run over a source that has the schema the query was compiled against.
 
@@ -164,24 +181,26 @@ class CompiledQuery:
             compute_columns: False leaves computed columns to `QueryResult.read`.
             spent: says what reading took: the last line of EXPLAIN ANALYZE.
             clock: gives the seconds that `timeout_s` counts.
+            memory_nbytes: stop with an error before more bytes are held at once.
+            advice: how to allow more memory, for that error to say.
 
         Raises:
             QueryLimitError: a limit was passed.
             QueryTypeError: the values of a row do not fit together.
         """
-        limits = Limits(timeout_s, max_nbytes, cancelled, clock)
+        limits = Limits(timeout_s, max_nbytes, cancelled, clock, memory_nbytes, advice)
         if self._analyzes:
             found = self.analyze(source, limits)
             return self._plan_result(found if spent is None else f"{found}\n{spent()}")
         if self._explains:
             return self._plan_result(self.explain(source))
-        with self._run(limits) as run:
+        with self._run(limits).entered() as run:
             result = Executor(source, run).result(self._statement)
             return self._result(result, run, compute_columns=compute_columns)
 
     def analyze(self, source: ColumnSource, limits: Limits | None = None) -> str:
         """Run over a source, and return the plan with what each step did."""
-        with self._run(limits or Limits(), counts=StepCounts()) as run:
+        with self._run(limits or Limits(), counts=StepCounts()).entered() as run:
             result = Executor(source, run).result(self._statement)
             self._result(result, run, compute_columns=True)
         assert run.counts is not None, "given above"
@@ -190,14 +209,21 @@ class CompiledQuery:
         lines.append(f"read in all: {run.meter.nbytes:,} bytes of samples")
         return "\n".join(lines)
 
-    def evaluate(self, source: ColumnSource, output_name: str, rows: IntArray) -> Batch:
+    def evaluate(
+        self,
+        source: ColumnSource,
+        output_name: str,
+        rows: IntArray,
+        limits: Limits | None = None,
+    ) -> Batch:
         """Return one output column for some rows of the source.
 
         Raises:
             QueryNameError: the query has no such output.
+            QueryLimitError: a limit was passed.
         """
         output = self._output(output_name)
-        with self._run(Limits()) as run:
+        with self._run(limits or Limits()).entered() as run:
             executor = Executor(source, run)
             reader = SourceReader(source, run.meter, executor.answer)
             scope = Scope(reader, np.asarray(rows, np.int64), self._written)
@@ -221,6 +247,7 @@ class CompiledQuery:
                 output.name: to_batch(vector)
                 for output, vector in zip(computed, vectors, strict=True)
             }
+        result.scope.forget()  # what its rows were found by is not what they are read for
         return QueryResult(
             rows=None if lineage is None else result.source_rows(),
             columns=columns,
@@ -229,7 +256,9 @@ class CompiledQuery:
             source=None if lineage is None else lineage.source,
             num_rows=result.num_rows,
             computed=tuple(output.name for output in computed),
+            nbytes=run.memory.held,
             _result=result,
+            _run=run,
         )
 
     def _plan_result(self, text: str) -> QueryResult:
@@ -260,7 +289,14 @@ class CompiledQuery:
                 hint="allow more, or narrow it with WHERE or LIMIT",
             )
 
-        return Run(deadline, Meter(limits.max_nbytes, too_much), self._written, counts)
+        return Run(
+            deadline,
+            Meter(limits.max_nbytes, too_much),
+            self._written,
+            counts,
+            memory=Account(limits.memory_nbytes),
+            advice=limits.advice,
+        )
 
 
 def _all_read(run: Run) -> dict[str, int]:

@@ -9,9 +9,10 @@ Each knows which rows of its source its own rows are (`source_rows`), and which 
 unchanged (`source_column`), so that a result can be rows of a dataset rather than copies of them.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from tensorlake_query.grouping import Groups, by_group
 from tensorlake_query.lineage import lineage_of
+from tensorlake_query.memory import JSON_FACTOR, charge, current, working
 from tensorlake_query.source import (
     Batch,
     CodedSource,
@@ -26,23 +28,37 @@ from tensorlake_query.source import (
     ColumnType,
     IdentifiedSource,
     IntArray,
+    ObjectBatch,
     RunSource,
     UniformBatch,
 )
 from tensorlake_query.stacks import element_at, stacked
 from tensorlake_query.vectors import (
+    POSITION_NBYTES,
     RowError,
     Vector,
     as_ragged,
+    concatenated,
+    deep_nbytes_of,
     from_batch,
+    nbytes_of,
     numbered,
     object_array,
     starts_of,
     take,
+    taken_once,
 )
 
 # finds once a run what a QueryRef or CorpusRef stands for
 Answer = Callable[[Any, "SourceReader"], object]
+
+
+FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of pictures one
+FIRST_NBYTES = 16 << 20  # that they take, by a guess
+RAGGED_SIZE = 16
+STEP_NBYTES = 32 << 20  # read together when their size is known, at least
+STEP_SHARE = 8  # or this part of the memory that is left
+MOST_NBYTES = 1 << 40  # where there is no limit
 
 
 class Reader(Protocol):
@@ -76,6 +92,12 @@ class SourceReader:
     def __init__(self, source: ColumnSource, meter: "Meter", answer: Answer) -> None:
         self.source = source
         self.rows_read: dict[str, int] = {}
+        self._fixed_nbytes = {  # of a sample, where all have one shape
+            name: _sample_nbytes(column_type)
+            for name, column_type in source.schema.items()
+            if not _differs_in_size(column_type)
+        }
+        self._mean_nbytes: dict[str, float] = {}  # of a sample of each column, as far as was read
         self.answer = answer
         self._meter = meter
         self._schema = source.schema
@@ -91,29 +113,82 @@ class SourceReader:
 
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the samples of `rows`, in the form the column's type asks for."""
-        return self._counted(name, self.source.read(name, rows), len(rows))
+        each = self._fixed_nbytes.get(name)
+        if each is None:
+            return taken_once(partial(self._column, name), rows)
+        charge(len(rows) * each)
+        return self._counted(name, self.source.read(name, rows), len(rows))[0]
+
+    def _column(self, name: str, rows: IntArray) -> Vector:
+        def read(start: int, stop: int) -> Batch:
+            is_all = (start, stop) == (0, len(rows))
+            return self.source.read(name, rows if is_all else rows[start:stop])
+
+        return self._in_steps(name, len(rows), read)
 
     def run(self, name: str, start: int, stop: int) -> Vector:
         """Return the samples of rows `start` … `stop` − 1; a source may do that at less cost."""
         if self._by_run is None:
             return self.column(name, np.arange(start, stop))
-        return self._counted(name, self._by_run.read_run(name, start, stop), stop - start)
+        read_run = self._by_run.read_run
+        each = self._fixed_nbytes.get(name)
+        if each is not None:
+            charge((stop - start) * each)
+            return self._counted(name, read_run(name, start, stop), stop - start)[0]
+
+        def read(first: int, last: int) -> Batch:
+            return read_run(name, start + first, start + last)
+
+        return self._in_steps(name, stop - start, read)
 
     def codes(self, name: str, start: int, stop: int) -> Vector:
         """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
         if self._by_code is None:
             return self.run(name, start, stop)
-        return self._counted(name, self._by_code.read_codes(name, start, stop), stop - start)
+        codes = self._by_code.read_codes(name, start, stop)
+        vector, nbytes = self._counted(name, codes, stop - start)
+        charge(nbytes)
+        return vector
 
-    def _counted(self, name: str, batch: Batch, num_rows: int) -> Vector:
-        vector = from_batch(batch, self._schema[name])
+    def _in_steps(self, name: str, num_rows: int, read: Callable[[int, int], Batch]) -> Vector:
+        """Read samples that differ in size, and charge them: before, as far as sizes are known.
+
+        Few are read first, and then as many together as the sizes seen until then allow.
+        """
+        column_type = self._schema[name]
+        parts: list[Vector] = []
+        start = 0
+        while not parts or start < num_rows:
+            each = self._mean_nbytes.get(name)
+            count = (
+                _first_rows(column_type) if each is None else int(_step_nbytes() // max(each, 1.0))
+            )
+            stop = min(start + max(count, 1), num_rows)
+            expected = int((each or 0.0) * (stop - start))
+            charge(expected)
+            vector, nbytes = self._counted(name, read(start, stop), stop - start)
+            charge(nbytes - expected)
+            if stop > start:
+                self._mean_nbytes[name] = max(nbytes / (stop - start), (each or 0.0) / 2)
+            parts.append(vector)
+            start = stop
+        with working(0 if len(parts) == 1 else sum(map(nbytes_of, parts))):
+            return concatenated(parts)
+
+    def _counted(self, name: str, batch: Batch, num_rows: int) -> tuple[Vector, int]:
+        """Return samples in the form that their type asks for, and the memory they take."""
+        column_type = self._schema[name]
+        vector = from_batch(batch, column_type)
         with self._lock:
             self.rows_read[name] = self.rows_read.get(name, 0) + num_rows
-        self._meter.add(vector)
-        return vector
+        self._meter.add(vector, is_text=column_type.kind in {"text", "bytes"})
+        if column_type.kind == "json" and isinstance(batch, ObjectBatch) and batch.nbytes:
+            return vector, nbytes_of(vector) + batch.nbytes * JSON_FACTOR
+        return vector, deep_nbytes_of(vector)
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the sample shapes of `rows`; NULL where the source gives −1."""
+        charge(len(rows) * len(self._schema[name].shape) * POSITION_NBYTES)
         shapes = self.source.shapes(name, rows)
         known = np.asarray((shapes >= 0).all(axis=1))
         return UniformBatch(shapes, None if known.all() else known)
@@ -160,16 +235,18 @@ class Meter:
     nbytes: int = 0
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, vector: Vector) -> None:
-        """Count what was read.
+    def add(self, vector: Vector, *, is_text: bool) -> None:
+        """Count what was read; of JSON objects their references, and texts.
 
         Raises:
             QueryLimitError: it is more than the limit.
         """
         if vector.values.dtype == object:
-            nbytes = sum(
-                len(value) if isinstance(value, str | bytes) else vector.values.itemsize
-                for value in vector.values.tolist()
+            values = vector.values.tolist()
+            nbytes = (
+                sum(map(len, values))
+                if is_text
+                else sum(len(each) if isinstance(each, str) else POSITION_NBYTES for each in values)
             )
         else:
             nbytes = vector.values.nbytes
@@ -187,6 +264,41 @@ class Meter:
             raise self.fail(self.nbytes)
 
 
+def held_by(reader: Reader) -> int:
+    """Return the bytes that a reader holds for as long as it is: of the rows that a step made."""
+    match reader:
+        case GroupReader() | WindowReader() | UngroupReader():
+            return reader.nbytes
+        case _:
+            return 0
+
+
+def _differs_in_size(column_type: ColumnType) -> bool:
+    return None in column_type.shape or column_type.dtype is None
+
+
+def _sample_nbytes(column_type: ColumnType) -> int:
+    """Return what a sample takes, and whether it is NULL; of a ragged one a guess."""
+    size = math.prod(RAGGED_SIZE if each is None else each for each in column_type.shape)
+    return size * np.dtype(column_type.dtype).itemsize + 1
+
+
+def _first_rows(column_type: ColumnType) -> int:
+    """Return how many samples to read before anything is known of their size."""
+    if column_type.shape.count(None) > 1:  # a picture, a mask: few stored bytes may be a large one
+        return 1
+    guessed = _sample_nbytes(column_type) if column_type.dtype is not None else 1
+    return max(min(FIRST_ROWS, FIRST_NBYTES // guessed), 1)
+
+
+def _step_nbytes() -> int:
+    holder = current()
+    account = None if holder is None else holder.account
+    if account is None or account.limit is None:
+        return MOST_NBYTES
+    return max((account.limit - account.held) // STEP_SHARE, STEP_NBYTES)
+
+
 class GroupReader:
     """Groups: slots, and the columns of their rows stacked."""
 
@@ -197,6 +309,12 @@ class GroupReader:
         self._reader = reader
         self._rows = rows
         self._groups = groups
+
+    @property
+    def nbytes(self) -> int:
+        """What is held for the groups."""
+        slots = sum(map(deep_nbytes_of, self._slots.values()))
+        return slots + self._rows.nbytes + 2 * self._groups.of_row.nbytes
 
     @property
     def base(self) -> SourceReader:
@@ -253,6 +371,11 @@ class WindowReader:
         self._slots = slots
 
     @property
+    def nbytes(self) -> int:
+        """What is held beside the rows."""
+        return self._rows.nbytes + sum(map(deep_nbytes_of, self._slots.values()))
+
+    @property
     def base(self) -> SourceReader:
         """The source underneath."""
         return self._reader.base
@@ -290,16 +413,22 @@ class UngroupReader:
         self._split = split
 
     @property
+    def nbytes(self) -> int:
+        """What is held for the elements."""
+        return self._rows.nbytes + self._elements.nbytes
+
+    @property
     def base(self) -> SourceReader:
         """The source underneath."""
         return self._reader.base
 
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the elements of a split column, the samples of another."""
-        samples = self._reader.column(name, self._rows[rows])
         if name not in self._split:
-            return samples
-        return element_at(samples, self._elements[rows], self._split[name])
+            return self._reader.column(name, self._rows[rows])
+        distinct, places = np.unique(self._rows[rows], return_inverse=True)
+        samples = self._reader.column(name, distinct)  # once, however many elements are taken
+        return element_at(samples, places.reshape(-1), self._elements[rows], self._split[name])
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return sample shapes: of an element, those of its stack without the first size."""

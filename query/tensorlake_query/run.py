@@ -1,19 +1,22 @@
 """What the steps of one run share: its deadline, its limits, and what is counted of it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Self
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from tensorlake_query import ast
-from tensorlake_query.errors import QueryLimitError
+from tensorlake_query.errors import QueryLimitError, joined
 from tensorlake_query.evaluate import Scope
+from tensorlake_query.memory import Account, Held, TooMuchMemoryError, charge, collecting
 from tensorlake_query.plan import Plan
 from tensorlake_query.readers import Meter, SourceReader
 from tensorlake_query.workers import Workers
 
 ROW_NBYTES = 8  # of a row's number
+MADE_NBYTES = 40  # of a row while it is made: its number, where it comes from, how often
 MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
 
 
@@ -94,6 +97,8 @@ class Run(Struct):
         counts: what each step did; None where nobody asked.
         readers: everything that was read from, in order of opening.
         workers: compute batches side by side, until the run is left.
+        memory: what may be held, and is.
+        advice: how to allow more memory.
     """
 
     deadline: Deadline
@@ -102,12 +107,64 @@ class Run(Struct):
     counts: StepCounts | None = None
     readers: list[SourceReader] = field(default_factory=list[SourceReader])
     workers: Workers = field(default_factory=Workers)
+    memory: Account = field(default_factory=Account)
+    advice: str = ""
+    _held: Held | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    @contextmanager
+    def entered(self) -> Generator[Self]:
+        """Run in the block; what is held at its end is what the result holds.
 
-    def __exit__(self, *_: object) -> None:
-        self.workers.close()
+        Raises:
+            QueryLimitError: a step would hold more memory than there may be held.
+        """
+        self._held = Held(self.memory, "the result")
+        try:
+            with collecting(self._held):
+                yield self
+        except TooMuchMemoryError as error:
+            raise self._too_much(error) from None
+        finally:
+            self.workers.close()
+
+    def reading(self) -> "Run":
+        """Return a run for reading the result later: its memory is limited alike."""
+        return Run(
+            structs.replace(self.deadline, stop=None, cancelled=None),
+            self.meter,
+            self.text,
+            readers=self.readers,
+            memory=Account(self.memory.limit),
+            advice=self.advice,
+        )
+
+    @contextmanager
+    def step(self, operator: str) -> Generator[None]:
+        """Collect what a step takes; at its end all but what it has kept goes back."""
+        held = Held(self.memory, operator)
+        try:
+            with collecting(held):
+                yield
+        finally:
+            held.drop()
+
+    def keep(self, nbytes: int) -> None:
+        """Hold bytes for as long as the result is.
+
+        Raises:
+            TooMuchMemoryError: they are more than are left.
+        """
+        assert self._held is not None, "a run is entered"
+        self._held.add(nbytes)
+
+    def _too_much(self, error: TooMuchMemoryError) -> QueryLimitError:
+        return QueryLimitError(
+            f"{error.operator} would hold {error.nbytes:,} bytes more than the"
+            f" {error.held:,} that the query holds, and it may hold {error.limit:,} in all",
+            text=self.text,
+            span=error.place or ast.Span(0, len(self.text)),
+            hint=joined("narrow it with WHERE or LIMIT", self.advice),
+        )
 
     def check_made(self, num_rows: int, before: int = 0) -> None:
         """Raise before a step makes more rows out of those it has than may be held.
@@ -130,3 +187,4 @@ class Run(Struct):
                 hint="join on an equality, or narrow the sides with WHERE in queries of their own",
             )
         self.meter.count(num_rows * ROW_NBYTES)
+        charge(num_rows * MADE_NBYTES)

@@ -61,9 +61,14 @@ class RaggedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ObjectBatch:
-    """One Python object a sample (str, decoded JSON, bytes); None is NULL."""
+    """One Python object a sample (str, decoded JSON, bytes); None is NULL.
+
+    `nbytes` is what they take as they are stored, where the source knows it: what JSON takes as
+    Python objects is estimated from it.
+    """
 
     values: list[object]
+    nbytes: int | None = None
 
 
 Batch = UniformBatch | RaggedBatch | ObjectBatch

@@ -85,17 +85,20 @@ def list_lengths(samples: Vector) -> IntArray:
     return np.array(lengths, np.int64)
 
 
-def element_at(samples: Vector, positions: IntArray, column_type: ColumnType) -> Vector:
-    """Return one element of each sample, of the type given."""
+def element_at(
+    samples: Vector, places: IntArray, positions: IntArray, column_type: ColumnType
+) -> Vector:
+    """Return elements of samples, of the type given: of the sample at each place, one position."""
     if samples.values.dtype == object and isinstance(samples, UniformBatch):
         lists = cast("Sequence[Sequence[object]]", _objects(samples))
-        chosen = [each[at] for each, at in zip(lists, positions.tolist(), strict=True)]
+        pairs = zip(places.tolist(), positions.tolist(), strict=True)
+        chosen = [lists[place][at] for place, at in pairs]
         valid = np.array([each is not None for each in chosen], np.bool_)
         return UniformBatch(object_array(chosen), None if valid.all() else valid)
     ragged = as_ragged(samples)
-    strides = strides_of(ragged.shapes)
-    base = starts_of(counts_of(ragged.shapes)) + positions * strides[:, 0]
-    shapes = ragged.shapes[:, 1:]
+    strides = strides_of(ragged.shapes)[places]
+    base = starts_of(counts_of(ragged.shapes))[places] + positions * strides[:, 0]
+    shapes = ragged.shapes[places, 1:]
     if not shapes.shape[1]:
         return UniformBatch(ragged.values[base])
     result = RaggedBatch(ragged.values[walk(base, strides[:, 1:], shapes)], shapes)

@@ -8,6 +8,7 @@ from tensorlake_query.bound import Bound, ColumnRef, span_of
 from tensorlake_query.errors import QueryTypeError
 from tensorlake_query.evaluate import Scope
 from tensorlake_query.grouping import by_group, group_rows
+from tensorlake_query.memory import charge, working
 from tensorlake_query.plan import Aggregate, Expand, Sample, Ungroup, Window, expressions
 from tensorlake_query.readers import GroupReader, UngroupReader, WindowReader
 from tensorlake_query.sampling import checked_weights, drawn
@@ -15,6 +16,10 @@ from tensorlake_query.source import IntArray
 from tensorlake_query.stacks import first_sizes, list_lengths
 from tensorlake_query.vectors import RowError, Vector, numbered
 
+DRAWN_NBYTES = 48  # of a draw: a random number, a place among the weights, a row
+WEIGHED_NBYTES = 32
+ARRANGED_NBYTES = 64  # of a row: its group, its place in it, its place in all
+REDUCED_NBYTES = 64  # of a row that is aggregated: its value, its group, its place in the order
 Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 
 
@@ -40,7 +45,8 @@ def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
     slots = [*groups.keys]
     for call in plan.calls:
         argument = None if call.argument is None else next(arguments)
-        slots.append(call.compute(argument, groups.of_row, groups.count))
+        with working(len(scope) * REDUCED_NBYTES):
+            slots.append(call.compute(argument, groups.of_row, groups.count))
     named = {f"#{position}": vector for position, vector in enumerate(slots)}
     reader = GroupReader(named, scope.reader, scope.rows, groups)
     return Scope(reader, np.arange(groups.count), scope.text)
@@ -97,6 +103,7 @@ def distinct_rows(values: Sequence[Vector], num_rows: int) -> IntArray:
 def arranged(keys: Sequence[Vector], num_rows: int) -> IntArray:
     """Return the positions of rows with each group spread evenly over the whole."""
     groups = group_rows(keys, num_rows)
+    charge(num_rows * ARRANGED_NBYTES)
     order = by_group(groups.of_row, groups.count)
     counts = np.bincount(groups.of_row, minlength=groups.count)
     place = np.empty(num_rows)
@@ -119,4 +126,5 @@ def sampled(plan: Sample, weights: Vector, scope: Scope, text: str) -> IntArray:
     count = len(scope) if plan.count is None else plan.count
     if plan.percent is not None:
         count = int(len(scope) * plan.percent / 100)
+    charge(count * DRAWN_NBYTES + len(checked) * WEIGHED_NBYTES)
     return drawn(checked, count, plan.seed, replace=plan.replace)

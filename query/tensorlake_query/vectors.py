@@ -9,13 +9,16 @@ lists the flat positions it visits. Indexing, broadcasting and axis reductions o
 strides and sizes.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from sys import getsizeof
 from typing import Any, cast
 
 import numpy as np
 
+from tensorlake_query.memory import charge, objects_nbytes, working
 from tensorlake_query.source import (
     AnyArray,
     Batch,
@@ -29,6 +32,17 @@ from tensorlake_query.source import (
 from tensorlake_query.types import is_ragged
 
 Vector = UniformBatch | RaggedBatch
+
+POSITION_NBYTES = 8
+WALK_NBYTES = 48  # of one position while it is found: its row, its places, their products
+ELEMENT_NBYTES = 8  # of an answer, at most
+TEXTS_AT_ONCE = 1024
+TEXTS_NBYTES = 4 << 20  # that many may come of them before they are counted
+SHORT_NBYTES = 1 << 20  # for so little they are not
+TEXT_NBYTES = 64  # of a text beside its characters
+WIDEST_NBYTES = 4  # of a character
+PAIR = 2
+LONG_SAMPLE = 64  # elements from which copying samples one by one costs less than listing each
 
 OBJECT_FILL: dict[str, object] = {"text": "", "bytes": b"", "json": None}
 
@@ -71,8 +85,25 @@ def to_batch(vector: Vector) -> Batch:
             items = [item if ok else None for item, ok in zip(items, vector.valid, strict=True)]
         return ObjectBatch(items)
     if isinstance(vector, UniformBatch) and vector.values.strides[:1] == (0,):
+        charge(vector.values.nbytes)
         return replace(vector, values=vector.values.copy())
     return vector
+
+
+def nbytes_of(vector: Vector) -> int:
+    """Return what a vector's arrays take; of objects the references alone, of a constant little."""
+    values = vector.values
+    nbytes = values.itemsize if values.strides[:1] == (0,) else values.nbytes
+    if isinstance(vector, RaggedBatch):
+        nbytes += vector.shapes.nbytes
+    return nbytes if vector.valid is None else nbytes + vector.valid.nbytes
+
+
+def deep_nbytes_of(vector: Vector) -> int:
+    """Return what a vector takes with its texts; each row of texts is looked at."""
+    if vector.values.dtype != object:
+        return nbytes_of(vector)
+    return nbytes_of(vector) + objects_nbytes(python_values(vector.values))
 
 
 def _texts(batch: ObjectBatch) -> RaggedBatch:
@@ -91,6 +122,52 @@ def object_array(values: Sequence[object]) -> AnyArray:
     return array
 
 
+def made_texts(
+    make: Callable[..., str],
+    *columns: Sequence[Any],
+    longest: Callable[..., int] | None = None,
+    exact: Callable[..., int] | None = None,
+) -> AnyArray:
+    """Return what a function makes of each row's values, and charge what that takes.
+
+    Args:
+        make: takes one value of each column, and gives a text.
+        columns: lists of one length.
+        longest: takes the length of the longest text of each column (1 of numbers), and gives that
+            of the longest answer. Where long ones could come of it, each is charged before.
+        exact: takes one value of each column, and gives the length of the answer, or more.
+    """
+    made: list[str] = []
+    for start in range(0, len(columns[0]), TEXTS_AT_ONCE):
+        parts = [column[start : start + TEXTS_AT_ONCE] for column in columns]
+        most = None
+        if longest is not None and exact is not None:
+            lengths = [max(map(len, part)) if isinstance(part[0], str) else 1 for part in parts]
+            most = len(parts[0]) * (longest(*lengths) * WIDEST_NBYTES + TEXT_NBYTES)
+            if most > TEXTS_NBYTES:
+                made += _charged_texts(make, parts, exact)
+                continue
+        texts = list(map(make, *parts))
+        is_bounded = (
+            most is not None and most < SHORT_NBYTES and len(made) + len(texts) > len(texts)
+        )
+        charge(most if most is not None and is_bounded else objects_nbytes(texts))
+        made += texts
+    return object_array(made)
+
+
+def _charged_texts(
+    make: Callable[..., str], columns: Sequence[Sequence[Any]], exact: Callable[..., int]
+) -> list[str]:
+    made: list[str] = []
+    for row in zip(*columns, strict=True):
+        with working(exact(*row) * WIDEST_NBYTES):
+            text = make(*row)
+        charge(getsizeof(text))
+        made.append(text)
+    return made
+
+
 def constant(value: object, column_type: ColumnType, num_rows: int) -> Vector:
     """Return the same value for every row, without copying it."""
     if value is None and is_ragged(column_type):
@@ -99,17 +176,16 @@ def constant(value: object, column_type: ColumnType, num_rows: int) -> Vector:
         dtype = object if column_type.dtype is None else column_type.dtype
         return RaggedBatch(np.zeros(0, dtype), shapes, none)
     if value is None:
-        fill = OBJECT_FILL.get(column_type.kind)
-        values = (
-            np.full(num_rows, fill, object)
+        shape = cast("tuple[int, ...]", column_type.shape)
+        fill = (
+            object_array([OBJECT_FILL.get(column_type.kind)])
             if column_type.dtype is None
-            else (
-                np.zeros((num_rows, *cast("tuple[int, ...]", column_type.shape)), column_type.dtype)
-            )
+            else np.zeros((1, *shape), column_type.dtype)
         )
-        return UniformBatch(values, np.zeros(num_rows, np.bool_))
+        values = np.broadcast_to(fill, (num_rows, *fill.shape[1:]))
+        return UniformBatch(values, np.broadcast_to(np.zeros(1, np.bool_), (num_rows,)))
     if column_type.dtype is None:
-        return UniformBatch(object_array([value]).repeat(num_rows))
+        return UniformBatch(np.broadcast_to(object_array([value]), (num_rows,)))
     array = np.asarray(value, column_type.dtype)
     return UniformBatch(np.broadcast_to(array, (num_rows, *array.shape)))
 
@@ -142,12 +218,15 @@ def strides_of(shapes: IntArray) -> IntArray:
 def walk(base: IntArray, strides: IntArray, shapes: IntArray) -> IntArray:
     """List the flat positions that every row visits, row after row in C order."""
     counts = counts_of(shapes)
-    row = np.repeat(np.arange(len(counts)), counts)
-    within = numbered(counts)
-    positions = base[row]
-    for dimension in range(shapes.shape[1] - 1, -1, -1):
-        within, index = np.divmod(within, shapes[row, dimension])
-        positions += index * strides[row, dimension]
+    num_elements = int(counts.sum())
+    charge(num_elements * POSITION_NBYTES)
+    with working(num_elements * WALK_NBYTES):
+        row = np.repeat(np.arange(len(counts)), counts)
+        within = numbered(counts)
+        positions = base[row]
+        for dimension in range(shapes.shape[1] - 1, -1, -1):
+            within, index = np.divmod(within, shapes[row, dimension])
+            positions += index * strides[row, dimension]
     return positions
 
 
@@ -188,12 +267,30 @@ def take(vector: Vector, positions: IntArray) -> Vector:
     """Return the rows at `positions`, in that order."""
     valid = None if vector.valid is None else vector.valid[positions]
     if isinstance(vector, UniformBatch):
+        charge(len(positions) * math.prod(vector.values.shape[1:]) * vector.values.itemsize)
         return UniformBatch(vector.values[positions], valid)
     counts = counts_of(vector.shapes)
     starts = starts_of(counts)[positions]
     shapes = vector.shapes[positions]
-    kept = counts[positions][:, None]
+    kept = counts[positions]
+    num_elements = int(kept.sum())
+    charge(num_elements * vector.values.itemsize)
+    if num_elements > LONG_SAMPLE * len(kept):
+        stops = (starts + kept).tolist()
+        samples = [vector.values[a:b] for a, b in zip(starts.tolist(), stops, strict=True)]
+        return RaggedBatch(np.concatenate(samples), shapes, valid)
+    kept = kept[:, None]
     return RaggedBatch(vector.values[walk(starts, np.ones_like(kept), kept)], shapes, valid)
+
+
+def taken_once(read: Callable[[IntArray], Vector], rows: IntArray) -> Vector:
+    """Return the samples of rows that may repeat, each read once."""
+    if len(rows) < PAIR or (rows[1:] > rows[:-1]).all():
+        return read(rows)
+    distinct, places = np.unique(rows, return_inverse=True)
+    if len(distinct) == len(rows):
+        return read(rows)
+    return take(read(distinct), places.reshape(-1))
 
 
 def slice_of(vector: Vector, start: int, stop: int) -> Vector:
@@ -249,7 +346,11 @@ def padded(values: AnyArray, ndim: int) -> AnyArray:
 
 
 def elementwise(
-    function: Callable[..., AnyArray], vectors: Sequence[Vector], shape: tuple[int | None, ...]
+    function: Callable[..., AnyArray],
+    vectors: Sequence[Vector],
+    shape: tuple[int | None, ...],
+    *,
+    element_nbytes: int = ELEMENT_NBYTES,
 ) -> Vector:
     """Apply a NumPy function element by element, broadcasting each row's arrays as NumPy would.
 
@@ -257,6 +358,7 @@ def elementwise(
         function: takes one flat or stacked array a vector, all of one shape after broadcasting.
         vectors: the arguments, of any mix of forms.
         shape: the result's sample shape, known from the types.
+        element_nbytes: what an element of the answer takes, and what the function makes for it.
 
     Raises:
         RowError: the shapes of a row do not broadcast.
@@ -267,7 +369,10 @@ def elementwise(
         ndim = max(values.ndim for values in uniform)
         return UniformBatch(function(*(padded(values, ndim) for values in uniform)), valid)
     shapes = _broadcast_shapes([as_ragged(vector).shapes for vector in vectors], valid)
-    values = function(*(_spread(vector, shapes) for vector in vectors))
+    num_elements = int(counts_of(shapes).sum())
+    charge(num_elements * element_nbytes)
+    with working(num_elements * sum(vector.values.itemsize for vector in vectors)):
+        values = function(*(_spread(vector, shapes) for vector in vectors))
     result = RaggedBatch(values, shapes, valid)
     if any(size is None for size in shape):
         return result

@@ -9,11 +9,12 @@ own.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import TypeVar
 
 from tensorlake_query.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
+from tensorlake_query.memory import TooMuchMemoryError
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -55,9 +56,9 @@ class Workers:
                 context = copy_context()  # what the caller counts, and how NumPy is to warn
                 begun.append((item, self._started().submit(context.run, function, item)))
                 if len(begun) > thread_count():
-                    yield _finished(begun)
+                    yield _finished(begun, function)
             while begun:
-                yield _finished(begun)
+                yield _finished(begun, function)
         finally:
             for _, future in begun:
                 future.cancel()
@@ -77,9 +78,17 @@ class Workers:
         return self._pool
 
 
-def _finished(begun: deque[tuple[Item, Future[Made]]]) -> tuple[Item, Made]:
+def _finished(
+    begun: deque[tuple[Item, Future[Made]]], function: Callable[[Item], Made]
+) -> tuple[Item, Made]:
+    """Return what was begun first; once more, alone, where others held the memory it needs."""
     item, future = begun.popleft()
-    return item, future.result()
+    try:
+        return item, future.result()
+    except TooMuchMemoryError:
+        wait([other for _, other in begun])
+    del future  # and with it what its error refers to
+    return item, function(item)
 
 
 def thread_count() -> int:

@@ -11,6 +11,7 @@ from tensorlake.dataset.confined import (
     note_condition,
     query_inside,
     replay_inside,
+    saved_inside,
     serve_loader,
 )
 from tensorlake.dataset.copying import copy
@@ -87,6 +88,7 @@ __all__ = [
     "open_dataset",
     "query_inside",
     "replay_inside",
+    "saved_inside",
     "serve_loader",
     "udf",
 ]

@@ -169,7 +169,9 @@ def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:
             return tql.RaggedBatch(values, shapes, valid)
         case EncodedColumn() as column:
             valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
-            pairs = zip(column.samples, valid.tolist(), strict=True)
+            samples = column.samples
+            pairs = zip(samples, valid.tolist(), strict=True)
             return tql.ObjectBatch(
-                [sample_type.query_sample(bytes(one)) if known else None for one, known in pairs]
+                [sample_type.query_sample(bytes(one)) if known else None for one, known in pairs],
+                sum(map(len, samples)) if sample_type.query_kind == "json" else None,
             )

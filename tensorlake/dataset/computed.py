@@ -7,6 +7,7 @@ positions is kept. `evaluate_columns` computes several for the same positions, a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ class Computed:
 
     Attributes:
         type: What one value is.
+        held: Bytes of what it is read from, which several columns may share.
     """
 
-    __slots__ = ("_batch", "_positions", "_read", "type")
+    __slots__ = ("_batch", "_positions", "_read", "held", "type")
 
     def __init__(
         self,
@@ -39,8 +41,10 @@ class Computed:
         *,
         read: Callable[[Int64Array], tql.Batch] | None = None,
         positions: Int64Array | None = None,
+        held: int = 0,
     ) -> None:
         """Take all values, or how to compute them for some positions when they are read."""
+        self.held = held
         self.type = column_type
         self._batch = batch
         self._read = read
@@ -54,6 +58,20 @@ class Computed:
             assert self._positions is not None, "likewise"
             self._batch = self._read(self._positions)
         return self._batch
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds itself, about."""
+        import tensorlake_query as tql
+
+        places = 0 if self._positions is None else self._positions.nbytes
+        match self._batch:
+            case None:
+                return places
+            case tql.ObjectBatch(values=values):
+                return places + sum(map(sys.getsizeof, values))
+            case batch:
+                return places + batch.values.nbytes
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -77,7 +95,7 @@ class Computed:
 
         if self._batch is None and self._read is not None and self._positions is not None:
             kept = self._positions[positions]
-            return Computed(self.type, read=self._read, positions=kept)
+            return Computed(self.type, read=self._read, positions=kept, held=self.held)
         match self.batch:
             case tql.UniformBatch(values=values, valid=valid):
                 kept = None if valid is None else valid[positions]

@@ -27,6 +27,7 @@ __all__ = [
     "note_condition",
     "query_inside",
     "replay_inside",
+    "saved_inside",
     "serve_loader",
 ]
 
@@ -110,6 +111,17 @@ def replay_inside(
         else:
             view = view[list(step.names)]
     return view
+
+
+def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
+    """Open a saved view; the limits are those of computing its columns.
+
+    Raises:
+        ViewNotFoundError: There is none of that name.
+    """
+    from tensorlake.dataset.saved_views import SavedViews
+
+    return SavedViews(dataset.session, limits)[name]
 
 
 def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:

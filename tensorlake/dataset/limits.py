@@ -1,17 +1,62 @@
-"""When a query ends by itself."""
+"""When a query ends by itself, and how much memory it may hold."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 __all__ = ["QueryLimits"]
+
+UNKNOWN_MEMORY_NBYTES = 16 << 30  # of a machine that does not say what it has
+CGROUP_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+"""What a container may use, in version 2 and 1 of control groups."""
+
+MORE_MEMORY = "or allow more: ds.query(…, max_memory='64GiB')"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """When a query ends by itself: after seconds, after bytes of samples, when told to."""
+    """When a query ends by itself: after seconds, after bytes of samples, when told to.
+
+    Attributes:
+        timeout_s: Seconds; None: never.
+        max_nbytes: Bytes of samples that are read; None: any number.
+        cancelled: Asked between batches.
+        memory_nbytes: Bytes that are held at once, by the query, and by each later reading of what
+            it computes; None: half of the memory of the machine.
+        advice: How to allow more memory, for the error to say.
+    """
 
     timeout_s: float | None = None
     max_nbytes: int | None = None
     cancelled: Callable[[], bool] | None = None
+    memory_nbytes: int | None = None
+    advice: str = MORE_MEMORY
+
+    @property
+    def most_held_nbytes(self) -> int:
+        """How much memory may be held."""
+        return half_of_memory() if self.memory_nbytes is None else self.memory_nbytes
+
+
+@cache
+def half_of_memory() -> int:
+    """Half of the memory of this machine, or of what its container may use."""
+    names = getattr(os, "sysconf_names", {})  # not on every system
+    known = UNKNOWN_MEMORY_NBYTES
+    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
+        known = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for place in CGROUP_LIMITS:
+        try:
+            limit = Path(place).read_text(encoding="ascii").strip()
+        except OSError:
+            continue  # no such version here
+        if limit.isdigit():  # "max" where there is none
+            known = min(known, int(limit))
+    return known // 2

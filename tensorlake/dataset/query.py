@@ -118,7 +118,9 @@ def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
     with engine_errors(rows):
         source = source_of(view)
         query = tql.compile_query(tql.ast.Query(where=predicate.expr), source.schema, params={})
-        found = query.run(source).rows
+        found = query.run(
+            source, memory_nbytes=NO_LIMITS.most_held_nbytes, advice=NO_LIMITS.advice
+        ).rows
     assert found is not None  # a query without aggregates selects rows
     return found
 
@@ -164,7 +166,7 @@ def _run(
         if isinstance(found, dict):
             return made.of_found_values(found)
         if found is not None:
-            return _over_rows(view, query, params, found, made)
+            return _over_rows(view, query, params, found, made, limits)
         with counted() as tally:
             result = compiled.run(
                 source,
@@ -173,6 +175,8 @@ def _run(
                 cancelled=limits.cancelled,
                 compute_columns=False,
                 spent=lambda: _spent(tally),
+                memory_nbytes=limits.most_held_nbytes,
+                advice=limits.advice,
             )
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)
@@ -185,6 +189,7 @@ def _over_rows(
     params: Mapping[str, Any],
     rows: Int64Array,
     made: _Made,
+    limits: QueryLimits,
 ) -> View:
     """Show what a query selects of rows that a server has found."""
     parsed = tql.parse(query) if isinstance(query, str) else query
@@ -195,7 +200,12 @@ def _over_rows(
     used = {node.name for node in tql.ast.walk(outputs) if isinstance(node, tql.ast.Parameter)}
     given = {name: value for name, value in params.items() if name in used}
     source, compiled = compiled_query(there, outputs, given, reaches_out=True)
-    result = compiled.run(source, compute_columns=False)
+    result = compiled.run(
+        source,
+        compute_columns=False,
+        memory_nbytes=limits.most_held_nbytes,
+        advice=limits.advice,
+    )
     return made.of_rows(result, source, np.arange(len(rows)), is_whole=True)
 
 
@@ -238,12 +248,12 @@ class _Made:
     def of_values(self, result: tql.QueryResult) -> View:
         """A view without rows of a dataset: groups, values, a plan."""
         everything = np.arange(result.num_rows)
-        read = partial(self._read, result)
+        read, held = partial(self._read, result), result.nbytes
         return self._without_rows(
             {
                 name: Computed(kind, result.columns[name])
                 if name in result.columns  # a plan
-                else Computed(kind, read=partial(read, name), positions=everything)
+                else Computed(kind, read=partial(read, name), positions=everything, held=held)
                 for name, kind in self._query.columns.items()
             }
         )
@@ -304,7 +314,9 @@ class _Made:
                 computed[name] = base.computed[inherited].take(rows)
             else:
                 kind = self._query.columns[name]
-                computed[name] = Computed(kind, read=partial(read, name), positions=positions)
+                computed[name] = Computed(
+                    kind, read=partial(read, name), positions=positions, held=result.nbytes
+                )
         is_same = is_whole or base is self._view
         return View(
             base.session,

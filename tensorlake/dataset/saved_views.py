@@ -17,8 +17,9 @@ import tensorlake_query as tql
 from tensorlake.dataset import versioning
 from tensorlake.dataset.column_source import SelectionSource
 from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.limits import QueryLimits
 from tensorlake.dataset.pinned import unpinned_tables
-from tensorlake.dataset.query import compiled_query, engine_errors, run_query
+from tensorlake.dataset.query import NO_LIMITS, compiled_query, engine_errors, run_query
 from tensorlake.dataset.steps import (
     ColumnsStep,
     QueryStep,
@@ -144,12 +145,13 @@ class SavedViews(Mapping[str, View]):
           large  2 rows  main@1  WHERE x > 1
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, limits: QueryLimits = NO_LIMITS) -> None:
         self._session = session
+        self._limits = limits
 
     def __getitem__(self, name: str) -> View:
         saved = runtime.run(read_view(self._session.store, name))
-        return _opened(self._session, saved)
+        return _opened(self._session, saved, self._limits)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._all()))
@@ -187,13 +189,13 @@ def rerun(view: View) -> View:
     return replayed(View(session, _everything(session.committed), steps=()), view.steps)
 
 
-def replayed(view: View, steps: Steps) -> View:
+def replayed(view: View, steps: Steps, limits: QueryLimits = NO_LIMITS) -> View:
     """Do steps again, one after another, over what a view shows."""
     here: Readable = view
     for step in steps:
         match step:
             case QueryStep(tql=text, params=params):
-                here = run_query(here, text, params)
+                here = run_query(here, text, params, limits)
             case ColumnsStep(names=names):
                 here = here[list(names)]
     return here.frozen()
@@ -212,7 +214,7 @@ def _segments(selection: Selection) -> RowSegments:
     return select_rows(selection.physical(selection.all_positions()))
 
 
-def _opened(session: Session, saved: SavedView) -> View:
+def _opened(session: Session, saved: SavedView, limits: QueryLimits) -> View:
     there = versioning.at(session, saved.version)
     snapshot = there.committed
     if snapshot.digest != saved.digest:
@@ -242,11 +244,13 @@ def _opened(session: Session, saved: SavedView) -> View:
         name=saved.name,
     )
     if computed and steps is not None:
-        view = view.with_computed(_computed(view, steps, computed))
+        view = view.with_computed(_computed(view, steps, computed, limits))
     return view
 
 
-def _computed(view: View, steps: Steps, names: list[str]) -> dict[str, Computed]:
+def _computed(
+    view: View, steps: Steps, names: list[str], limits: QueryLimits
+) -> dict[str, Computed]:
     """Compute columns again, when they are read, for the rows that were saved.
 
     A column that depends on nothing but its row is computed for those rows alone. One that looks
@@ -263,12 +267,12 @@ def _computed(view: View, steps: Steps, names: list[str]) -> dict[str, Computed]
             return {
                 name: Computed(
                     query.columns[name],
-                    read=partial(_evaluated, view, source, query, name),
+                    read=partial(_evaluated, view, source, query, name, limits),
                     positions=view.rows,
                 )
                 for name in names
             }
-    again = replayed(whole, steps)
+    again = replayed(whole, steps, limits)
     if not np.array_equal(again.rows, view.rows):
         raise InvalidStateError(
             f"what led to the view {view.name!r} of {view.url!r} {view.version} now selects other"
@@ -281,10 +285,16 @@ def _computed(view: View, steps: Steps, names: list[str]) -> dict[str, Computed]
 
 
 def _evaluated(
-    view: View, source: SelectionSource, query: tql.CompiledQuery, name: str, rows: Int64Array
+    view: View,
+    source: SelectionSource,
+    query: tql.CompiledQuery,
+    name: str,
+    limits: QueryLimits,
+    rows: Int64Array,
 ) -> tql.Batch:
+    held = tql.Limits(memory_nbytes=limits.most_held_nbytes, advice=limits.advice)
     with engine_errors(view):
-        return query.evaluate(source, name, rows)
+        return query.evaluate(source, name, rows, held)
 
 
 def _everything(snapshot: Snapshot) -> Selection:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import is_whole_number, parse_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.dataset.predicate import Predicate
@@ -50,7 +50,8 @@ class Selectable(ABC):
         tql: str,
         *,
         timeout: float | None = None,
-        max_bytes: int | None = None,
+        max_bytes: int | str | None = None,
+        max_memory: int | str | None = None,
         **params: Any,
     ) -> View:
         """Select rows (and compute columns) by a TQL query; see docs/reference/tql.md.
@@ -58,7 +59,10 @@ class Selectable(ABC):
         Args:
             tql: The query.
             timeout: Seconds after which it ends with an error.
-            max_bytes: Bytes of samples read after which it ends with an error.
+            max_bytes: Bytes of samples read after which it ends with an error, or "4GiB".
+            max_memory: Bytes that it may hold at once, or "4GiB", also when what it computes is
+                read later; it ends with an error before it holds more. None: half of the memory of
+                the machine.
             **params: A value for each ``$name``: numbers, texts, arrays; for FROM a dataset, a
                 view, a DataFrame or an Arrow table.
 
@@ -78,7 +82,14 @@ class Selectable(ABC):
         """
         from tensorlake.dataset.query import QueryLimits, run_query
 
-        return run_query(self.frozen(), tql, params, QueryLimits(timeout, max_bytes))
+        limits = QueryLimits(
+            timeout,
+            None if max_bytes is None else parse_nbytes(max_bytes, name="max_bytes"),
+            memory_nbytes=(
+                None if max_memory is None else parse_nbytes(max_memory, name="max_memory")
+            ),
+        )
+        return run_query(self.frozen(), tql, params, limits)
 
     def where(self, condition: str | Predicate, **params: Any) -> View:
         """Select the rows that meet a condition: TQL text without WHERE, or a Predicate.

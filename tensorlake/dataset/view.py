@@ -75,6 +75,14 @@ class View(Readable):
         return self
 
     @property
+    def held_nbytes(self) -> int:
+        """Bytes that it keeps in memory for as long as it is kept, about."""
+        rows = self._selection.rows
+        own = sum(one.nbytes for one in self._computed.values())
+        shared = max((one.held for one in self._computed.values()), default=0)
+        return own + shared + (0 if rows is None else rows.nbytes)
+
+    @property
     def computed(self) -> Mapping[str, Computed]:
         """Columns that a query computed, by name."""
         return self._computed

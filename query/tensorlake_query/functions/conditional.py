@@ -18,13 +18,14 @@ from tensorlake_query.conversions import JSON_COST, MAX_INT_BITS, as_condition, 
 from tensorlake_query.errors import joined, listed, nearest
 from tensorlake_query.functions.operators import TEXT_COST, adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import BoolArray, ColumnType, UniformBatch
 from tensorlake_query.types import CAST_TYPES, JSON, TEXT, describe, is_numeric, number
 from tensorlake_query.vectors import (
     Vector,
     concatenated,
     counts_of,
-    object_array,
+    made_texts,
     python_values,
     take,
     valid_of,
@@ -148,6 +149,7 @@ def _chosen(
     for number_of, (chosen, vector) in enumerate(choices):
         alternative[chosen] = number_of
         valid |= chosen & valid_of(vector)
+    charge(sum(vector.values.nbytes for _, vector in choices))
     stacked = concatenated([vector for _, vector in choices])
     picked = take(stacked, alternative * num_rows + np.arange(num_rows))
     values = (
@@ -253,8 +255,7 @@ def _bind_to_text(site: Site) -> Bound:
         raise site.fail(f"cannot cast {show(operand)}, {describe(operand.type)}, to TEXT")
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        values = [_written(value) for value in python_values(vectors[0].values)]
-        return UniformBatch(object_array(values))
+        return UniformBatch(made_texts(_written, python_values(vectors[0].values)))
 
     return site.apply(kernel, replace(TEXT, nullable=operand.type.nullable), cost=TEXT_COST)
 

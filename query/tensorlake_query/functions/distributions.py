@@ -11,6 +11,7 @@ import numpy as np
 from tensorlake_query.bound import Constant
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.grouping import by_group
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import number
 from tensorlake_query.vectors import Vector, valid_of
@@ -18,6 +19,7 @@ from tensorlake_query.vectors import Vector, valid_of
 Compute = Callable[[Vector | None, IntArray, int], Vector]
 
 MAX_BINS = 100_000
+COUNT_NBYTES = 8
 HISTOGRAM_ARGUMENTS = 4  # x, bins, low, high
 REAL = number("float64", nullable=True)
 
@@ -105,6 +107,7 @@ def _histogram(bins: int, bounds: tuple[float, float] | None) -> Compute:
         values = values.astype(np.float64)
         finite = np.isfinite(values)
         values, groups = values[finite], groups[finite]
+        charge(num_groups * bins * COUNT_NBYTES)
         counts = np.zeros((num_groups, bins), np.int64)
         order = by_group(groups, num_groups)
         edges = np.searchsorted(groups[order], np.arange(num_groups + 1))

@@ -12,9 +12,19 @@ from tensorlake_query.bound import Bound, show
 from tensorlake_query.functions.operators import required_number
 from tensorlake_query.functions.reductions import AXIS, runs_along, shaped_as
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import describe, number
-from tensorlake_query.vectors import Vector, as_ragged, counts_of, numbered, starts_of
+from tensorlake_query.vectors import (
+    POSITION_NBYTES,
+    Vector,
+    as_ragged,
+    counts_of,
+    numbered,
+    starts_of,
+)
+
+ELEMENT_NBYTES = 40  # of an element while runs of them are compared: its row, place, value, order
 
 # (values run after run, length of each run) → one value a run; runs have at least one element
 PerRun = Callable[[AnyArray, IntArray], AnyArray]
@@ -33,6 +43,7 @@ def _bind_per_run(compute: PerRun, dtype: str | None) -> Callable[[Site], Bound]
 
         def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
             ragged = as_ragged(vectors[0])
+            charge(ragged.values.size * ELEMENT_NBYTES)
             values, runs, kept = runs_along(ragged, axis)
             filled = runs > 0
             answers = np.zeros(len(runs), result)
@@ -81,6 +92,7 @@ def _bind_sort(site: Site) -> Bound:
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = vectors[0]
+        charge(vector.values.size * ELEMENT_NBYTES)
         if isinstance(vector, UniformBatch):
             return UniformBatch(np.sort(vector.values, axis=-1), vector.valid)
         runs = np.repeat(vector.shapes[:, -1], counts_of(vector.shapes[:, :-1]))
@@ -97,6 +109,7 @@ def _bind_unique(site: Site) -> Bound:
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         ragged = as_ragged(vectors[0])
         counts = counts_of(ragged.shapes)
+        charge(ragged.values.size * ELEMENT_NBYTES)
         row = np.repeat(np.arange(len(counts)), counts)
         values = ragged.values[np.lexsort((ragged.values, row))]
         is_new = np.ones(len(values), np.bool_)
@@ -119,6 +132,7 @@ def _bind_nonzero(site: Site) -> Bound:
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         ragged = as_ragged(vectors[0])
         counts = counts_of(ragged.shapes)
+        charge(ragged.values.size * (ELEMENT_NBYTES + ndim * POSITION_NBYTES))
         row = np.repeat(np.arange(len(counts)), counts)
         flat = numbered(counts)
         found: BoolArray = ragged.values != 0
@@ -150,6 +164,7 @@ def _bind_mask_area(site: Site) -> Bound:
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         ragged = as_ragged(vectors[0])
+        charge(ragged.values.size * ELEMENT_NBYTES)
         kept = ragged.shapes[:, :-2]
         sizes = ragged.shapes[:, -2] * ragged.shapes[:, -1]
         runs = np.repeat(sizes, counts_of(kept))

@@ -17,6 +17,7 @@ from tensorlake_query.bound import Bound, show
 from tensorlake_query.functions.masks import bind_mask_pairs, is_mask
 from tensorlake_query.functions.operators import adapted, required_number
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, BoxFormat, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import Shape, describe, number
 from tensorlake_query.vectors import (
@@ -30,6 +31,7 @@ from tensorlake_query.vectors import (
 )
 
 CORNERS = 4
+PAIR_NBYTES = 240  # of two boxes: their corners, those they share, three areas, the answer
 
 Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of shared areas and areas of both
 
@@ -73,6 +75,7 @@ def _bind_pair(site: Site, measure: Measure, dtype: str) -> Bound:
         pairs = np.concatenate([a.shapes[:, :-1], b.shapes[:, :-1]], axis=1)
         if valid is not None:
             pairs[~valid] = 0
+        charge(int(counts_of(pairs).sum()) * PAIR_NBYTES)
         first = corners_of(a, formats[0])[picked(a, pairs, 0)]
         second = corners_of(b, formats[1])[picked(b, pairs, a.shapes.shape[1] - 1)]
         shared = shared_areas(first, second)

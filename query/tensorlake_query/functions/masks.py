@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorlake_query.bound import Bound, show
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, ColumnType, RaggedBatch, UniformBatch
 from tensorlake_query.types import describe, number
 from tensorlake_query.vectors import (
@@ -25,6 +26,8 @@ from tensorlake_query.vectors import (
     take,
 )
 
+PAIR_NBYTES = 48  # of two masks: their answer, what they share, what either has
+PIXEL_NBYTES = 8  # to be multiplied
 PIXELS = 2  # a mask's own dimensions: height and width
 
 Measure = Callable[[AnyArray, AnyArray], AnyArray]  # shared pixels, pixels of either → answer
@@ -67,6 +70,7 @@ def bind_mask_pairs(site: Site, measure: Measure, dtype: str) -> Bound:
 
 
 def _compared(a: RaggedBatch, b: RaggedBatch, counts: AnyArray, measure: Measure) -> AnyArray:
+    charge(int(counts.sum()) * PAIR_NBYTES)
     answers = np.zeros(int(counts.sum()))
     starts = starts_of(counts)
     sizes = np.concatenate([a.shapes, b.shapes], axis=1)
@@ -85,6 +89,7 @@ def _compared(a: RaggedBatch, b: RaggedBatch, counts: AnyArray, measure: Measure
 
 def _pixels(masks: RaggedBatch, rows: AnyArray) -> AnyArray:
     """Return the masks of rows of one size as (row, mask, pixel), ready to be multiplied."""
+    charge(int(counts_of(masks.shapes[rows]).sum()) * PIXEL_NBYTES)
     chosen = take(masks, rows)
     *many, height, width = masks.shapes[rows[0]].tolist()
     return chosen.values.reshape(len(rows), math.prod(many), height * width).astype(np.float64)

@@ -8,6 +8,7 @@ labels by name against names and by code against numbers, JSON values by the typ
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import add
 
 import numpy as np
 from msgspec import structs
@@ -24,6 +25,7 @@ from tensorlake_query.types import BOOL, TEXT, broadcast, describe, number
 from tensorlake_query.vectors import (
     Vector,
     elementwise,
+    made_texts,
     object_array,
     python_values,
     valid_of,
@@ -92,8 +94,12 @@ def apply_ufunc(
     with np.errstate(all="ignore"):
         dtype = compute(*(np.ones(1, each) for each in given)).dtype
 
+    made_nbytes = dtype.itemsize + sum(
+        to.itemsize for to, before in zip(chosen, given, strict=True) if to != before
+    )
+
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return elementwise(compute, vectors[: len(given)], shape)
+        return elementwise(compute, vectors[: len(given)], shape, element_nbytes=made_nbytes)
 
     nullable = any(arg.type.nullable for arg in args)
     return site.apply(kernel, number(dtype, shape, nullable=nullable), args=args, cost=cost)
@@ -139,7 +145,7 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
     shape = _common_shape(site, [left, right])
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return elementwise(compare, vectors, shape)
+        return elementwise(compare, vectors, shape, element_nbytes=1)
 
     column_type = ColumnType("bool", "bool", shape, nullable=nullable)
     return site.apply(kernel, column_type, args=(left, right), role="compare")
@@ -416,10 +422,15 @@ def _bind_concat(site: Site) -> Bound:
     args = [required_text(site, arg) for arg in site.args]
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return UniformBatch(vectors[0].values + vectors[1].values)
+        texts = (python_values(vector.values) for vector in vectors)
+        return UniformBatch(made_texts(add, *texts, longest=add, exact=_joined_length))
 
     column_type = replace(TEXT, nullable=any(arg.type.nullable for arg in args))
     return site.apply(kernel, column_type, args=args, cost=TEXT_COST)
+
+
+def _joined_length(left: str, right: str) -> int:
+    return len(left) + len(right)
 
 
 def _kleene(*, decides: bool) -> Callable[[Sequence[Vector], int], Vector]:

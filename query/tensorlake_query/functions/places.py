@@ -14,11 +14,13 @@ from tensorlake_query.functions.geometry import corners_of, picked, required_box
 from tensorlake_query.functions.operators import required_number
 from tensorlake_query.functions.reductions import runs_along, shaped_as
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import describe, number
 from tensorlake_query.vectors import Vector, all_valid, as_ragged, counts_of, starts_of
 
 XY = 2
+CROSSED_NBYTES = 160  # of a point and an edge: both ends of it, where they meet
 
 
 def _bind_center(site: Site) -> Bound:
@@ -107,6 +109,7 @@ def _bind_polygon_contains(site: Site) -> Bound:
         pairs = np.concatenate([corners.shapes[:, :1], places.shapes[:, :-1]], axis=1)
         if valid is not None:
             pairs[~valid] = 0
+        charge(int(counts_of(pairs).sum()) * CROSSED_NBYTES)
         edge = picked(corners, pairs, 0)
         point = picked(places, pairs, 1)
         crossed = _crosses(corners, edge, places.values.reshape(-1, XY)[point])

@@ -12,9 +12,11 @@ import numpy as np
 from msgspec import Struct
 
 from tensorlake_query.functions.aggregates import AggregateCall, extreme_ufunc
+from tensorlake_query.memory import charge
 from tensorlake_query.source import AnyArray, BoolArray, IntArray, UniformBatch
 from tensorlake_query.vectors import Vector, constant, take, valid_of
 
+RUNNING_NBYTES = 64  # of a row: what is counted, what is added, and both so far
 RUNNING = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "ANY_VALUE")
 
 
@@ -61,6 +63,7 @@ def running(call: AggregateCall) -> Compute:
     def compute(args: Sequence[Vector], frame: Frame) -> Vector:
         if not len(frame.order):
             return constant(None, call.type, 0)
+        charge(len(frame.order) * RUNNING_NBYTES)
         column = take(args[0], frame.order) if args else UniformBatch(frame.order)
         known, last = valid_of(column), frame.last_peers
         counts = scanned(np.add, known.astype(np.int64), frame.starts)[last]

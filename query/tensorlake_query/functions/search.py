@@ -15,12 +15,15 @@ from msgspec import Struct
 from tensorlake_query.bound import Bound, Constant, CorpusRef
 from tensorlake_query.functions.operators import TEXT_COST, required_text
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import working
 from tensorlake_query.source import UniformBatch
 from tensorlake_query.types import BOOL, FLOAT
 from tensorlake_query.vectors import Vector, python_values, valid_of
 
 K1, B = 1.2, 0.75
 WORDS_COST = 16 * TEXT_COST  # a text cut into words, some microseconds
+LONG_TEXT = 1 << 16  # characters
+WORD_NBYTES = 64  # for each character: words may have one
 _WORD = re.compile(r"\w+")
 
 
@@ -55,7 +58,8 @@ class Corpus(Struct, frozen=True):
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text, without case."""
-    return _WORD.findall(text.casefold())
+    with working(len(text) * WORD_NBYTES if len(text) > LONG_TEXT else 0):
+        return _WORD.findall(text.casefold())
 
 
 def _wanted(site: Site) -> list[str]:

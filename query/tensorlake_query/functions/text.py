@@ -16,9 +16,13 @@ from tensorlake_query.functions.operators import (
     required_text,
 )
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge, objects_nbytes
 from tensorlake_query.source import BoolArray, RaggedBatch, UniformBatch
 from tensorlake_query.types import BOOL, TEXT, TEXTS, describe
-from tensorlake_query.vectors import Vector, object_array, python_values
+from tensorlake_query.vectors import Vector, made_texts, object_array, python_values
+
+CASED_LENGTH = 3  # characters that one may become in another case
+PART_NBYTES = 80  # of a part of a text, beside its characters: an object, and where it is found
 
 
 def _bind_case(change: Callable[[str], str]) -> Callable[[Site], Bound]:
@@ -26,12 +30,22 @@ def _bind_case(change: Callable[[str], str]) -> Callable[[Site], Bound]:
         operand = required_text(site, site.args[0])
 
         def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-            return UniformBatch(object_array(list(map(change, python_values(vectors[0].values)))))
+            texts = python_values(vectors[0].values)
+            made = made_texts(change, texts, longest=_longest_cased, exact=_length_cased)
+            return UniformBatch(made)
 
         column_type = replace(TEXT, nullable=operand.type.nullable)
         return site.apply(kernel, column_type, args=(operand,), cost=TEXT_COST)
 
     return bind
+
+
+def _longest_cased(length: int) -> int:
+    return length * CASED_LENGTH
+
+
+def _length_cased(text: str) -> int:
+    return len(text) * CASED_LENGTH
 
 
 def _bind_contains(site: Site) -> Bound:
@@ -81,9 +95,16 @@ def _bind_json_contains(site: Site) -> Bound:
 
 
 def _bind_per_text(
-    change: Callable[..., str], *, numbers: tuple[int, ...] = ()
+    change: Callable[..., str],
+    *,
+    numbers: tuple[int, ...] = (),
+    longest: Callable[..., int] | None = None,
+    exact: Callable[..., int] | None = None,
 ) -> Callable[[Site], Bound]:
-    """Bind a function of texts, and of whole numbers at the places `numbers`."""
+    """Bind a function of texts, and of whole numbers at the places `numbers`.
+
+    `longest` and `exact` say how long its answers are, where they are longer than the texts.
+    """
 
     def bind(site: Site) -> Bound:
         args: list[Bound] = []
@@ -98,7 +119,7 @@ def _bind_per_text(
 
         def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
             columns = [python_values(vector.values) for vector in vectors]
-            return UniformBatch(object_array(list(map(change, *columns))))
+            return UniformBatch(made_texts(change, *columns, longest=longest, exact=exact))
 
         nullable = any(arg.type.nullable for arg in args)
         return site.apply(kernel, replace(TEXT, nullable=nullable), args=args, cost=TEXT_COST)
@@ -112,6 +133,14 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
     return text[first:] if length is None else text[first : first + max(length, 0)]
 
 
+def _longest_replaced(text: int, _old: int, new: int) -> int:
+    return (text + 1) * (new + 1)  # an empty part stands before and after each character
+
+
+def _length_replaced(text: str, old: str, new: str) -> int:
+    return len(text) + text.count(old) * max(len(new) - len(old), 0)
+
+
 def _bind_split(site: Site) -> Bound:
     operand, separator = (required_text(site, arg) for arg in site.args)
     if not isinstance(separator, Constant) or not separator.value or separator.type.shape:
@@ -119,7 +148,9 @@ def _bind_split(site: Site) -> Bound:
     mark = str(separator.value)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        parts = [text.split(mark) for text in python_values(vectors[0].values)]
+        texts = python_values(vectors[0].values)
+        charge(sum(text.count(mark) + 1 for text in texts) * PART_NBYTES + objects_nbytes(texts))
+        parts = [text.split(mark) for text in texts]
         return texts_vector(parts, vectors[0].valid)
 
     column_type = replace(TEXTS, nullable=operand.type.nullable)
@@ -169,7 +200,7 @@ FUNCTIONS = (
         "REPLACE(text, old, new)",
         "Text with one part replaced by another.",
         (3, 3),
-        _bind_per_text(str.replace),
+        _bind_per_text(str.replace, longest=_longest_replaced, exact=_length_replaced),
     ),
     Function("SPLIT", "SPLIT(text, separator)", "The parts of a text.", (2, 2), _bind_split),
     Function("KEYS", "KEYS(json)", "The keys of a JSON object.", (1, 1), _bind_keys),

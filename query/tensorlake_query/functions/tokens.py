@@ -13,11 +13,13 @@ from tensorlake_query.functions.geometry import picked
 from tensorlake_query.functions.operators import adapted, required_number
 from tensorlake_query.functions.reductions import runs_along
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.memory import charge
 from tensorlake_query.source import RaggedBatch, UniformBatch
 from tensorlake_query.types import describe, number
-from tensorlake_query.vectors import Vector, all_valid, as_ragged, starts_of
+from tensorlake_query.vectors import Vector, all_valid, as_ragged, counts_of, starts_of
 
 MATRIX = 2
+ANSWER_NBYTES = 48  # of two tokens: their product, and its place
 
 
 def _bind_maxsim(site: Site) -> Bound:
@@ -34,11 +36,14 @@ def _bind_maxsim(site: Site) -> Bound:
         raise site.fail(f"tokens of different widths: {shown}")
     width = int(widths.pop() or 0)
     args = adapted(args)
+    left_nbytes = max(np.dtype(arg.type.dtype).itemsize for arg in args)
     dtype = np.result_type(np.float32, *(arg.type.dtype or "float64" for arg in args))
 
     def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
         document, query = (as_ragged(vector) for vector in vectors)
         pairs = np.stack([document.shapes[:, 0], query.shapes[:, 0]], axis=1)
+        pair_nbytes = 2 * width * (left_nbytes + dtype.itemsize) + ANSWER_NBYTES
+        charge(int(counts_of(pairs).sum()) * pair_nbytes)
         left = document.values.reshape(-1, width)[picked(document, pairs, 0)]
         right = query.values.reshape(-1, width)[picked(query, pairs, 1)]
         products = np.einsum("ni,ni->n", left.astype(dtype), right.astype(dtype))

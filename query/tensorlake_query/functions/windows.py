@@ -18,7 +18,8 @@ from tensorlake_query.functions.aggregates import AGGREGATES, bind_aggregate
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.running import RUNNING, Compute, Frame, running
 from tensorlake_query.grouping import codes_of, group_rows
-from tensorlake_query.ordering import SortKey, ordered
+from tensorlake_query.memory import charge
+from tensorlake_query.ordering import KEY_NBYTES, SortKey, ordered
 from tensorlake_query.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.types import INT
 from tensorlake_query.vectors import Vector, take, valid_of
@@ -31,6 +32,7 @@ USAGES = {
     "LEAD": "LEAD(x, 1) OVER (ORDER BY a)",
 }
 WINDOWS = frozenset(USAGES)
+FRAME_NBYTES = 96  # of a row: its place, its partition, where that starts, and its answer
 
 
 class WindowCall(Struct, frozen=True):
@@ -69,6 +71,7 @@ def framed(
     partition: Sequence[Vector], vectors: Sequence[Vector], keys: Sequence[SortKey], num_rows: int
 ) -> Frame:
     """Put rows in partitions and in order."""
+    charge(num_rows * (FRAME_NBYTES + KEY_NBYTES * (len(keys) + 1)))
     groups = group_rows(partition, num_rows)
     order = ordered(vectors, keys, groups.of_row)
     sorted_groups = groups.of_row[order]

@@ -5,6 +5,7 @@ from msgspec import structs
 
 from tensorlake_query import ast
 from tensorlake_query.bound import Apply, Bound, Constant, syntax_of
+from tensorlake_query.memory import Account, Held, TooMuchMemoryError, collecting
 from tensorlake_query.plan import (
     Aggregate,
     Filter,
@@ -17,6 +18,8 @@ from tensorlake_query.plan import (
 )
 from tensorlake_query.source import UniformBatch
 from tensorlake_query.vectors import RowError, Vector, all_valid, constant
+
+FOLDED_NBYTES = 1 << 20  # a larger value is made where a row asks for it, and counted there
 
 
 def fold_constants(plan: Plan) -> Plan:
@@ -78,9 +81,9 @@ def _value(expr: Apply) -> Bound:
     """Return the constant that a call of constants gives; the call itself where it gives none."""
     vectors = [constant(arg.value, arg.type, 1) for arg in expr.args if isinstance(arg, Constant)]
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), collecting(Held(Account(FOLDED_NBYTES), "a constant")):
             result: Vector = expr.kernel(vectors, 1)
-    except RowError:
+    except (RowError, TooMuchMemoryError):
         return expr  # raised where a row meets it, and never if none does
     if not isinstance(result, UniformBatch):
         return expr

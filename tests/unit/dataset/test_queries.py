@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import query_inside
+from tensorlake.dataset import limits, query_inside
+from tensorlake.dataset.limits import half_of_memory
 
 
 @pytest.fixture
@@ -250,6 +251,45 @@ def test_limits_end_a_query(ds):
         ds.query("WHERE x > 1", timeout=0)
     with pytest.raises(tl.QueryLimitError, match="bytes of samples"):
         ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes=100)
+    with pytest.raises(tl.QueryLimitError, match="more than 100"):
+        ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes="0.1kB")
+    with pytest.raises(tl.InvalidInputError, match="max_bytes='much' is no size"):
+        ds.query("WHERE x > 1", max_bytes="much")
+
+
+def test_memory_is_limited_in_a_query_and_when_its_result_is_read(ds):
+    with pytest.raises(tl.QueryLimitError) as caught:
+        ds.query("SAMPLE BY x + 1 LIMIT 1000000", max_memory="1MiB")
+    view = ds.query("SELECT x, HISTOGRAM(x, 10000) OVER () AS h", max_memory="4MiB")
+    wide = ds.query("SELECT x, ARRAY_SUM(image) AS s, image[:, :, 0] * 2.5 AS z", max_memory=900)
+
+    assert "SAMPLE BY would hold 48,000,320 bytes more" in str(caught.value)
+    assert str(caught.value).endswith("or allow more: ds.query(…, max_memory='64GiB')")
+    assert view["h"][:2].sum() == 20
+    assert view.held_nbytes > 10 * 10_000 * 8
+    assert wide[2:4]["s"][:].tolist() == [120, 180]
+    with pytest.raises(tl.QueryLimitError, match="would hold"):
+        wide["z"][:]
+    with pytest.raises(tl.InvalidInputError, match="max_memory=-1 is no size"):
+        ds.query("WHERE x > 1", max_memory=-1)
+
+
+def test_a_query_may_hold_half_of_the_memory_there_is(ds):
+    with pytest.raises(tl.QueryLimitError, match="SAMPLE BY would hold") as caught:
+        ds.query("SAMPLE BY x + 1 LIMIT 1000000000000")
+
+    assert f"{half_of_memory():,} in all" in str(caught.value)
+    assert 1 << 26 < half_of_memory() < 1 << 44
+
+
+def test_where_and_computed_columns_of_saved_views_are_limited_too(ds, monkeypatch):
+    monkeypatch.setattr(limits, "half_of_memory", lambda: 1000)
+
+    with pytest.raises(tl.QueryLimitError, match="would hold"):
+        ds.where("ANY(image / 2.5 > 0)")
+    ds.query("SELECT x, image * 2.5 AS z").save("wide")
+    with pytest.raises(tl.QueryLimitError, match="would hold"):
+        ds.views["wide"]["z"][:]
 
 
 def test_what_a_version_does_not_run_is_an_unsupported_feature(ds):

@@ -11,7 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset.tables import source_of
 from tensorlake.reading import MATERIALISED_ROWS_MAX
 from tensorlake.storage import counted
-from tensorlake_query import executor, workers
+from tensorlake_query import batches, workers
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def in_threads(monkeypatch):
     """Batches of sixteen rows, of whatever condition, on four threads."""
     monkeypatch.setattr(workers, "thread_count", lambda: 4)
     monkeypatch.setattr(workers, "THREADED_COST", 0)
-    monkeypatch.setattr(executor, "MAX_BATCH_ROWS", 16)
+    monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 16)
 
 
 def plan_of(ds, query):

@@ -7,9 +7,9 @@ import pytest
 
 from tensorlake_query import ColumnType, UniformBatch, compile_query, user_function
 from tensorlake_query import workers as workers_module
+from tensorlake_query.batches import FIRST_BATCH_ROWS, MAX_BATCH_ROWS
 from tensorlake_query.bound import Apply
 from tensorlake_query.evaluate import RunScope
-from tensorlake_query.executor import FIRST_BATCH_ROWS, MAX_BATCH_ROWS
 from tensorlake_query.readers import Meter, SourceReader
 from tensorlake_query.vectors import RaggedBatch, slice_of, take
 from tensorlake_query.workers import THREADED_COST, Workers, are_threadable
