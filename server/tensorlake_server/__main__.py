@@ -240,10 +240,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--drain-s", type=float, help="for requests under way when it is stopped")
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
     parser.add_argument("--max-query-nbytes", type=int, help="that a query may read")
+    parser.add_argument(
+        "--max-query-memory-nbytes", type=int, help="of memory that a query may hold"
+    )
     parser.add_argument("--max-queries", type=int, help="that run at once")
     parser.add_argument("--max-queries-each", type=int, help="of them, for each token")
     parser.add_argument("--max-write-nbytes", type=int, help="of a body that brings rows")
     parser.add_argument("--max-page-nbytes", type=int, help="of the samples in one page of rows")
+    parser.add_argument(
+        "--views-nbytes", type=int, help="of memory that kept results of queries hold"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML, by the flags' names")
     parser.add_argument("--print-config", action="store_true", help="and stop; secrets are hidden")
     parser.add_argument("--endpoint-url", help="of the object store")

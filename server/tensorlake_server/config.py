@@ -53,10 +53,12 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "drain_s": float,
     "max_query_s": float,
     "max_query_nbytes": int,
+    "max_query_memory_nbytes": int,
     "max_queries": int,
     "max_queries_each": int,
     "max_write_nbytes": int,
     "max_page_nbytes": int,
+    "views_nbytes": int,
 }
 """What can be set, and how its text is read."""
 

@@ -46,6 +46,11 @@ class Kept(Generic[K, V]):
             while self._used > self._budget:
                 self._forget(next(iter(self._values)))
 
+    @property
+    def used(self) -> int:
+        """How much of the budget is used."""
+        return self._used
+
     def drop(self, matches: Callable[[K], bool]) -> None:
         """Forget the values whose keys match."""
         with self._lock:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
-from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside
+from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside, saved_inside
 from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -45,7 +45,7 @@ Readable: TypeAlias = "Dataset | View"
 
 CHECK_S = 10.0  # until the lake counts as one that does not answer
 KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
-KEPT_VIEWS = 64
+KEPT_VIEWS = 64  # at most; a large one takes the place of several
 KEPT_STORES = 256
 
 
@@ -60,7 +60,10 @@ class Lake:
         # what a branch's newest commit was, when somebody asked last
         self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
         self._stores: Kept[str, Store] = Kept(KEPT_STORES)
-        self._views: Kept[str, View] = Kept(KEPT_VIEWS)
+        least = settings.views_nbytes // KEPT_VIEWS
+        self._views: Kept[str, View] = Kept(
+            settings.views_nbytes, size=lambda view: max(view.held_nbytes, least, 1)
+        )
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
 
@@ -247,6 +250,11 @@ class Lake:
         """Keep a result that was evaluated just now."""
         self._views.put(token, view)
 
+    @property
+    def views_nbytes(self) -> int:
+        """How much memory the results hold that are kept."""
+        return self._views.used
+
     def readable(
         self, name: str, *, version: str | None, view: str | None, digest: str | None = None
     ) -> Readable:
@@ -269,14 +277,14 @@ class Lake:
         readable = self.readable(name, version=asked.version, view=asked.view, digest=asked.digest)
         if asked.saved is not None:
             assert isinstance(readable, tl.Dataset), "no view was named"
-            readable = readable.views[asked.saved]
+            readable = saved_inside(readable, asked.saved, limits or self._limits)
         if not asked.steps:
             return readable
         return replay_inside(readable, asked.steps_json(), limits or self._limits)
 
     @property
     def _limits(self) -> QueryLimits:
-        return QueryLimits(self._settings.max_query_s, self._settings.max_query_nbytes)
+        return self._settings.query_limits()
 
     @contextmanager
     def _found(self, name: str) -> Generator[None]:
@@ -332,5 +340,5 @@ class Lake:
 
 def _evaluated(dataset: Dataset, query: ViewQuery, limits: QueryLimits) -> View:
     if query.saved is not None:
-        return dataset.views[query.saved]
+        return saved_inside(dataset, query.saved, limits)
     return query_inside(dataset, query.tql, query.params, limits)

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorlake.dataset import QueryLimits
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import part_of_name
 from tensorlake_server.tokens import read_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["STATIC", "Settings"]
 
@@ -70,8 +71,10 @@ class Settings:
         drain_s: How long requests under way may take once the server is told to stop.
         max_query_s: How long a query may run.
         max_query_nbytes: How much of samples a query may read.
+        max_query_memory_nbytes: How much memory a query may hold, and each reading of its result.
         max_queries: Most queries that run at once.
         max_queries_each: Most of them for each token; for all who have none together.
+        views_nbytes: How much memory the results of queries may hold that are kept.
         thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
 
@@ -112,8 +115,10 @@ class Settings:
     drain_s: float = 10.0
     max_query_s: float = 60.0
     max_query_nbytes: int = 16 << 30
+    max_query_memory_nbytes: int = 1 << 30
     max_queries: int = 16
     max_queries_each: int = 8
+    views_nbytes: int = 256 << 20
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:
@@ -157,6 +162,16 @@ class Settings:
                 f"port = {self.port} is none: the last is {PORT_MAX}\n--port 0 takes a free one",
                 actual=self.port,
             )
+
+    def query_limits(self, cancelled: Callable[[], bool] | None = None) -> QueryLimits:
+        """When a query of a client ends, and what it may hold."""
+        return QueryLimits(
+            self.max_query_s,
+            self.max_query_nbytes,
+            cancelled,
+            self.max_query_memory_nbytes,
+            "or ask who runs the server for more: max_query_memory_nbytes",
+        )
 
     @property
     def is_loopback(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from tensorlake.dataset import saved_inside
 from tensorlake.storage import name_of_part, runtime
 from tensorlake.versions import authored_by, list_views
 from tensorlake_server.bodies import BodyRoute
@@ -62,7 +63,7 @@ def open_saved(
     lake = lake_of(request)
     saved = name_of_part(view)
     with costed() as cost:
-        opened = lake.open(name).views[saved]
+        opened = saved_inside(lake.open(name), saved, settings_of(request).query_limits())
     query = ViewQuery(
         dataset=name,
         version=opened.version,

@@ -33,7 +33,7 @@ async def run_query_for(request: Request, work: Callable[[QueryLimits], T]) -> T
     """
     settings = settings_of(request)
     gone = threading.Event()
-    limits = QueryLimits(settings.max_query_s, settings.max_query_nbytes, gone.is_set)
+    limits = settings.query_limits(gone.is_set)
     place = take_place(request, queries_of(request), what="queries")
     watching = asyncio.create_task(_watch(request, gone))
     try:

@@ -190,7 +190,7 @@ def _append_of_arrow(table: Any) -> Callable[[Dataset], None]:
 
 def _stage_all(request: Request, asked: TransactionRequest) -> Callable[[Dataset], None]:
     settings = settings_of(request)
-    limits = QueryLimits(settings.max_query_s, settings.max_query_nbytes)
+    limits = settings.query_limits()
     if all(isinstance(operation, Tag) for operation in asked.operations):
         raise InvalidInputError(
             "a transaction of tags alone publishes nothing that they could name"

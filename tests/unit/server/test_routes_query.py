@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tensorlake_server import Settings
+import tensorlake as tl
+from tensorlake_server import Settings, create_app
+from tests.unit.server.conftest import HOST, InProcess
 
 QUERY = "/v1/datasets/pets/query"
 ROWS = "/v1/datasets/pets/rows"
@@ -148,3 +152,55 @@ def test_a_body_that_cannot_be_read_is_said_to_be_none(client: httpx.Client, bod
     answer = client.post("/v1/datasets/pets/query", content=body, headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+
+
+def test_a_query_that_would_hold_too_much_is_refused_by_name(
+    settings: Settings, connect: Callable[..., httpx.Client]
+) -> None:
+    client = connect(replace(settings, max_query_memory_nbytes=1 << 20), token=settings.token)
+
+    answer = client.post(QUERY, json={"tql": "SAMPLE BY 1 LIMIT 100000000"})
+    window = "SELECT HISTOGRAM(score, 100000) OVER () AS h"
+    read = client.post(QUERY, json={"tql": window})
+
+    for one, named in ((answer, "SAMPLE BY would hold"), (read, "OVER (…) would hold")):
+        assert (one.status_code, one.json()["code"]) == (413, "query-limit")
+        assert named in one.json()["detail"]
+        assert "max_query_memory_nbytes" in one.json()["detail"]
+
+
+def test_a_saved_view_is_computed_within_the_same_memory(
+    lake_path: Path, connect: Callable[..., httpx.Client], tmp_path: Path
+) -> None:
+    ds = tl.create(str(tmp_path / "pets"), {"x": "int64"})
+    ds.extend({"x": range(5)})
+    ds.commit("five")
+    longest = "SELECT x, " + "REPLACE(" * 6 + "'a'" + ", 'a', 'aaaaaaaaaa')" * 6 + " AS z"
+    ds.query(longest).save("long")
+    settings = Settings(url=str(tmp_path), token="t", max_query_memory_nbytes=1 << 20)
+    client = connect(settings, token="t")
+
+    answer = client.get("/v1/datasets/pets/views/long")
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "query-limit")
+
+
+def test_results_are_kept_by_the_memory_they_hold(tmp_path: Path) -> None:
+    ds = tl.create(str(tmp_path / "pets"), {"x": "int64"})
+    ds.extend({"x": range(100_000)})
+    ds.commit("many")
+    settings = Settings(url=str(tmp_path), token="t", views_nbytes=2 << 20)
+    app = create_app(settings)
+    client = httpx.Client(
+        transport=InProcess(app), base_url=HOST, headers={"Authorization": "Bearer t"}
+    )
+
+    results = [run(client, f"WHERE x >= {least}", limit=0) for least in range(24)]
+
+    lake = app.state.lake
+    assert 800_000 < lake.views_nbytes <= 2 << 20
+    for result in results[::8]:  # also one that was forgotten
+        rows = client.get(ROWS, params={"view": result["view"], "limit": 1}).json()
+        assert rows["total"] == result["rows"]
+    run(client, "SELECT HISTOGRAM(x, 100) OVER () AS h", limit=0)  # 80 MB: not kept
+    assert lake.views_nbytes <= 2 << 20
