@@ -34,7 +34,6 @@ from tensorlake.loader.columns import VALID, ColumnPlan
 from tensorlake.loader.companions import dropped, moved, uneven, uneven_error
 from tensorlake.loader.decode import ClipDecoder, Placement, Sample
 from tensorlake.loader.gather import RowGather, prepare_gather
-from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.losses import lost_rows, shown_rows, with_blanks
 from tensorlake.loader.picking import (
     pick_encoded,
@@ -43,8 +42,7 @@ from tensorlake.loader.picking import (
     pick_valid,
     pick_virtual,
 )
-from tensorlake.loader.rng import TRANSFORM_STREAM, sample_generator
-from tensorlake.loader.stacking import checked_row, stack_rows
+from tensorlake.loader.row_transform import RowTransform
 
 if TYPE_CHECKING:
     from tensorlake.loader.chunks import ChunkCache, TensorChunks
@@ -54,13 +52,11 @@ if TYPE_CHECKING:
     from tensorlake.loader.source import Int64Array
     from tensorlake.loader.threads import WorkerThreads
 
-__all__ = ["Assembler", "OnError", "Transform"]
+__all__ = ["Assembler", "OnError"]
 
 logger = logging.getLogger("tensorlake")
 
 OnError: TypeAlias = Literal["raise", "skip"]
-# The user's: a row (name -> value) in, a row out; takes `rng` if it wants random numbers.
-Transform: TypeAlias = Callable[..., Mapping[str, Any]]
 MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long against a task, short at the end
 PIECES_A_THREAD = 4
 # NumPy frees the interpreter for gathers of more than 500 rows: the plan goes on meanwhile.
@@ -80,9 +76,7 @@ class Assembler:
     seed: int
     epoch: int
     on_error: OnError
-    transform: Transform | None
-    takes_rng: bool  # the transform, each row's own
-    watch: DrawWatch | None  # None: it may draw from what it likes
+    transform: RowTransform | None
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, for batches that are made
@@ -179,8 +173,9 @@ class Assembly:
                 self.values[name] = self.group.rows
             case "virtual":
                 is_whole = column.collate is None and self.how.transform is None
+                is_array = column.is_stacked and self.how.transform is None
                 self.values[name] = pick_virtual(
-                    self.group.virtual[name], name, is_whole=is_whole, is_array=column.is_stacked
+                    self.group.virtual[name], name, is_whole=is_whole, is_array=is_array
                 )
             case "uniform":
                 self._gather_uniform(column)
@@ -264,9 +259,10 @@ class Assembly:
         if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
             valid |= lost  # zeros, which are left out
         is_whole = valid is None or bool(valid.all())
-        if column.collate is None and not is_whole:
+        is_array = column.collate is None and self.how.transform is None
+        if is_array and not is_whole:
             raise null_in_batch(column.name)
-        if column.collate is None and self.how.transform is None:
+        if is_array:
             self.gathers[column.name] = gather
             return
         values = gather.take(0, len(rows.chunk))
@@ -391,31 +387,15 @@ class Assembly:
             self._skip(number, uneven_error(column, row, values[number], items[number]))
 
     def _transform_rows(self, start: int, stop: int) -> None:
-        transform, watch = self.how.transform, self.how.watch
+        transform = self.how.transform
         assert transform is not None
         with self.how.counters.timed("transform_s"):
             for number in range(start, stop):
                 if not self.is_whole[number]:
                     continue
-                row = {column.name: self.values[column.name][number] for column in self.how.columns}
-                call = (
-                    partial(transform, row, rng=self._rng(number))
-                    if self.how.takes_rng
-                    else partial(transform, row)
-                )
-                try:
-                    made = watch.call(call) if watch is not None else call()
-                except Exception as error:
-                    error.add_note(f"in transform= of row {int(self.group.rows[number])}")
-                    raise
-                self.transformed[number] = checked_row(made, int(self.group.rows[number]))
-
-    def _rng(self, number: int) -> np.random.Generator:
-        """Return the transform's own generator for a row."""
-        place = int(self.group.places[number])
-        return sample_generator(
-            seed=self.how.seed, epoch=self.how.epoch, place=place, stream=TRANSFORM_STREAM
-        )
+                row, place = int(self.group.rows[number]), int(self.group.places[number])
+                values = {one.name: self.values[one.name][number] for one in self.how.columns}
+                self.transformed[number] = transform.call(values, row=row, place=place)
 
     def _cut(self) -> None:
         borders = pairwise(self.borders)
@@ -442,7 +422,7 @@ class Assembly:
         batch: dict[str, Any] = {}
         if self.how.transform is not None:
             rows = self.transformed[start:stop]
-            batch = stack_rows([row for row in rows if row is not None], self.how.columns)
+            batch = self.how.transform.outputs.stack([row for row in rows if row is not None])
         else:
             for column in self.how.columns:
                 batch.update(self._entries(column, self._part(column, start, stop, kept)))

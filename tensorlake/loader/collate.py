@@ -26,6 +26,7 @@ from tensorlake.errors import (
     RaggedBatchError,
     ShapeMismatchError,
     UnsupportedFeatureError,
+    did_you_mean,
 )
 from tensorlake.quantities import is_whole_number
 from tensorlake.types import RaggedColumn
@@ -38,6 +39,7 @@ __all__ = [
     "collate_ragged",
     "null_in_batch",
     "parse_collate",
+    "quoted",
     "split_ragged",
 ]
 
@@ -120,7 +122,7 @@ def check_collate(
             tensor=name,
             actual=shape,
         )
-    known = _known(name, "list" if collate is None else collate)
+    known = check_word(name, "list" if collate is None else collate, framework=framework)
     if known in ("concat", "nested") and None in shape[1:]:
         raise RaggedBatchError(
             f"{name!r} varies along more than its first axis, {shape}, and cannot be"
@@ -128,6 +130,17 @@ def check_collate(
             tensor=name,
             actual=shape,
         )
+    return known
+
+
+def check_word(name: str, collate: object, *, framework: str) -> Collate:
+    """Return how a column is collated, where the word is known and the framework can.
+
+    Raises:
+        InvalidInputError: The word is unknown.
+        UnsupportedFeatureError: It is for another framework.
+    """
+    known = _known(name, collate)
     if known == "nested" and framework != "torch":
         raise UnsupportedFeatureError(
             f"collate={{{name!r}: 'nested'}} makes torch tensors; this loader is for {framework}"
@@ -137,8 +150,12 @@ def check_collate(
     return known
 
 
-def check_fill(name: str, collate: Collate | None, dtype: np.dtype) -> None:
+def check_fill(
+    name: str, collate: Collate | None, dtype: np.dtype, *, cast: str = "cast them in transform="
+) -> None:
     """Refuse to fill up with a number that the samples' dtype does not hold.
+
+    ``cast`` says how they get another dtype, for the error.
 
     Raises:
         InvalidInputError: It would become another one.
@@ -146,7 +163,7 @@ def check_fill(name: str, collate: Collate | None, dtype: np.dtype) -> None:
     if isinstance(collate, Pad) and not _holds(dtype, collate.value):
         raise InvalidInputError(
             f"collate={{{name!r}: {collate!r}}}: {dtype.name} does not hold {collate.value!r}"
-            "\nfill with another number, or cast what is stored: decode= or transform=",
+            f"\nfill with another number, or {cast}",
             tensor=name,
             expected=dtype.name,
             actual=collate.value,
@@ -165,9 +182,15 @@ def _holds(dtype: np.dtype, value: Any) -> bool:
 
 
 def collate_ragged(
-    name: str, samples: Sequence[Sample], shape: Shape, collate: Collate, dtype: np.dtype
+    name: str,
+    samples: Sequence[Sample],
+    shape: Shape,
+    collate: Collate,
+    dtype: np.dtype,
+    *,
+    is_stored: bool = True,
 ) -> dict[str, Any]:
-    """Make the batch's entries of one column from its samples.
+    """Make the batch's entries of one column from its samples, or those that a transform made.
 
     Raises:
         InvalidInputError: A sample is NULL and the form has no place for it.
@@ -182,7 +205,7 @@ def collate_ragged(
         raise null_in_batch(name)
     if isinstance(collate, Pad) or collate == "pad":
         pad = collate if isinstance(collate, Pad) else Pad()
-        return _padded(name, present, shape, pad, dtype)
+        return _padded(name, present, shape, pad, dtype, is_stored=is_stored)
     inner = tuple(length or 0 for length in shape[1:])
     lengths = np.fromiter((len(sample) for sample in present), np.int64, len(present))
     offsets = np.zeros(len(present) + 1, dtype=np.int64)
@@ -209,10 +232,15 @@ def null_in_batch(name: str) -> InvalidInputError:
     """Build the error for a NULL that a batch has no place for."""
     return InvalidInputError(
         f"{name!r} is NULL in a row of this batch, and an array has no place for it"
-        f'\nselect rows that have it: ds.query("WHERE {name} IS NOT NULL"), or give'
+        f"\nselect rows that have it: ds.query('WHERE {quoted(name)} IS NOT NULL'), or give"
         f" collate={{{name!r}: 'list'}}, where NULL is None, or leave it out by columns=[…]",
         tensor=name,
     )
+
+
+def quoted(name: str) -> str:
+    """Write a tensor's name as TQL takes any name: between double quotes."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_collate(collate: Mapping[str, Any] | None, columns: Sequence[str]) -> dict[str, Any]:
@@ -222,6 +250,7 @@ def parse_collate(collate: Mapping[str, Any] | None, columns: Sequence[str]) -> 
         if name not in columns:
             raise InvalidInputError(
                 f"collate names {name!r}, which is not among the columns: {', '.join(columns)}"
+                f"{did_you_mean(name, columns)}"
                 "\nadd it to columns=, or leave it out of collate",
                 tensor=name,
             )
@@ -244,14 +273,23 @@ def _known(name: str, collate: Any) -> Collate:  # Any: whatever the user gave
 
 
 def _padded(
-    name: str, samples: list[NDArray[np.generic]], shape: Shape, pad: Pad, dtype: np.dtype
+    name: str,
+    samples: list[NDArray[np.generic]],
+    shape: Shape,
+    pad: Pad,
+    dtype: np.dtype,
+    *,
+    is_stored: bool,
 ) -> dict[str, Any]:
     shapes = np.asarray([sample.shape for sample in samples], dtype=np.int64)
     shapes = shapes.reshape(len(samples), len(shape))
     full: list[int] = []
     for axis, length in enumerate(shape):
         longest = int(shapes[:, axis].max(initial=0))
-        full.append(longest if length is not None else _padded_length(name, longest, pad))
+        if length is None:
+            column = f"SHAPE({quoted(name)})[{axis}]" if is_stored else None
+            longest = _padded_length(name, longest, pad, column)
+        full.append(longest)
     masked_axes = 1 + max(axis for axis, length in enumerate(shape) if length is None)
     mask = np.ones((len(samples), *full[:masked_axes]), dtype=np.bool_)
     for axis in range(masked_axes):
@@ -265,13 +303,15 @@ def _padded(
     return {name: values, f"{name}_mask": mask}
 
 
-def _padded_length(name: str, longest: int, pad: Pad) -> int:
+def _padded_length(name: str, longest: int, pad: Pad, column: str | None) -> int:
     if pad.to is not None:
         if longest > pad.to:
+            shorter = "return shorter ones from transform="
+            if column is not None:
+                shorter = f"select shorter rows: ds.query('WHERE {column} <= {pad.to}')"
             raise ShapeMismatchError(
                 f"{name!r} has a sample of length {longest}, longer than Pad(to={pad.to})"
-                f'\nraise to=, or select shorter rows: ds.query("WHERE SHAPE({name})[0] <='
-                f' {pad.to}")',
+                f"\nraise to=, or {shorter}",
                 tensor=name,
                 expected=pad.to,
                 actual=longest,

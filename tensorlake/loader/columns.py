@@ -22,8 +22,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
-from tensorlake.loader.collate import Collate, check_collate, check_fill, parse_collate
+from tensorlake.errors import (
+    InvalidInputError,
+    TensorNotFoundError,
+    UnsupportedFeatureError,
+    did_you_mean,
+)
+from tensorlake.loader.collate import (
+    Collate,
+    check_collate,
+    check_fill,
+    parse_collate,
+)
 from tensorlake.loader.decode import (
     ClipDecoder,
     DecodeSpec,
@@ -40,14 +50,47 @@ if TYPE_CHECKING:
     from tensorlake.loader.virtual import VirtualColumn
     from tensorlake.types import SampleType
 
-__all__ = ["ROW", "VALID", "ColumnPlan", "Kind", "as_stored", "plan_columns", "valid_column"]
+__all__ = [
+    "ROW",
+    "VALID",
+    "ColumnPlan",
+    "Kind",
+    "Planning",
+    "as_stored",
+    "plan_columns",
+    "valid_column",
+]
 
+CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
 ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
 # Looks up the shape that every row of the selection has, or that they differ.
 ShapeOf: TypeAlias = Callable[[str], tuple[int, ...] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What columns are planned for.
+
+    Attributes:
+        snapshot: The version.
+        seed: Of the random steps.
+        framework: Whose arrays batches hold.
+        bounds: Looks up what an error tells.
+        shape_of: Looks up whether all images have one size.
+        transforms: Whether a function of the user's gets each row before it is collated.
+    """
+
+    snapshot: Snapshot
+    seed: int
+    framework: str
+    bounds: Bounds
+    shape_of: ShapeOf
+    transforms: bool = False
+
+
 Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
 
 
@@ -111,18 +154,14 @@ class ColumnPlan:
 
 
 def plan_columns(
-    snapshot: Snapshot,
+    planning: Planning,
     columns: Iterable[str],
     *,
     decode: Mapping[str, Any] | None,
     collate: Mapping[str, Any] | None,
-    seed: int,
-    framework: str,
-    bounds: Bounds,
-    shape_of: ShapeOf,
     virtual: Mapping[str, VirtualColumn],
 ) -> tuple[ColumnPlan, ...]:
-    """Decide what each column will be.
+    """Decide what each column will be; where rows are transformed, what a transform is given.
 
     Raises:
         TensorNotFoundError: A column does not exist.
@@ -134,15 +173,14 @@ def plan_columns(
     if not names:
         raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
     specs = _parse_decode(decode, names)
-    collates = parse_collate(collate, names)
+    # what is transformed is collated afterwards: see stacking.py
+    collates = {} if planning.transforms else parse_collate(collate, names)
     planned = {
         name: _row_column()
         if name == ROW
-        else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), framework)
+        else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), planning)
         if name in virtual
-        else _plan_column(
-            snapshot, name, specs.get(name), collates.get(name), seed, framework, bounds, shape_of
-        )
+        else _plan_column(name, specs.get(name), collates.get(name), planning)
         for name in names
     }
     moved = _moved(planned)
@@ -165,6 +203,7 @@ def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[st
         if name not in names or name == ROW:
             raise InvalidInputError(
                 f"decode names {name!r}, which is not among the columns: {', '.join(names)}"
+                f"{did_you_mean(name, names)}"
                 "\nadd it to columns=, or leave it out of decode",
                 tensor=name,
             )
@@ -176,7 +215,7 @@ def _row_column() -> ColumnPlan:
 
 
 def _virtual_column(
-    name: str, column: VirtualColumn, spec: DecodeSpec | None, collate: Any, framework: str
+    name: str, column: VirtualColumn, spec: DecodeSpec | None, collate: Any, planning: Planning
 ) -> ColumnPlan:
     if spec is not None:
         raise InvalidInputError(
@@ -189,19 +228,14 @@ def _virtual_column(
                 f"{name!r} comes as a list\nleave it out of collate=", tensor=name
             )
         return ColumnPlan(name, None, "virtual")
-    form = check_collate(name, column.shape, collate, is_picture=False, framework=framework)
+    form = check_collate(
+        name, column.shape, collate, is_picture=False, framework=planning.framework
+    )
     return ColumnPlan(name, None, "virtual", column.shape, column.dtype, form)
 
 
 def _plan_column(
-    snapshot: Snapshot,
-    name: str,
-    spec: DecodeSpec | None,
-    collate: Any,
-    seed: int,
-    framework: str,
-    bounds: Bounds,
-    shape_of: ShapeOf,
+    name: str, spec: DecodeSpec | None, collate: Any, planning: Planning
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
@@ -209,13 +243,16 @@ def _plan_column(
             f" mix), '_source' (of a mix) and {VALID!r}",
             tensor=name,
         )
-    sample_type = snapshot.spec(name).type
+    framework, seed = planning.framework, planning.seed
+    sample_type = planning.snapshot.spec(name).type
     dtype = sample_type.dtype
     if isinstance(sample_type, Image):
         spec = spec or DecodeSpec(name, (), ())
         decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
-        if decoder.output_shape is None and collate is None:
-            decoder = replace(decoder, stored=shape_of(name))
+        if planning.transforms and (decoder.output_shape is None or sample_type.nullable):
+            collate = "list"  # for the transform, which may make them of one size
+        elif decoder.output_shape is None and collate is None:
+            decoder = replace(decoder, stored=planning.shape_of(name))
         shape = decoder.output_shape or sample_type.shape
         spec.check(sample_type.shape, sample_type.dtype)
         form = check_collate(
@@ -224,15 +261,15 @@ def _plan_column(
             collate,
             is_picture=True,
             framework=framework,
-            bounds=partial(bounds, name),
+            bounds=partial(planning.bounds, name),
         )
-        check_fill(name, form, decoder.output_dtype)
+        check_fill(name, form, decoder.output_dtype, cast=CAST.format(name=name))
         return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
     if isinstance(sample_type, Sequence) and isinstance(sample_type.item, Image) and spec:
         clips = _clip_decoder(name, sample_type, spec, seed)
         shape, dtype = clips.output_shape, clips.pictures.output_dtype
         form = check_collate(name, shape, collate, is_picture=False, framework=framework)
-        check_fill(name, form, dtype)
+        check_fill(name, form, dtype, cast=CAST.format(name=name))
         return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
     if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
@@ -245,7 +282,8 @@ def _plan_column(
     if spec is not None and spec.geometric:
         raise InvalidInputError(
             f"decode of {name!r}: {spec.geometric[0]!r} is for pictures,"
-            f" and {name!r} is {sample_type.describe()}",
+            f" and {name!r} is {sample_type.describe()}"
+            f"\nleave {name!r} out of decode, or do it in transform=",
             tensor=name,
         )
     if sample_type.layout == "ragged":

@@ -25,8 +25,9 @@ from tensorlake.loader.agreement import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.budget import bounds
 from tensorlake.loader.channels import channels_first
 from tensorlake.loader.chunks import ChunkCache
-from tensorlake.loader.columns import ROW, ColumnPlan, as_stored, plan_columns, valid_column
+from tensorlake.loader.columns import ROW, ColumnPlan, valid_column
 from tensorlake.loader.concurrency import ConcurrencyLimit
+from tensorlake.loader.contents import Contents
 from tensorlake.loader.converter import Converter
 from tensorlake.loader.counters import Counters
 from tensorlake.loader.explain import describe_loader, describe_plan
@@ -35,7 +36,6 @@ from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.opening import Opening, open_pass
 from tensorlake.loader.progress import Progress
 from tensorlake.loader.remote import check_remote
-from tensorlake.loader.shapes import shape_bounds, shape_of_rows
 from tensorlake.loader.sharding import Sharding, Share, check_batch_size
 from tensorlake.loader.slabs import SlabPool
 from tensorlake.loader.standing import Standing, early_standing, standing_of
@@ -321,28 +321,9 @@ class Loader:
         )
 
     def _plan_columns(self) -> None:
-        arguments = self._arguments
-        selection = self._rows.selection
-        chosen = arguments.columns
-        if chosen is None:
-            chosen = (*selection.columns, *self._rows.virtual)
-        self._columns: tuple[ColumnPlan, ...] = plan_columns(
-            selection.snapshot,
-            chosen,
-            decode=arguments.decode,
-            collate=arguments.collate,
-            seed=self._seed,
-            framework=self._converter.name,
-            bounds=partial(shape_bounds, self._rows.reader),
-            shape_of=partial(shape_of_rows, selection, self._rows.reader),
-            virtual=self._rows.virtual,
-        )
-        is_first = arguments.layout == "NCHW"
-        self._channels_first = frozenset(
-            one.name for one in self._columns if one.spec is not None and is_first
-        )
-        if not self._converter.presents:
-            self._columns = tuple(map(as_stored, self._columns))
+        made = Contents.planned(self._rows, self._arguments, self._converter, seed=self._seed)
+        self._columns: tuple[ColumnPlan, ...] = made.columns
+        self._outputs, self._channels_first = made.outputs, made.channels_first
 
     def _shown_columns(self) -> tuple[ColumnPlan, ...]:
         return (*self._columns, *((valid_column(),) if self._arguments.asks_valid else ()))
@@ -379,6 +360,7 @@ class Loader:
             state=self._state,
             arguments=self._arguments,
             columns=self._columns,
+            outputs=self._outputs,
             sharding=sharding,
             converter=self._converter,
             cache=self._cache,

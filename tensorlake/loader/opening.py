@@ -26,6 +26,7 @@ from tensorlake.loader.global_draws import DrawWatch
 from tensorlake.loader.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.remote import RemotePass, RemoteSetup
 from tensorlake.loader.rng import takes_rng
+from tensorlake.loader.row_transform import RowTransform
 from tensorlake.loader.sharding import ShortBatchWarning
 from tensorlake.loader.strategy import row_nbytes_of, sparse_tensors
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.ordered_rows import OrderedRows, Plan
     from tensorlake.loader.sharding import Sharding, Share
     from tensorlake.loader.slabs import SlabPool
+    from tensorlake.loader.stacking import Outputs
     from tensorlake.loader.state import LoaderState
 
 __all__ = ["Opening", "open_pass"]
@@ -60,6 +62,7 @@ class Opening:
     state: Callable[[], LoaderState]  # all of it, for a server: naming the rows takes its time
     arguments: LoaderArguments
     columns: tuple[ColumnPlan, ...]
+    outputs: Outputs  # of a transform
     sharding: Sharding
     converter: Converter
     cache: ChunkCache
@@ -200,12 +203,25 @@ def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Ass
         seed=opening.seed,
         epoch=opening.epoch,
         on_error=opening.arguments.on_error,
-        transform=opening.arguments.transform,
-        takes_rng=takes_rng(opening.arguments.transform),
-        watch=DrawWatch() if opening.arguments.deterministic else None,
+        transform=_transform(opening),
         with_valid=with_valid,
         is_late=opening.is_late,
         release=pipeline.release,
+    )
+
+
+def _transform(opening: Opening) -> RowTransform | None:
+    arguments = opening.arguments
+    if arguments.transform is None:
+        return None
+    watch = DrawWatch() if arguments.deterministic else None
+    return RowTransform(
+        arguments.transform,
+        seed=opening.seed,
+        epoch=opening.epoch,
+        outputs=opening.outputs,
+        takes_rng=takes_rng(arguments.transform),
+        watch=watch,
     )
 
 

@@ -4,8 +4,9 @@
     counter  [0, 0, place, stream]          four; the generator itself counts the first two up
 
 A place names a sample of the epoch's order, not a row, so a repeated row draws anew, and a
-resumed epoch draws what the uninterrupted one would have drawn. Stream 0 is the user's transform;
-step i of the decode spec of a tensor has stream ``step_stream(tensor, i)``.
+resumed epoch draws what the uninterrupted one would have drawn. Stream 0 is the user's transform,
+``TORCH_STREAM`` what torch's functions draw in it; step i of the decode spec of a tensor has stream
+``step_stream(tensor, i)``.
 No global generator is read or advanced.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TRANSFORM_STREAM", "sample_generator", "step_stream", "takes_rng"]
+__all__ = ["TORCH_STREAM", "TRANSFORM_STREAM", "sample_generator", "step_stream", "takes_rng"]
 
 TRANSFORM_STREAM = 0
 
@@ -52,3 +53,6 @@ def step_stream(tensor: str, step: int) -> int:
     name = tensor.encode() + b"\0" + str(step).encode()
     digest = hashlib.blake2b(name, digest_size=8, person=b"tl-step-1").digest()
     return max(1, int.from_bytes(digest, "little"))
+
+
+TORCH_STREAM = step_stream("", 0)  # no tensor is called so
