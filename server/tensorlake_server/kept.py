@@ -23,33 +23,40 @@ class Kept(Generic[K, V]):
     (True, b'1234')
     """
 
-    def __init__(self, budget: int, size: Callable[[V], int] = lambda _value: 1) -> None:
+    def __init__(self, budget: int, size: Callable[[V], int] | None = None) -> None:
+        """Keep so many values; or so much, as `size` says, which is asked again at each use."""
         self._budget = budget
         self._size = size
         self._used = 0
-        self._values: OrderedDict[K, V] = OrderedDict()
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
         """Return what is kept under a key, and keep it longer."""
         with self._lock:
-            if key in self._values:
+            if key not in self._values:
+                return None
+            value, _ = self._values[key]
+            if self._size is None:
                 self._values.move_to_end(key)
-            return self._values.get(key)
+            else:  # it may have grown
+                self._keep(key, value)
+            return value
 
     def put(self, key: K, value: V) -> None:
         """Keep a value; one larger than the whole budget is not kept."""
         with self._lock:
-            self._forget(key)
-            self._values[key] = value
-            self._used += self._size(value)
-            while self._used > self._budget:
-                self._forget(next(iter(self._values)))
+            self._keep(key, value)
 
     @property
     def used(self) -> int:
         """How much of the budget is used."""
         return self._used
+
+    def keys(self) -> set[K]:
+        """Return what is kept."""
+        with self._lock:
+            return set(self._values)
 
     def drop(self, matches: Callable[[K], bool]) -> None:
         """Forget the values whose keys match."""
@@ -57,6 +64,14 @@ class Kept(Generic[K, V]):
             for key in [key for key in self._values if matches(key)]:
                 self._forget(key)
 
+    def _keep(self, key: K, value: V) -> None:
+        self._forget(key)
+        size = 1 if self._size is None else self._size(value)
+        self._values[key] = value, size
+        self._used += size
+        while self._used > self._budget:
+            self._forget(next(iter(self._values)))
+
     def _forget(self, key: K) -> None:
         if key in self._values:
-            self._used -= self._size(self._values.pop(key))
+            self._used -= self._values.pop(key)[1]

@@ -61,7 +61,7 @@ class Lake:
         self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
         self._stores: Kept[str, Store] = Kept(KEPT_STORES)
         least = settings.views_nbytes // KEPT_VIEWS
-        self._views: Kept[str, View] = Kept(
+        self._views: Kept[tuple[str, str, str], View] = Kept(
             settings.views_nbytes, size=lambda view: max(view.held_nbytes, least, 1)
         )
         self._store = open_store(self._url, storage_options=self._options)
@@ -230,10 +230,11 @@ class Lake:
                 f"the view is of {query.dataset!r}, not of {name!r}"
                 f"\nread it as /v1/datasets/{query.dataset}/rows?view=…"
             )
-        view = self._views.get(token)
+        key = (name, query.version, token)
+        view = self._views.get(key)
         if view is None:
             view = _evaluated(self.open(name, query.version, query.digest), query, self._limits)
-            self._views.put(token, view)
+            self._views.put(key, view)
         return query, view
 
     def save_view(self, name: str, token: str, saved: str, message: str) -> View:
@@ -248,7 +249,8 @@ class Lake:
 
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
-        self._views.put(token, view)
+        query = read_token(token, key=self._settings.signing_key)
+        self._views.put((query.dataset, query.version, token), view)
 
     @property
     def views_nbytes(self) -> int:
@@ -319,6 +321,10 @@ class Lake:
                 return kept
             self._handles.drop(lambda key: key[0] == name)  # the dataset was made anew
         self._handles.put(key, handle)
+        kept = (
+            self._handles.keys()
+        )  # a result keeps its version's handle alive, and what that caches
+        self._views.drop(lambda view: view[:2] not in kept)
         return handle
 
     def _tip(self, name: str, version: str | None) -> Dataset | None:

@@ -42,3 +42,18 @@ def test_a_dropped_key_gives_its_room_back() -> None:
     kept.put(("cats", 1), b"12345")
 
     assert kept.get(("dogs", 1)) is not None
+
+
+def test_a_value_that_grew_takes_the_place_of_others() -> None:
+    kept = Kept[str, bytearray](10, size=len)
+    grows = bytearray(b"12345")
+    kept.put("a", bytearray(b"1234"))
+    kept.put("b", grows)
+
+    grows.extend(b"678")
+    found = kept.get("b")
+
+    assert (found, kept.used, kept.get("a")) == (grows, 8, None)
+    grows.extend(b"9012")
+    assert kept.get("b") is grows  # once more; it is too large to be kept
+    assert (kept.get("b"), kept.used) == (None, 0)

@@ -204,3 +204,23 @@ def test_results_are_kept_by_the_memory_they_hold(tmp_path: Path) -> None:
         assert rows["total"] == result["rows"]
     run(client, "SELECT HISTOGRAM(x, 100) OVER () AS h", limit=0)  # 80 MB: not kept
     assert lake.views_nbytes <= 2 << 20
+
+
+def test_a_result_goes_with_the_handle_of_its_version(tmp_path: Path) -> None:
+    ds = tl.create(str(tmp_path / "pets"), {"x": "int64"})
+    for number in range(10):
+        ds.extend({"x": [number]})
+        ds.commit(f"row {number}")
+    app = create_app(Settings(url=str(tmp_path), token="t"))
+    client = httpx.Client(
+        transport=InProcess(app), base_url=HOST, headers={"Authorization": "Bearer t"}
+    )
+
+    one = run(client, "WHERE x >= 0", version="main@1", limit=0)
+    alone = app.state.lake.views_nbytes
+    for version in range(2, 11):  # as many handles as are kept, and one
+        run(client, "WHERE x >= 0", version=f"main@{version}", limit=0)
+
+    assert app.state.lake.views_nbytes == 8 * alone
+    again = client.get(ROWS, params={"view": one["view"], "limit": 1}).json()
+    assert again["total"] == one["rows"] == 1
