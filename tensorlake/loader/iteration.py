@@ -103,7 +103,7 @@ class BatchIterator(Iterator[Any]):
             InvalidStateError: It was closed before its end: this is not the end. Or it is asked in
                 a fork of the process that made it.
         """
-        if not self.is_here:  # nor are its threads, and locks they held stay so
+        if self._process != os.getpid():  # nor are its threads, and locks they held stay so
             raise InvalidStateError(
                 f"this iterator is of process {self._process}, and process {os.getpid()} was forked"
                 " of it without its threads\nmake an iterator where it is read: iter(loader)",

@@ -34,7 +34,7 @@ from tensorlake.loader.explain import describe_loader, describe_plan
 from tensorlake.loader.iteration import BatchIterator, Pass
 from tensorlake.loader.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.opening import Opening, open_pass
-from tensorlake.loader.progress import Progress
+from tensorlake.loader.progress import Progress, progress_of
 from tensorlake.loader.remote import check_remote
 from tensorlake.loader.sharding import Sharding, Share, check_batch_size
 from tensorlake.loader.slabs import SlabPool
@@ -118,7 +118,7 @@ class Loader:
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish_batch,
-            handed_out=partial(self._handed_out, standing),
+            handed_out=self._counted(standing, numbers),
             ended=self._place.end,
             counters=self._counters,
         )
@@ -217,18 +217,10 @@ class Loader:
 
     def progress(self) -> Progress:
         """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
-        rows, finished = self._rows, self._place.finished
+        is_counted = not self._rows.is_endless and self._place.finished is None
+        left = self.remaining if is_counted else None
         done = self._stats_now() - self._pass_start
-        snapshot = rows.selection.snapshot
-        return Progress(
-            what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",
-            epoch=self._place.epoch if finished is None else finished,
-            places=self._place.position if finished is None else rows.num_places,
-            num_places=None if rows.is_endless else rows.num_places,
-            batches=done.batches,
-            remaining=None if rows.is_endless else self.remaining if finished is None else 0,
-            stats=done,
-        )
+        return progress_of(self._rows, self._place, remaining=left, stats=done)
 
     def explain(self) -> str:
         """Describe the plan, before anything is run; and the ceilings that were measured so far."""
@@ -434,16 +426,20 @@ class Loader:
             source=rows.source,
         )
 
-    def _handed_out(self, standing: Standing, share: Share) -> None:
+    def _counted(self, standing: Standing, numbers: range) -> Callable[[Share], None]:
         # of several workers each counts whole rounds, so that from its own state it takes its next
         # turn; a loader that is alone has none to wait for
-        turn, turns = self._converter.turn_and_turns()
-        others = (turns - 1 - turn) * standing.sharding.global_batch_size
-        if standing.compared is not None and self._agreed != (
-            self._rows.recorded(self.order, self._place.position)
-        ):
-            self._agree(standing)  # functions gave new weights, which may differ by rank
-        self._place.hand_out(min(share.next_place + others, self._rows.num_places))
+        others = (numbers.step - 1 - numbers.start) * standing.sharding.global_batch_size
+        rows, place, stop = self._rows, self._place, self._rows.num_places
+
+        def handed_out(share: Share) -> None:
+            if standing.compared is not None and self._agreed != (
+                rows.recorded(self.order, place.position)
+            ):
+                self._agree(standing)  # functions gave new weights, which may differ by rank
+            place.hand_out(min(share.next_place + others, stop))
+
+        return handed_out
 
     def _running(self) -> BatchIterator | None:
         live = self._live() if self._live is not None else None

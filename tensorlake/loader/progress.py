@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from tensorlake.loader.bottleneck import shown_share
 from tensorlake.loader.stats import LoaderStats
 
-__all__ = ["Progress"]
+if TYPE_CHECKING:
+    from tensorlake.loader.ordered_rows import OrderedRows
+    from tensorlake.loader.state import Place
+
+__all__ = ["Progress", "progress_of"]
 
 WIDTH = 20
 
@@ -72,3 +77,19 @@ class Progress:
 def _bar(share: float) -> str:
     full = round(share * WIDTH)
     return "━" * full + "╌" * (WIDTH - full)
+
+
+def progress_of(
+    rows: OrderedRows, place: Place, *, remaining: int | None, stats: LoaderStats
+) -> Progress:
+    """Tell how far a loader is: in the pass under way, else at the end of the one before."""
+    snapshot, finished = rows.selection.snapshot, place.finished
+    return Progress(
+        what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",
+        epoch=place.epoch if finished is None else finished,
+        places=place.position if finished is None else rows.num_places,
+        num_places=None if rows.is_endless else rows.num_places,
+        batches=stats.batches,
+        remaining=None if rows.is_endless else remaining or 0,
+        stats=stats,
+    )
