@@ -15,8 +15,9 @@ Memory goes back to the side stream only when the user's stream is past it (``re
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -56,6 +57,28 @@ class TorchLoader(Loader, IterableDataset[Any]):
         self._passes = WorkerPasses()
         self._parent: GroupOfParent | None = None  # in a worker that was spawned
         self._begun: tuple[int, int] | None = None  # where the last pass began
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch, or continue where a loaded state stands; see ``Loader``.
+
+        Raises:
+            InvalidInputError: What asks would divide the batches among ranks, as is done already.
+        """
+        self._refuse_division()
+        return super().__iter__()
+
+    def _refuse_division(self) -> None:
+        """Refuse what takes the batches for those of one process, and leaves most of them out."""
+        world_size = self._standing().sharding.world_size
+        divider = _divider() if world_size > 1 else None
+        if divider is not None:
+            raise InvalidInputError(
+                f"Accelerate's {divider} would divide among its processes the batches of a loader"
+                f" that are divided among {world_size} ranks already, and lose most rows\ngive"
+                " Accelerate the loader itself: accelerator.prepare(loader), and return it from"
+                " get_train_dataloader() of a Trainer; or make it with rank=0, world_size=1",
+                actual=divider,
+            )
 
     @property
     def dataset(self) -> NumberedBatches:
@@ -251,6 +274,26 @@ class StoreBoard:
     def count(self, key: str) -> int:
         """Return how often this was called for a key before."""
         return self.store.add(key, 1) - 1
+
+
+DIVIDERS = frozenset({"DataLoaderDispatcher", "IterableDatasetShard"})
+"""Of Accelerate, and of transformers before it: a Trainer's own dataloader is one of them."""
+FRAMES = 16  # between their ``__iter__`` and ours, with a DataLoader's in between
+
+
+def _divider() -> str | None:
+    """Return which of them asks for an iterator now: nothing of a loader is told of them."""
+    frame = inspect.currentframe()
+    for _ in range(FRAMES):
+        frame = None if frame is None else frame.f_back
+        if frame is None:
+            return None
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in ("accelerate", "transformers") and frame.f_code.co_name == "__iter__":
+            name = type(frame.f_locals.get("self")).__name__
+            if name in DIVIDERS:
+                return name
+    return None
 
 
 def device_of(device: Any) -> torch.device:

@@ -97,7 +97,7 @@ def _train_three_steps(rank, url, loader):
 
 
 def _disagree(rank, url, loader):
-    """Differ on the last rank, in several ways; return what is raised, and which keys are left."""
+    """Differ on the last rank, in several ways; return what is raised."""
     is_last = rank == torch.distributed.get_world_size() - 1
     found = []
     with tl.open(url, version="main@2" if is_last else None) as dataset:
@@ -112,6 +112,7 @@ def _disagree(rank, url, loader):
         read = {"columns": ["tokens"], "batch_transform": _same if is_last else None}
         found.append(_error_of(dataset.torch(batch_size=4, decode={"tokens": step}, **read)))
         found.append(_errors_of_a_mix(dataset, rank))
+        found.append(_keys_left_by_passes(loader))
         loader.set_epoch(6 if is_last else 5)
         found.append(_errors_of_workers(loader))
         if is_last:
@@ -126,6 +127,18 @@ def _error_of(loader):
         next(iter(loader))
     except (StateMismatchError, StorageTimeoutError) as error:
         return str(error)
+
+
+def _keys_left_by_passes(loader):
+    """Return how many texts the store of the group has after one pass, and after three more."""
+    store, found = torch.distributed.distributed_c10d._get_default_store(), []
+    for passes in (1, 3):
+        for _ in range(passes):
+            next(iter(loader))
+        torch.distributed.barrier()
+        found.append(store._underlying_non_prefix_store.num_keys())
+        torch.distributed.barrier()
+    return found
 
 
 def _errors_of_workers(loader):
@@ -209,7 +222,8 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
 
     assert np.unique(expected).size == ROWS
     first, second, (*last, late, rows) = (rank[3] for rank in three)
-    for version, epoch, _, size, steps, mixed, workers in (first, second, last):  # all raise
+    for version, epoch, _, size, steps, mixed, keys, workers in (first, second, last):  # all raise
+        assert keys[0] == keys[1]
         assert "rank 2 would stream another order than rank 0" in version
         assert "version  rank 0 'main@3', rank 2 'main@2'" in version
         assert "rank 0: epoch differ\n   epoch  rank 0 5, rank 2 6\n" in epoch

@@ -146,7 +146,8 @@ def test_two_processes_read_each_row_once_and_go_on_from_a_step(url, expected, t
     assert done.returncode == 0, done.stderr[-4000:]
     ranks = found(tmp_path)
     assert len(ranks) == 2
-    whole, rest, prepared = ([rank[part] for rank in ranks] for part in range(3))
+    whole, rest, prepared, refused = ([rank[part] for rank in ranks] for part in range(4))
     assert joined(whole) == steps_of(expected)
     assert joined(rest) == steps_of(expected, 7)
     assert joined(prepared) == expected[0][0]
+    assert all("divided among 2 ranks already" in one for one in refused)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import accelerate
 import torch
+import transformers
 
+import tensorlake as tl
 from tests.extras.trainers.conftest import loaders_of
-from tests.extras.trainers.test_hugging_face import Trainer, Watching, arguments
+from tests.extras.trainers.test_hugging_face import Trainer, Watching, arguments, the_batch
 
 if __name__ == "__main__":
     url, folder = sys.argv[1:]
@@ -23,6 +25,12 @@ if __name__ == "__main__":
     train, _ = loaders_of(url)
     prepared = accelerate.Accelerator(cpu=True).prepare(train)
     seen.append([batch["_row"].tolist() for batch in prepared])
+    given = arguments(folder, per_device_train_batch_size=1, eval_strategy="no")
+    own = transformers.Trainer(Watching(), given, train_dataset=train, data_collator=the_batch)
+    try:
+        own.train()  # by its own dataloader, which would divide what is divided
+    except tl.InvalidInputError as error:
+        seen.append(str(error))
     rank = torch.distributed.get_rank()
     Path(folder, f"rank-{rank}.json").write_text(json.dumps(seen))
     torch.distributed.barrier()
