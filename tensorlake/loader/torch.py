@@ -16,14 +16,13 @@ Memory goes back to the side stream only when the user's stream is past it (``re
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +33,6 @@ from tensorlake.loader.agreement import Group
 from tensorlake.loader.loader import Loader, made_again
 from tensorlake.loader.numbered_batches import BatchNumbers, NumberedBatches, only_batch
 from tensorlake.loader.sharding import Sharding
-from tensorlake.loader.standing import Standing
 from tensorlake.loader.torch_workers import WorkerPasses, adopt_file, shared_file
 from tensorlake.types import is_narrow_float
 
@@ -55,7 +53,6 @@ class TorchLoader(Loader, IterableDataset[Any]):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._passes = WorkerPasses()
-        self._parent: GroupOfParent | None = None  # in a worker that was spawned
         self._begun: tuple[int, int] | None = None  # where the last pass began
 
     def __iter__(self) -> Iterator[Any]:
@@ -111,8 +108,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
         if get_spawning_popen() is None:
             return make, arguments
         passes = replace(self._passes, begun=0, is_set=False)
-        parent = None if self._standing().compared is None else group_of_parent()
-        return _made_in_child, (DupFd(shared_file()), passes, parent, *arguments)
+        return _made_in_child, (DupFd(shared_file()), passes, *arguments)
 
     def _note_move(self) -> None:
         self._passes.move(in_worker=get_worker_info() is not None)
@@ -131,15 +127,6 @@ class TorchLoader(Loader, IterableDataset[Any]):
         if epoch != place.epoch:
             place.start(epoch)
         self._begun = place.epoch, place.position
-
-    def _standing(self, *, starts: bool = False) -> Standing:
-        """Let the first of a DataLoader's workers compare ranks for its parent."""
-        standing, worker = super()._standing(starts=starts), get_worker_info()
-        if not starts or worker is None:
-            return standing
-        parent = self._parent if standing.compared is None else group_of_parent()
-        group = None if worker.id or parent is None else parent.group_in_worker()
-        return replace(standing, compared=group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,57 +175,18 @@ def torch_group() -> Group | None:
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return None
-    store = _default_store()
+    # the store that the process group was made with has no public name
+    store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    # a worker that was forked must not use its parent's connection
     board = None if store is None or get_worker_info() is not None else StoreBoard(store)
     return Group(distributed.get_rank(), distributed.get_world_size(), board)
 
 
-def _default_store() -> Any:
-    # the store that the process group was made with has no public name
-    return torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOfParent:
-    """The group that the parent of a DataLoader's workers is of, and where its store listens.
-
-    A worker must not use the parent's own connection, and one that was spawned has none.
-    """
-
-    rank: int
-    size: int
-    host: str
-    port: int
-
-    def group_in_worker(self) -> Group:
-        """Connect to the store."""
-        stores: Any = torch.distributed  # not all that it has is declared
-        client = stores.TCPStore(self.host, self.port, is_master=False)
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # of one store in use
-        store = stores.PrefixStore(f"tensorlake-workers/{attempt}", client)
-        return Group(self.rank, self.size, StoreBoard(store))
-
-
-def group_of_parent() -> GroupOfParent | None:
-    """Return what workers need to compare for this process; None without a store to connect to."""
-    group, stores = torch_group(), cast("Any", torch.distributed)
-    if group is None:
-        return None
-    store = _default_store()
-    while isinstance(store, stores.PrefixStore):
-        store = store.underlying_store
-    if not isinstance(store, stores.TCPStore):
-        return None
-    return GroupOfParent(group.rank, group.size, store.host, store.port)
-
-
-def _made_in_child(
-    file: Any, passes: WorkerPasses, parent: GroupOfParent | None, *arguments: Any
-) -> Loader:
+def _made_in_child(file: Any, passes: WorkerPasses, *arguments: Any) -> Loader:
     adopt_file(file.detach())
     loader = made_again(*arguments)
     assert isinstance(loader, TorchLoader)
-    loader._passes, loader._parent = passes, parent  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
+    loader._passes = passes  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
     return loader
 
 
