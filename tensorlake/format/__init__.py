@@ -88,6 +88,7 @@ from tensorlake.format.pages import (
     decode_page,
     encode_json_page,
     encode_page,
+    read_table,
 )
 from tensorlake.format.physical_bounds import PhysicalBounds
 from tensorlake.format.placed import PlacedChunk, PlacedChunks
@@ -252,6 +253,7 @@ __all__ = [
     "read_directory",
     "read_header",
     "read_json_pages",
+    "read_table",
     "row_ids",
     "row_in_unit",
     "rows_in_units",

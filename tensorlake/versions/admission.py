@@ -37,6 +37,7 @@ from tensorlake.format import (
     Schema,
     TensorSpec,
     entry_path,
+    read_table,
     tag_path,
     trusted_bytes,
     unseal,
@@ -64,6 +65,9 @@ MAX_CHUNK_NBYTES = 1 << 32
 """What a schema may ask writers to collect in memory for one chunk: the length of a raw one."""
 
 MAX_KEY_CHARACTERS = 1024
+
+MAX_MEMBER_NBYTES = 16 << 20
+"""Of a schema, of roots or of a version vector in a page: a thousand tensors have 12."""
 
 BODY = (
     "schema", "roots", "rows", "row_ids", "indexes", "physical", "packs", "statistics", "merged",
@@ -168,7 +172,11 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
     known = [*([before] if before.has_body else []), *parents, *pinned]
     sources = list({one.digest: await loaded(one, packs) for one in known}.values())
     try:
+        if fault := await _members_fault(entry, packs):
+            return [fault]
         whole = await entry.load(packs, where=offer.path)
+        if entry.spilled and (fault := json_fault(whole.schema)):
+            return [fault]
         schema = Schema.from_json(whole.schema or {})
         faults = _vector_faults(entry if not entry.spilled else whole, before, sources, parents)
         faults += body_faults(whole) + _schema_faults(whole, schema)
@@ -263,6 +271,17 @@ async def _pinned(offer: Offer, entry: Entry) -> list[Entry]:
         return []
     found = await BranchLog(offer.store, pin.branch).entry(pin.seq)
     return [] if found is None or found.digest != pin.digest or not found.has_body else [found]
+
+
+async def _members_fault(entry: Entry, packs: PackReader) -> str | None:
+    """Say which page that holds a member is too large, before it is unpacked."""
+    for name, ref in entry.spilled.items():
+        if ref.nbytes > MAX_MEMBER_NBYTES:
+            return f"the page of its {name!r} has {ref.nbytes:,} bytes"
+        table = read_table(await packs.read(ref), where=str(ref))
+        if (nbytes := sum(one.raw_nbytes for one in table.sections)) > MAX_MEMBER_NBYTES:
+            return f"the page of its {name!r} unpacks to {nbytes:,} bytes"
+    return None
 
 
 def _vector_faults(

@@ -7,11 +7,14 @@ What refers to anything else would be collected under its readers (docs/referenc
 "Garbage"), so a server that takes entries from clients asks of each that nothing is a stranger's.
 The trees are walked downward beside those of the versions that they are made of, so this costs what
 was changed. Only where places were changed too (a merge, a restore) are those versions read whole.
+
+New pages are another's bytes: none is read twice, none that states more entries than leaves have,
+and a few at a time, so that no small entry makes its reader hold, or walk, a large tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -19,7 +22,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensorlake.errors import CorruptionError
 from tensorlake.format import (
+    LIMITS,
     NO_PACK,
     ChunkKind,
     Entry,
@@ -39,6 +44,16 @@ from tensorlake.versions.references import PageKey, packs_of
 __all__ = ["stray_references"]
 
 PACKS_ASKED_AT_ONCE = 32
+
+MAX_OWN_PAGES = 200_000
+"""Pages that one entry may bring: 10⁹ rows of ten tensors have 30,000."""
+
+MAX_PAGE_NBYTES = 16 << 20
+"""Of a page that is brought: a leaf with all its units has two."""
+
+PAGES_AT_ONCE = 4
+"""Read together: 64 MiB each, at worst, of a few bytes that are stored."""
+
 STORED = (ChunkKind.UNIFORM, ChunkKind.RAGGED, ChunkKind.ENCODED)
 EMPTY = (ChunkKind.FILL, ChunkKind.HOLE)
 
@@ -91,6 +106,7 @@ class _Walk:
         default_factory=list[tuple[PageRef, type[LeafTable]]]
     )
     strange_packs: set[PackId] = field(default_factory=set[PackId])
+    own_pages: set[PageKey] = field(default_factory=set[PageKey])
 
     def take_page(self, ref: PageRef, *, is_known: bool) -> None:
         """Note a page that holds a member of the entry."""
@@ -103,18 +119,16 @@ class _Walk:
         """Walk one tree beside those of the sources."""
         others = [tree for one in self.sources if (tree := _tree(one, what)) is not None]
         new, gone = await self._apart(root, others)
-        tables = await self._leaves(new, root.leaf_type)
-        tables.append(root.tail)
-        for table in tables:
+        self._check_table(what, root.tail)
+        cited = self._foreign(root.tail)
+        async for table in self._leaves(new, root.leaf_type):
             self._check_table(what, table)
-        if not root.leaf_type.HAS_PACKS:
-            return
-        cited = _foreign(tables, self.entry.txid)
-        known = {pack for other in others for pack in other.tail.pack_ids()}
-        if cited - known:
-            for table in await self._leaves(gone, root.leaf_type):
-                known.update(table.pack_ids())
-        self.strange_packs |= cited - known
+            cited |= self._foreign(table)
+        cited -= {pack for other in others for pack in other.tail.pack_ids()}
+        if cited:
+            async for table in self._leaves(gone, root.leaf_type):
+                cited.difference_update(table.pack_ids())
+        self.strange_packs |= cited
 
     async def look_everywhere(self) -> None:
         """Look for what is strange so far in all of the sources, wherever it stands there."""
@@ -173,20 +187,39 @@ class _Walk:
 
     async def _children(self, nodes: Iterable[_Node], table: type[LeafTable]) -> set[_Node]:
         placed = sorted(nodes, key=_base)
-        inners = await self.packs.pages.inners([ref for _, ref in placed], table)
-        return {
-            child
-            for (base, _), inner in zip(placed, inners, strict=True)
-            for child in _placed(base, inner.refs())
-        }
+        found: set[_Node] = set()
+        for start in range(0, len(placed), PAGES_AT_ONCE):
+            some = placed[start : start + PAGES_AT_ONCE]
+            inners = await self.packs.pages.inners([ref for _, ref in some], table)
+            for (base, _), inner in zip(some, inners, strict=True):
+                found.update(_placed(base, inner.refs()))
+            if len(found) > MAX_OWN_PAGES:
+                raise _no_page(some[0][1], f"it is one above more than {MAX_OWN_PAGES:,} pages")
+        return found
 
-    async def _leaves(self, nodes: Sequence[_Node], table: type[LeafTable]) -> list[LeafTable]:
+    async def _leaves(
+        self, nodes: Sequence[_Node], table: type[LeafTable]
+    ) -> AsyncIterator[LeafTable]:
         refs = [ref for _, ref in nodes]
-        return [*await self.packs.pages.leaves(refs, table, Parts.STATISTICS)]
+        for start in range(0, len(refs), PAGES_AT_ONCE):
+            some = refs[start : start + PAGES_AT_ONCE]
+            for leaf in await self.packs.pages.leaves(some, table, Parts.STATISTICS):
+                yield leaf
 
     def _note_page(self, ref: PageRef, table: type[LeafTable]) -> bool:
-        """Note a page that no source has at its rows; whether it is the entry's own."""
+        """Note a page that no source has at its rows; whether it is the entry's own.
+
+        Raises:
+            CorruptionError: It is no page that a writer makes.
+        """
         if self._is_own(ref):
+            key = (ref.pack, ref.offset)
+            entries = LIMITS.fan_out if ref.height else LIMITS.leaf_entries
+            if key in self.own_pages or ref.nbytes > MAX_PAGE_NBYTES or ref.entries > entries:
+                raise _no_page(ref, "it is referred to twice, or larger than a page may be")
+            if len(self.own_pages) >= MAX_OWN_PAGES:
+                raise _no_page(ref, f"it is one of more than {MAX_OWN_PAGES:,} new pages")
+            self.own_pages.add(key)
             self._reach(ref.pack, ref.offset + ref.nbytes)
             return True
         self.strange_pages.append((ref, table))
@@ -215,13 +248,17 @@ class _Walk:
             & (offset + nbytes < 1 << 62)
             & (table.rows > 0)
         )
-        if not is_whole.all():
+        if not is_whole.all() or len(table.packs) > len(table):
             self.faults.append(f"an extent of tensor {what} is of no kind that can be read")
             return
         for number, pack in enumerate(table.packs):
             inside = table.pack == number
             if pack.txid == self.entry.txid and inside.any():
                 self._reach(pack, int((table.offset[inside] + table.nbytes[inside]).max()))
+
+    def _foreign(self, table: LeafTable) -> set[PackId]:
+        """Packs of other transactions that a table refers to."""
+        return {pack for pack in table.pack_ids() if pack.txid != self.entry.txid}
 
     def _is_own(self, ref: PageRef) -> bool:
         return ref.pack.txid == self.entry.txid
@@ -230,15 +267,14 @@ class _Walk:
         self.ends[pack] = max(end, self.ends.get(pack, 0))
 
 
+def _no_page(ref: PageRef, why: str) -> CorruptionError:
+    return CorruptionError(f"{ref} is no page that a writer makes: {why}", object=ref.pack.path)
+
+
 def _tree(entry: Entry, what: str) -> Root[Any] | None:
     if what in ("rows", "row_ids"):
         return entry.rows if what == "rows" else entry.row_ids
     return entry.roots.get(what)
-
-
-def _foreign(tables: Iterable[LeafTable], txid: str) -> set[PackId]:
-    """Packs of other transactions that some tables refer to."""
-    return {pack for table in tables for pack in table.pack_ids() if pack.txid != txid}
 
 
 def _placed(base: int, refs: Sequence[PageRef]) -> list[_Node]:

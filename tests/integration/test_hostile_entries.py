@@ -7,7 +7,7 @@ a folder all the same, put there by hand, it costs its own branch and no other.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,12 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from xxhash import xxh3_64_intdigest
 
 import tensorlake as tl
 from tensorlake.cli import main
 from tensorlake.errors import AccessError, InvalidInputError, TensorlakeError
-from tensorlake.format import Entry, new_txid, seal
+from tensorlake.format import (
+    ChunkKind,
+    Entry,
+    Extents,
+    PackWriter,
+    PageKind,
+    encode_page,
+    new_txid,
+    seal,
+)
 from tensorlake.storage import LakeStore, ObjectExistsError, RetryPolicy, run
 from tensorlake.versions import BranchLog
 from tensorlake_server import Settings, create_app
@@ -236,6 +247,58 @@ def test_a_chunk_of_another_transaction_is_not_adopted(served: Served) -> None:
 
     with pytest.raises(InvalidInputError, match="another transaction's"):
         run(store.put_if_absent(f"branches/main/{before.seq + 1:010d}.json", seal(value)))
+
+
+def _put_pages(served: Served, txid: str, pages: Sequence[bytes]) -> list[tuple[int, bytes]]:
+    """Put a pack of pages as a client may; where each of them is."""
+    writer = PackWriter(txid, 0)
+    places = [(writer.add([page], what="page"), page) for page in pages]
+    pieces = b"".join(map(bytes, writer.finish()))
+    run(served.store().put_if_absent(writer.id.path, pieces))
+    return places
+
+
+def _child(place: tuple[int, bytes], rows: int, entries: int, height: int) -> list[Any]:
+    offset, page = place
+    return [0, offset, len(page), f"{xxh3_64_intdigest(page):016x}", rows, entries, height, 0]
+
+
+def _forged_tree(served: Served, before: Entry, pages: Sequence[bytes], child: Any) -> bytes:
+    """An entry one of whose tensors has a tree of forged pages."""
+    value = honest_entry(before, "main")
+    places = _put_pages(served, value["txid"], pages)
+    root = value["roots"][next(iter(value["roots"]))]
+    listed = child(places)
+    root.clear()
+    root |= {"height": 1, "rows": before.physical, "children": listed}
+    root["packs"] = [f"{value['txid']}-0"]
+    return seal(value)
+
+
+def _leaf(entries: int, rows: int) -> bytes:
+    """A leaf of extents without bytes, of which the first has all rows: it takes hardly any."""
+    counts = np.zeros(entries, np.uint32)
+    counts[0] = rows
+    table = Extents.without_bytes(ChunkKind.FILL, rows).take(np.zeros(entries, np.int64))
+    columns = {**table.to_columns(), "rows": counts}
+    return encode_page(PageKind.EXTENTS, columns, entries=entries, rows=rows)
+
+
+@pytest.mark.parametrize("what", ["one page often", "a leaf of a million"])
+def test_no_small_tree_makes_the_server_walk_a_large_one(served: Served, what: str) -> None:
+    before = served.newest("main")
+    rows = before.physical
+    pages, child = {
+        "one page often": ([_leaf(1, 1)], lambda places: [_child(places[0], 1, 1, 0)] * rows),
+        "a leaf of a million": (
+            [_leaf(10**6, rows)],
+            lambda places: [_child(places[0], rows, 10**6, 0)],
+        ),
+    }[what]
+    data = _forged_tree(served, before, pages, child)
+
+    with pytest.raises(InvalidInputError, match="referred to twice, or larger than a page may be"):
+        run(served.store().put_if_absent(f"branches/main/{before.seq + 1:010d}.json", data))
 
 
 def test_a_hostile_entry_in_a_folder_costs_its_branch_and_no_other(
