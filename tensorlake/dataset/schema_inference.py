@@ -279,6 +279,8 @@ def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
     """Numbers and arrays: one dtype for all, and a length where all agree."""
     arrays = [_as_array(name, one) for one in samples]
     depths = {array.ndim for array in arrays if array.size or array.ndim != 1}
+    if 0 in depths:  # beside a number [] is no list of any depth, but one of numbers
+        depths = {array.ndim for array in arrays}
     if len(depths) > 1:
         shown = ", ".join(map(str, sorted(depths)))
         message = (

@@ -309,6 +309,8 @@ def _stack_one_by_one(
         array = sample_array(sample, place, position)
         if array.shape != shape:
             raise _shape_error(array, sample, place, position)
+        if _is_of_no_kind(array, sample):
+            continue
         stacked[position] = cast_array(array, dtype, place, lambda _, at=position: at)
     return stacked
 
@@ -334,6 +336,8 @@ def _join_one_by_one(
             array = np.zeros(empty_shape, dtype=dtype)
         elif not _matches(array.shape, shape):
             raise _shape_error(array, sample, place, position)
+        elif _is_of_no_kind(array, sample):
+            array = array.astype(dtype)
         arrays.append(array)
     shapes = np.array([array.shape for array in arrays], dtype=np.int64)
     shapes = shapes.reshape(len(arrays), len(shape))
@@ -347,6 +351,11 @@ def _join_one_by_one(
         for position, array in enumerate(arrays)
     ]
     return RaggedColumn(np.concatenate([np.zeros(0, dtype=dtype), *parts]), shapes)
+
+
+def _is_of_no_kind(array: np.ndarray, sample: Any) -> bool:
+    """Whether a sample is lists without an element, which NumPy takes for floats."""
+    return array.size == 0 and isinstance(sample, list | tuple)
 
 
 def sample_array(sample: Any, place: Place, position: int) -> np.ndarray:

@@ -153,6 +153,24 @@ def test_the_sdk_finds_the_class_when_a_schema_names_it(lake):
     assert "Depth" in repr(ds)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "webdataset", "pandas"])
+def test_what_goes_out_comes_back_as_the_type_it_was(lake, tmp_path, kind):
+    ds = tl.open(str(lake / "rooms"))
+
+    if kind == "pandas":
+        again = tl.ingest.arrow(ds.to_pandas(), tmp_path / "again")
+    else:
+        getattr(ds, f"to_{kind}")(tmp_path / "out")
+        again = getattr(tl.ingest, kind)(tmp_path / "out", tmp_path / "again")
+
+    assert dict(again.schema) == dict(ds.schema)
+    for row in range(3):
+        assert np.array_equal(again[row]["faces"], ds[row]["faces"])
+        if row != 1:
+            assert np.array_equal(again[row]["depth"], ds[row]["depth"])
+    assert again[1]["depth"] is None
+
+
 def test_tql_sees_what_the_type_says(lake):
     ds = tl.open(str(lake / "rooms"))
 

@@ -10,11 +10,18 @@ from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.mds import to_mds
 from tensorlake.dataset.export.parquet import to_parquet
 from tensorlake.dataset.export.text_tables import COMPRESSED, to_csv, to_jsonl
-from tensorlake.dataset.export.webdataset import to_webdataset
+from tensorlake.dataset.export.webdataset import (
+    EMPTY_ROW,
+    SCHEMA_KEYWORD,
+    split_member,
+    to_webdataset,
+)
 from tensorlake.dataset.export.zarr_group import to_zarr
 
 __all__ = [
     "COMPRESSED",
+    "EMPTY_ROW",
+    "SCHEMA_KEYWORD",
     "SHAPES",
     "TYPE_KEY",
     "VALUES",
@@ -24,6 +31,7 @@ __all__ = [
     "arrow_schema",
     "arrow_type",
     "check_columns",
+    "split_member",
     "to_arrow",
     "to_coco",
     "to_csv",

@@ -70,7 +70,14 @@ def arrow_field(name: str, sample_type: SampleType) -> Arrow:
     import pyarrow as pa
 
     metadata = {TYPE_KEY: json.dumps(sample_type.to_json())}
-    kind = arrow_type(sample_type)
+    try:
+        kind = arrow_type(sample_type)
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedFeatureError(
+            f"Arrow has no form for {name!r} ({sample_type.describe()})"
+            "\nleave it out: columns=[…]; to_numpy(dst) and to_zarr(dst) have complex numbers",
+            tensor=name,
+        ) from error
     return pa.field(name, kind, nullable=sample_type.nullable, metadata=metadata)
 
 

@@ -24,7 +24,7 @@ from tensorlake.dataset.export.arrow_columns import (
 )
 from tensorlake.dataset.identity import row_id_texts
 from tensorlake.dataset.struct_values import expand_names
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, missing_extra
 from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "arrow_schema",
     "check_columns",
     "check_in_memory",
+    "check_lists",
     "record_batches",
     "require_pyarrow",
     "to_arrow",
@@ -136,6 +137,33 @@ def check_in_memory(view: View, columns: Sequence[str], *, call: str) -> None:
         actual=sum(sizes.values()),
         expected=IN_MEMORY_NBYTES_MAX,
     )
+
+
+def check_lists(view: View, columns: Sequence[str]) -> None:
+    """Refuse arrays whose shape lists in a file would lose: (0, 5) would come back as (0, 0).
+
+    Raises:
+        UnsupportedFeatureError: It names the first row.
+    """
+    selection, reader = view.selection(), view.reader()
+    physical = selection.physical(selection.all_positions())
+    for name, one in view.schema.items():
+        if name not in columns or one.layout != "ragged" or None not in one.shape[1:]:
+            continue
+        shapes = reader.shapes(name, physical)
+        lost = np.zeros(len(shapes), np.bool_)
+        for axis, length in enumerate(one.shape):
+            if axis and length is None:
+                lost |= (shapes[:, :axis] == 0).any(axis=1) & (shapes[:, axis] > 0)
+        if lost.any():
+            row = int(np.argmax(lost))
+            raise UnsupportedFeatureError(
+                f"row {row} of {name!r} has the shape {tuple(shapes[row].tolist())}, and lists"
+                " have no lengths within an empty one"
+                "\nleave it out: columns=[…]; to_webdataset(dst) and to_numpy(dst) have shapes",
+                tensor=name,
+                row=row,
+            )
 
 
 def arrow_schema(view: View, columns: Sequence[str]) -> Arrow:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.dataset.export.arrow_stream import (
     arrow_schema,
     check_columns,
+    check_lists,
     record_batches,
     require_pyarrow,
 )
@@ -32,6 +33,7 @@ def to_parquet(
 
     view = rows.frozen()
     names = check_columns(view, columns)
+    check_lists(view, names)
     packed = {name for name, one in view.schema.items() if one.is_media}
     compression: Any = {
         name: "none" if name in packed else "zstd" for name in names

@@ -13,23 +13,27 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import (
     arrow_schema,
     check_columns,
+    check_lists,
     record_batches,
     require_pyarrow,
 )
 from tensorlake.dataset.export.destination import new_file
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported
     from tensorlake.dataset.view import View
+    from tensorlake.types import SampleType
 
 __all__ = ["COMPRESSED", "to_csv", "to_jsonl"]
 
@@ -37,6 +41,10 @@ Arrow = Any  # pyarrow ships no types
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 """Compression by the ending of a file's name, by Arrow's names."""
+
+_PER_MINUTE = {"s": 60, "ms": 60 * 10**3, "us": 60 * 10**6, "ns": 60 * 10**9}
+_FIRST, _END = np.datetime64("0001-01-02"), np.datetime64("9999-12-31")
+"""The times whose texts every reader takes, in any zone: ISO 8601 has four digits for a year."""
 
 
 def to_csv(
@@ -71,7 +79,7 @@ def to_csv(
         csv.CSVWriter(file, schema, write_options=options) as writer,
     ):
         for batch in record_batches(view, names):
-            flat = [_flat(column) for column in batch.columns]
+            flat = [_flat(*one) for one in zip(names, batch.columns, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(flat, schema=schema))
 
 
@@ -81,6 +89,7 @@ def to_jsonl(
     """Write rows into a file of JSON lines."""
     require_pyarrow("to_jsonl()")
     view, names = _columns(rows, columns, call="to_jsonl()")
+    check_lists(view, names)
     with _new_text(dst, overwrite=overwrite) as file:
         row = 0
         for batch in record_batches(view, names):
@@ -153,42 +162,76 @@ def _flat_type(kind: Arrow) -> Arrow:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
-def _flat(column: Arrow) -> Arrow:
+def _flat(name: str, column: Arrow) -> Arrow:
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):
-        return _iso_times(column)
+        return _iso_times(name, column)
     return column.cast(_flat_type(column.type))
 
 
-def _iso_times(column: Arrow) -> Arrow:
-    """Times as ISO 8601 has them, with as many digits as their unit."""
+def _iso_times(name: str, column: Arrow) -> Arrow:
+    """Times as ISO 8601 has them, with as many digits as their unit.
+
+    Raises:
+        InvalidInputError: One is of a year that has not four digits.
+    """
     import pyarrow as pa
     from pyarrow import compute
 
     functions: Arrow = compute  # made when it is imported, which pyright cannot see
-    return functions.replace_substring(column.cast(pa.string()), " ", "T")
+    given = column.drop_null()
+    if len(given) and column.type.unit != "ns":  # whose 64 bits end in 2262
+        counts = np.asarray(given.cast(pa.int64())).view(f"datetime64[{column.type.unit}]")
+        for moment in (counts.min(), counts.max()):
+            if not _FIRST <= moment < _END:
+                raise InvalidInputError(
+                    f"{name!r} has {moment}, and texts of times have years of four digits"
+                    "\nleave the tensor out: columns=[…], or write to_parquet(dst)",
+                    tensor=name,
+                )
+    texts = column.cast(pa.string())
+    if column.type.tz is not None:
+        counts = column.cast(pa.int64())
+        offsets = functions.subtract(functions.local_timestamp(column).cast(pa.int64()), counts)
+        minute = _PER_MINUTE[column.type.unit]
+        whole = functions.multiply(functions.divide(offsets, minute), minute)
+        in_utc = column.cast(pa.timestamp(column.type.unit, "UTC")).cast(pa.string())
+        # Local times before there were zones are so many seconds off, which the text leaves out
+        texts = functions.if_else(functions.equal(whole, offsets), texts, in_utc)
+    return functions.replace_substring(texts, " ", "T")
 
 
-def _json_values(view: View, name: str, column: Arrow) -> list[Any]:
+def _values(name: str, known: SampleType | None, column: Arrow, *, is_json: bool) -> list[Any]:
     """Values of a column as Python's JSON writer takes them."""
     import pyarrow as pa
+    from pyarrow import compute
 
-    known = view.schema.get(name)
-    is_json = known.query_kind == "json" if known is not None else False
-    if name in view.computed:
-        is_json = view.computed[name].type.kind == "json"
-    if is_json and pa.types.is_string(column.type):
+    kind, functions = column.type, cast("Arrow", compute)
+    if is_json and pa.types.is_string(kind):
         return [None if one is None else json.loads(one) for one in column.to_pylist()]
-    if pa.types.is_timestamp(column.type):
-        return _iso_times(column).to_pylist()
-    if isinstance(column.type, pa.FixedShapeTensorType):
-        shape = tuple(column.type.shape)
+    if pa.types.is_timestamp(kind):
+        return _iso_times(name, column).to_pylist()
+    if isinstance(kind, pa.FixedShapeTensorType):
+        shape = tuple(kind.shape)
         return [
             None if one is None else np.reshape(one, shape).tolist()
             for one in column.storage.to_pylist()
         ]
+    if isinstance(known, SequenceType) and pa.types.is_list(kind):
+        flat, item = functions.list_flatten(column), known.item
+        items = iter(_values(name, item, flat, is_json=item.query_kind == "json"))
+        lengths = functions.list_value_length(column).to_pylist()
+        return [None if one is None else list(islice(items, one)) for one in lengths]
     return column.to_pylist()
+
+
+def _json_values(view: View, name: str, column: Arrow) -> list[Any]:
+    known = view.schema.get(name)
+    is_json = known is not None and known.query_kind == "json"
+    if name in view.computed:
+        is_json = view.computed[name].type.kind == "json"
+    return _values(name, known, column, is_json=is_json)
 
 
 def _line(values: dict[str, Any], row: int) -> str:

@@ -10,17 +10,23 @@
     Json, Tags, runs    json
 
 A tensor whose name is such an ending already (as those that were ingested from shards) keeps it.
-The key is the tensor ``key`` where it is text, else the number of the row. A NULL has no member.
+The key is the tensor ``key`` where it is text, else the number of the row. A NULL has no member; a
+row of nothing but NULLs has an empty one, ``null``.
+
+Each shard begins with a global header of POSIX's pax format, which readers of tar pass over. Its
+keyword `SCHEMA_KEYWORD` has each tensor's field and type, by which ``tl.ingest.webdataset`` makes
+the same tensors again.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -32,6 +38,7 @@ from tensorlake.types import (
     Bytes,
     ClassLabel,
     Image,
+    ImageCodec,
     InstanceMask,
     Json,
     Polygon,
@@ -50,7 +57,11 @@ from tensorlake.types import (
 if TYPE_CHECKING:
     from tensorlake.dataset.exported import Exported
 
-__all__ = ["picture_ending", "to_webdataset"]
+__all__ = ["EMPTY_ROW", "SCHEMA_KEYWORD", "picture_ending", "split_member", "to_webdataset"]
+
+SCHEMA_KEYWORD = "TENSORLAKE.schema"
+EMPTY_ROW = "null"
+"""The field of a row that has no other; no tensor's field ends so."""
 
 PICTURE_ENDINGS = {"jpeg": "jpg", "jpeg2000": "jp2"}
 SAME_ENDINGS = {
@@ -76,18 +87,24 @@ def to_webdataset(
     types = view.schema
     has_keys = "key" in names and isinstance(types["key"], Text)
     fields = {name: _field(name, types[name]) for name in names if not (has_keys and name == "key")}
+    _check_fields(fields)
+    described = {
+        name: {"fields": _fields(name, types[name], fields), "type": types[name].to_json()}
+        for name in names
+    }
+    header = {SCHEMA_KEYWORD: json.dumps(described)}
     seen: set[str] = set()
     with new_folder(dst, overwrite=overwrite) as folder:
-        shards = _Shards(folder, shard_nbytes)
+        shards = _Shards(folder, shard_nbytes, header)
         try:
             for row, values in enumerate(stored_rows(view, names)):
                 key = _checked_key(values["key"], row, seen) if has_keys else f"{row:09d}"
                 members = [
-                    _member(key, name, types[name], fields[name], values[name])
+                    _member(key, row, name, types[name], fields[name], values[name])
                     for name in fields
                     if values[name] is not None
                 ]
-                shards.add(members)
+                shards.add(members or [(f"{key}.{EMPTY_ROW}", b"")])
         finally:
             shards.close()
 
@@ -95,8 +112,9 @@ def to_webdataset(
 class _Shards:
     """Tar files, each closed when it is large enough."""
 
-    def __init__(self, folder: Path, nbytes: int) -> None:
+    def __init__(self, folder: Path, nbytes: int, header: dict[str, str]) -> None:
         self._folder = folder
+        self._header = header
         self._limit = nbytes
         self._count = 0
         self._nbytes = 0
@@ -109,7 +127,9 @@ class _Shards:
             self.close()
         if self._open is None:
             path = self._folder / f"shard-{self._count:06d}.tar"
-            self._open = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed by close()
+            self._open = tarfile.open(  # noqa: SIM115 - closed by close()
+                path, "w", format=tarfile.PAX_FORMAT, pax_headers=self._header
+            )
             self._count += 1
             self._nbytes = 0
         for name, content in members:
@@ -125,13 +145,56 @@ class _Shards:
             self._open = None
 
 
+def split_member(path: str) -> tuple[str, str] | None:
+    """Split a member's path into the key and the field; None where it is no sample's.
+
+    >>> split_member("train/000017.seg.png"), split_member("__meta__.json")
+    (('train/000017', 'seg.png'), None)
+    """
+    folder, slash, name = path.rpartition("/")
+    stem, dot, field = name.partition(".")
+    if not dot or not stem or name.startswith("__"):
+        return None
+    return folder + slash + stem, field
+
+
+def _fields(name: str, sample_type: SampleType, fields: Mapping[str, str]) -> list[str]:
+    """The fields that a tensor's members may have; none of the one that is the key."""
+    if isinstance(sample_type, Image) and sample_type.codec == "any":
+        codecs: tuple[str, ...] = get_args(ImageCodec)
+        endings = [PICTURE_ENDINGS.get(one, one) for one in codecs]
+        return [_named(name, sample_type, one) for one in endings]
+    return [fields[name]] if name in fields else []
+
+
+def _check_fields(fields: Mapping[str, str]) -> None:
+    """Refuse tensors whose members would have one name, which readers take in lower case."""
+    owners: dict[str, str] = {}
+    for name, field in fields.items():
+        other = owners.setdefault(field.lower(), name)
+        if other != name:
+            raise UnsupportedFeatureError(
+                f"{other!r} and {name!r} would be the same member of a shard, {field.lower()!r}"
+                f"\nleave one out: columns=[…], or rename it: ds.rename_tensor({name!r}, …)",
+                tensor=name,
+            )
+
+
 def _member(
-    key: str, name: str, sample_type: SampleType, field: str, value: Any
+    key: str, row: int, name: str, sample_type: SampleType, field: str, value: Any
 ) -> tuple[str, bytes]:
     """Name a row's member and give its content; of pictures of any codec, each by its own."""
     if isinstance(sample_type, Image) and sample_type.codec == "any":
         field = _named(name, sample_type, picture_ending(sample_type, value))
-    return f"{key}.{field}", _content(value, field)
+    try:
+        return f"{key}.{field}", _content(sample_type, value, field)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"row {row} of {name!r} has no form in a shard: {error}"
+            "\nleave the tensor out: columns=[…], or write to_parquet(dst)",
+            tensor=name,
+            row=row,
+        ) from error
 
 
 def picture_ending(sample_type: Image, sample: bytes) -> str:
@@ -168,6 +231,8 @@ def _ending(name: str, sample_type: SampleType) -> str:
             return "json"
         case _ if sample_type.dtype is not None and not sample_type.is_media:
             return "npy"
+        case _ if sample_type.layout == "encoded" and sample_type.query_kind == "media":
+            return "bin"
         case _:
             raise UnsupportedFeatureError(
                 f"a shard has no form for {name!r} ({sample_type.describe()})"
@@ -176,20 +241,31 @@ def _ending(name: str, sample_type: SampleType) -> str:
             )
 
 
-def _content(value: Any, field: str) -> bytes:
+def _content(sample_type: SampleType, value: Any, field: str) -> bytes:
     ending = field.rpartition(".")[2]
     if isinstance(value, bytes):
         return value
     if ending == "json":
-        return json.dumps(value, ensure_ascii=False, default=_as_list).encode()
+        has_form = isinstance(sample_type, InstanceMask | Polygon)  # lists already
+        plain = value if has_form else sample_type.json_value(value)
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False, default=_as_list).encode()
     if ending == "npy":
         out = io.BytesIO()
         np.save(out, widened_floats(np.asarray(value)), allow_pickle=False)
         return out.getvalue()
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat()).encode()
+    if isinstance(sample_type, Timestamp):
+        return _moment(sample_type, value).encode()
     is_integer = isinstance(value, int | np.integer)
     return str(int(value) if is_integer else value).encode()
+
+
+def _moment(sample_type: Timestamp, value: Any) -> str:
+    """Write a moment as ISO 8601; ValueError where its year has not four digits."""
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    if sample_type.unit != "ns":
+        raise ValueError(f"the year of {value} has not four digits")
+    return str(value) + ("Z" if sample_type.tz else "")
 
 
 def _as_list(value: Any) -> Any:
@@ -197,9 +273,11 @@ def _as_list(value: Any) -> Any:
 
 
 def _checked_key(key: Any, row: int, seen: set[str]) -> str:
-    if not key or key in seen or "." in str(key).rpartition("/")[2]:
+    is_kept = bool(key) and "\n" not in key and split_member(f"{key}.x") == (key, "x")
+    if not is_kept or key in seen:
         raise InvalidInputError(
-            f"row {row} has the key {key!r}, which is NULL, has a dot, or was another row's"
+            f"row {row} has the key {key!r}, which is NULL, has a dot or a line break, is no path"
+            " of a file, or was another row's"
             "\nleave the tensor out, and rows are numbered: columns=[…]",
             row=row,
             actual=key,

@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -31,7 +32,12 @@ import numpy as np
 
 from tensorlake.dataset.export import TYPE_KEY, arrow_type
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, common_codec
-from tensorlake.errors import SchemaError, TensorlakeError
+from tensorlake.errors import (
+    InvalidInputError,
+    SchemaError,
+    TensorlakeError,
+    UnsupportedFeatureError,
+)
 from tensorlake.types import (
     Array,
     Bool,
@@ -50,7 +56,7 @@ from tensorlake.types import (
     from_json,
 )
 
-__all__ = ["infer_types", "values_of"]
+__all__ = ["given_sample", "infer_types", "values_of"]
 
 Arrow = Any  # pyarrow ships no types
 
@@ -83,44 +89,88 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
 
 def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
     """Return a column's values as ``extend`` takes them for a tensor of this type."""
+    is_ours = TYPE_KEY in (table.schema.field(name).metadata or {})
+    return _values(table.column(name), sample_type, is_ours=is_ours)
+
+
+def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
+    """Return values of a column; text of JSON is JSON where the column went out from here."""
     import pyarrow as pa
 
-    column, field = table.column(name), table.schema.field(name)
     if pa.types.is_date(column.type) and isinstance(sample_type, Timestamp):
         column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
-    if pa.types.is_dictionary(column.type) and not isinstance(sample_type, ClassLabel):
+    if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    is_ours = TYPE_KEY in (field.metadata or {})  # then text of JSON is not a JSON text
     if is_ours and isinstance(sample_type, InstanceMask) and pa.types.is_binary(kind):
         return [None if one is None else sample_type.run_lengths(one) for one in column.to_pylist()]
-    if is_ours and isinstance(sample_type, Json) and pa.types.is_string(kind):
+    if is_ours and sample_type.is_media and pa.types.is_binary(kind):
+        return [
+            None if one is None else given_sample(sample_type, one) for one in column.to_pylist()
+        ]
+    if is_ours and isinstance(sample_type, Json) and _is_text(kind):
         return [None if one is None else json.loads(one) for one in column.to_pylist()]
-    if isinstance(sample_type, Timestamp) and column.null_count == 0:
-        return column.to_numpy()
-    if isinstance(sample_type, ClassLabel) and pa.types.is_dictionary(kind):
-        return column.cast(kind.value_type).to_pylist()
+    if isinstance(sample_type, Timestamp) and pa.types.is_timestamp(kind):
+        return _moments(column, sample_type)
     if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
         return [_bytes_of(value) for value in column.to_pylist()]
-    if isinstance(sample_type, Sequence) and pa.types.is_list(kind):
-        return [
-            None
-            if items is None
-            else [_bytes_of(one) for one in items]
-            if _is_encoded_struct(kind.value_type)
-            else items
-            for items in column.to_pylist()
-        ]
+    if isinstance(sample_type, Sequence) and (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    ):
+        return _items(column, sample_type, is_ours=is_ours)
     if isinstance(sample_type, Array) and None not in sample_type.shape:
         if not column.null_count:
             return _fixed_arrays(column, sample_type)
         present = iter(_fixed_arrays(column.drop_null(), sample_type))
         return [next(present) if one else None for one in column.is_valid().to_pylist()]
     if isinstance(sample_type, Json) and pa.types.is_map(kind):
-        return [None if value is None else dict(value) for value in column.to_pylist()]
+        return [None if value is None else _mapping(value) for value in column.to_pylist()]
     if column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind):
         return column.to_numpy()
     return column.to_pylist()
+
+
+def given_sample(sample_type: SampleType, sample: bytes) -> Any:
+    """Return what a type takes for a stored sample of it.
+
+    Our media take their encoded bytes; a plug-in's type says only how these are decoded.
+    """
+    is_own = type(sample_type).__module__.startswith("tensorlake.")
+    return sample if is_own else sample_type.decode_sample(sample)
+
+
+def _moments(column: Arrow, sample_type: Timestamp) -> Any:
+    """Moments as NumPy's; as Python's, which the type refuses, where one of the two has a zone."""
+    import pyarrow as pa
+
+    if (column.type.tz is None) is not (sample_type.tz is None):
+        return column.to_pylist()
+    counts = np.asarray(column.cast(pa.int64()).fill_null(0))
+    moments = counts.view(f"datetime64[{column.type.unit}]")
+    if not column.null_count:
+        return moments
+    return [
+        one if valid else None
+        for one, valid in zip(moments, column.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _items(column: Arrow, sample_type: Sequence, *, is_ours: bool) -> list[Any]:
+    import pyarrow.compute
+
+    pc: Arrow = pyarrow.compute
+    items = iter(_values(pc.list_flatten(column), sample_type.item, is_ours=is_ours))
+    lengths = pc.list_value_length(column).to_pylist()
+    return [None if one is None else list(islice(items, one)) for one in lengths]
+
+
+def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"a map has the key {twice!r} twice, which JSON cannot hold")
+    return found
 
 
 def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
@@ -132,9 +182,34 @@ def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
         sample_type = from_json(json.loads(written))
     except (ValueError, TypeError, AttributeError, TensorlakeError):  # another program's, or newer
         return None
-    if _plain_type(arrow_type(sample_type)) != _plain_type(field.type):
+    try:
+        expected = arrow_type(sample_type)
+    except UnsupportedFeatureError:
+        return None
+    if _plain_type(expected) != _plain_type(field.type) and not (
+        _is_in_seconds(expected, field.type) and _casts(column, expected)
+    ):
         return None
     return replace(sample_type, nullable=True) if column.null_count else sample_type
+
+
+def _is_in_seconds(written: Arrow, found: Arrow) -> bool:
+    """Whether seconds came back as milliseconds: Parquet has no seconds."""
+    import pyarrow as pa
+
+    if not (pa.types.is_timestamp(written) and pa.types.is_timestamp(found)):
+        return False
+    return written.tz == found.tz and (written.unit, found.unit) == ("s", "ms")
+
+
+def _casts(column: Arrow, kind: Arrow) -> bool:
+    import pyarrow as pa
+
+    try:
+        column.cast(kind)
+    except pa.ArrowInvalid:  # it would lose fractions of a second
+        return False
+    return True
 
 
 def _plain_type(kind: Arrow) -> Arrow:

@@ -46,6 +46,7 @@ NULL_WORDS = ("", "NULL", "null", "NA", "N/A", "n/a", "#N/A", "#NA")
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _INFINITE = re.compile(r"\s*[+-]?inf(inity)?\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*[+-]?[0-9.,]+([eE][+-]?[0-9]+)?\s*")
+_MARK = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -254,6 +255,8 @@ class CsvReader:
         types = {name: cell.type for name, cell in cells.items() if cell.type is not None}
         if not records or (not self.keeps_empty_lines and not records.strip(b"\r\n")):
             return pa.table({name: pa.array([], types.get(name, pa.null())) for name in names})
+        if records.startswith(_MARK):
+            records = _MARK + records  # the parser takes the first for one that begins a file
         uneven: list[Any] = []
 
         def refuse(line: Any) -> str:  # Any: pyarrow's InvalidRow

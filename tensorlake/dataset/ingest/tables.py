@@ -16,7 +16,7 @@ from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.export import arrow_array, arrow_field, written_types
-from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
+from tensorlake.dataset.ingest.arrow_types import given_sample, infer_types, values_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
@@ -315,9 +315,14 @@ def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:
         is_float = written.dtype is not None and holds_floats(written.dtype)
         has_null = bool(frame[name].isna().any()) and (written.nullable or not is_float)
         sample_type = replace(written, nullable=True) if has_null else written
-        column = sample_type.convert(frame[name], tensor=str(name), call="tl.ingest.arrow()")
-        array = arrow_array(sample_type, column)
-        ours[str(name)] = arrow_field(str(name), sample_type), array
+        values: Any = frame[name]
+        if sample_type.is_media:  # whose samples are bytes, as stored
+            values = [
+                given_sample(sample_type, one) if isinstance(one, bytes) else one for one in values
+            ]
+        column = sample_type.convert(values, tensor=str(name), call="tl.ingest.arrow()")
+        field = arrow_field(str(name), sample_type)
+        ours[str(name)] = field, arrow_array(sample_type, column)
     return ours
 
 

@@ -10,7 +10,7 @@ with nothing behind it.
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -34,10 +34,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class TarIndex:
-    """The members of a tar file that are whole, and what is wrong behind them, if anything is."""
+    """The members of a tar file that are whole, and what is wrong behind them, if anything is.
+
+    `headers` are those of pax that hold for all of the file.
+    """
 
     members: Sequence[Member]
     damage: str | None
+    headers: Mapping[str, str]
 
 
 def index_tar(file: BinaryIO) -> TarIndex:
@@ -61,13 +65,13 @@ def index_tar(file: BinaryIO) -> TarIndex:
             if not members:
                 raise
             damage = f"it cannot be read behind {members[-1].name!r}: {error}"
-        at = archive.offset
+        at, headers = archive.offset, dict(archive.pax_headers)
     last = members[-1] if members else None
     if last is not None and last.problem is None and last.start + last.nbytes > size:
         members.pop()
         there = max(0, size - last.start)
         damage = f"it ends in {last.name!r}, {there:,} bytes into its {last.nbytes:,}"
-    return TarIndex(members, damage or _damage_at(file, at, size))
+    return TarIndex(members, damage or _damage_at(file, at, size), headers)
 
 
 def _problem(member: tarfile.TarInfo) -> str | None:

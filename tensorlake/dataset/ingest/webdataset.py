@@ -21,6 +21,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.export import EMPTY_ROW, SCHEMA_KEYWORD, split_member
+from tensorlake.dataset.ingest.arrow_types import given_sample
 from tensorlake.dataset.ingest.found_files import find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
@@ -42,12 +44,17 @@ from tensorlake.types import (
     Text,
     as_type,
     codec_of,
+    from_json,
 )
 
 __all__ = ["webdataset"]
 
 _TEXT = ("txt", "text", "transcript")
 _INTEGER = ("cls", "cls2", "index", "inx", "id")
+
+
+_Fields = Mapping[str, tuple[SampleType, tuple[str, ...]]]
+"""The type of each tensor, and the fields that it comes from; none: it is the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,8 @@ def webdataset(
 ) -> Dataset:
     """Ingest WebDataset shards: each field a tensor, and the key as ``__key__``'s twin ``key``.
 
+    Shards that ``to_webdataset`` wrote say which tensors they were, and become these again.
+
     Pictures are stored as they are; where their endings differ from sample to sample they are one
     tensor: ``jpg`` and ``png`` make ``image``, ``left.jpg`` and ``left.png`` make ``left``. ``cls``
     and its like become integers, ``txt`` Text, ``json`` Json, ``npy`` arrays, all others Bytes.
@@ -97,40 +106,44 @@ def webdataset(
         >>> ds.extend({"x": [1, 2]})
         >>> ds.to_webdataset("shards")
         >>> list(tl.ingest.webdataset("shards", "memory://doc-webdataset-in").schema)
-        ['x.npy', 'key']
+        ['x']
         >>> ds.discard()
     """
     files = SourceFiles(options.get("storage_options"))
     left_out: list[SkippedItem] = []
     is_strict = options.get("on_error", "raise") == "raise"
-    samples = [
-        sample
-        for path in find_files(src, ".tar", files)
-        for sample in _index(path, files, None if is_strict else left_out)
-    ]
+    samples: list[_Sample] = []
+    written: set[str | None] = set()
+    for path in find_files(src, ".tar", files):
+        found, header = _index(path, files, None if is_strict else left_out)
+        samples += found
+        written.add(header)
     if not samples:
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
-    samples, mixed = _with_pictures_as_one(samples)
-    samples = _of_the_same_fields(samples, None if is_strict else left_out)
-    types = _types(samples, files, schema or {}, mixed, is_strict=is_strict)
+    fields = _own_fields(written, samples)
+    if fields is None:
+        samples, mixed = _with_pictures_as_one(samples)
+        samples = _of_the_same_fields(samples, None if is_strict else left_out)
+        types = _types(samples, files, schema or {}, mixed, is_strict=is_strict)
+        fields = {name: (one, (name,)) for name, one in types.items()} | {"key": (Text(), ())}
+    else:
+        fields = _declared(fields, schema or {})
 
     def load(batch: Sequence[_Sample]) -> dict[str, Any]:
         read = [_read(sample, files) for sample in batch]
-        columns: dict[str, Any] = {
-            field: [
-                _value(one[field], kind, field, sample)
-                for one, sample in zip(read, batch, strict=True)
+        return {
+            name: [
+                _member_value(contents, kind, names, sample) if names else sample.key
+                for contents, sample in zip(read, batch, strict=True)
             ]
-            for field, kind in types.items()
+            for name, (kind, names) in fields.items()
         }
-        columns["key"] = [sample.key for sample in batch]
-        return columns
 
     stamps = {sample.shard: files.stamp(sample.shard) for sample in samples}
     names = names_below(stamps)
     source = Source(
         kind="webdataset",
-        schema={**types, "key": Text()},
+        schema={name: kind for name, (kind, _) in fields.items()},
         items=samples,
         sizes=[max(1, sample.nbytes) for sample in samples],
         name=lambda sample: sample.name,
@@ -144,8 +157,44 @@ def webdataset(
     return run_ingest(source, dst, **options)
 
 
-def _index(path: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Sample]:
-    """List the samples of a shard; what is wrong is an error, or ``left_out``."""
+def _own_fields(written: Collection[str | None], samples: Sequence[_Sample]) -> _Fields | None:
+    """Return the types and fields of the tensors that shards say they were; None where they don't.
+
+    Shards to which other fields were added are as any other.
+    """
+    texts = [one for one in written if one is not None]
+    if len(texts) != 1 or len(written) > 1:
+        return None
+    try:
+        described = json.loads(texts[0])
+        fields = {
+            str(name): (from_json(one["type"]), tuple(field.lower() for field in one["fields"]))
+            for name, one in described.items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):  # another program's keyword
+        return None
+    known = {EMPTY_ROW, *(one for _, names in fields.values() for one in names)}
+    return fields if all(sample.fields <= known for sample in samples) else None
+
+
+def _declared(fields: _Fields, schema: Mapping[str, Any]) -> _Fields:
+    """Put the types of the call in place of those written; it names tensors, or their fields."""
+    tensors = {one: name for name, (_, names) in fields.items() for one in (*names, name)}
+    unknown = [name for name in schema if name not in tensors]
+    if unknown:
+        message = f"schema names {unknown}; the shards have the tensors {', '.join(fields)}"
+        raise InvalidInputError(message, fields=[*fields])
+    given = {tensors[name]: as_type(one) for name, one in schema.items()}
+    return {name: (given.get(name, kind), names) for name, (kind, names) in fields.items()}
+
+
+def _index(
+    path: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> tuple[list[_Sample], str | None]:
+    """List the samples of a shard, and give what it says of its tensors.
+
+    What is wrong is an error, or ``left_out``.
+    """
     shown = public_url(path)
     if path.endswith((".gz", ".zst", ".bz2", ".xz", ".lz4", ".tgz")):
         message = (
@@ -160,11 +209,10 @@ def _index(path: str, files: SourceFiles, left_out: list[SkippedItem] | None) ->
     found: dict[str, list[tuple[str, int, int]]] = {}
     bad: dict[str, str] = {}
     for member in index.members:
-        folder, _, name = member.name.rpartition("/")
-        stem, dot, field = name.partition(".")
-        if not dot or not stem or name.startswith("__"):
+        split = split_member(member.name)
+        if split is None:
             continue
-        key, field = f"{folder}/{stem}" if folder else stem, field.lower()
+        key, field, name = split[0], split[1].lower(), PurePath(member.name).name
         fields = found.setdefault(key, [])
         if member.problem is not None:
             bad[key] = f"{name!r} {member.problem}"
@@ -178,7 +226,8 @@ def _index(path: str, files: SourceFiles, left_out: list[SkippedItem] | None) ->
         if left_out is None:
             raise InvalidInputError(f"sample {key!r} of {shown!r}: {reason}", src=shown, item=key)
         left_out.append(SkippedItem(f"{Path(path).name}:{key}", reason))
-    return [one for one in samples if one.key not in bad]
+    kept = [one for one in samples if one.key not in bad]
+    return kept, index.headers.get(SCHEMA_KEYWORD)
 
 
 def _before_damage(
@@ -309,6 +358,14 @@ def _type_of(field: str, content: bytes, sample: _Sample) -> SampleType:
     return Bytes()
 
 
+def _member_value(
+    contents: Mapping[str, bytes], kind: SampleType, names: Collection[str], sample: _Sample
+) -> Any:
+    """Return the value of the field that a sample has of these; None where it has none."""
+    field = next((one for one in names if one in contents), None)
+    return None if field is None else _value(contents[field], kind, field, sample)
+
+
 def _value(content: bytes, kind: SampleType, field: str, sample: _Sample) -> Any:
     ending = field.rpartition(".")[2]
     if ending == "npy":
@@ -316,8 +373,10 @@ def _value(content: bytes, kind: SampleType, field: str, sample: _Sample) -> Any
     try:
         if isinstance(kind, Text) or ending in _TEXT:
             return content.decode()
-        if isinstance(kind, Json):
+        if isinstance(kind, Json) or (ending == "json" and not isinstance(kind, Bytes)):
             return json.loads(content)
+        if kind.is_media:
+            return given_sample(kind, content)
         if ending in _INTEGER:
             text = content.decode().strip()
             return int(text) if text.lstrip("-").isdigit() else text

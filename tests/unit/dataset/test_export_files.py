@@ -240,3 +240,133 @@ def test_streaming_reads_the_shards(ds, tmp_path):
     assert found[3]["boxes"].tolist() == [[3] * 4] * 3
     assert found[1]["label"] == 1
     assert np.asarray(found[2]["image"]).tolist() == ds[2]["image"].tolist()
+
+
+# ---- what comes back
+
+
+def test_shards_become_the_tensors_that_they_were(ds, tmp_path):
+    ds.to_webdataset(tmp_path / "shards", shard_size="2kB")
+
+    again = tl.ingest.webdataset(tmp_path / "shards", f"{ds.url}-again")
+
+    assert dict(again.schema) == dict(ds.schema)
+    assert again.to_arrow() == ds.to_arrow()
+    typed = tl.ingest.webdataset(
+        tmp_path / "shards", f"{ds.url}-typed", schema={"label": "int64", "score.npy": "float64"}
+    )
+    assert (typed.schema["label"], typed.schema["score"]) == (
+        tl.Scalar("int64"),
+        tl.Scalar("float64"),
+    )
+    with pytest.raises(InvalidInputError, match=r"\['sc'\]; the shards have the tensors image, "):
+        tl.ingest.webdataset(tmp_path / "shards", f"{ds.url}-no", schema={"sc": "int64"})
+
+
+def test_rows_of_nulls_come_back_from_shards_and_stay_samples_for_others(tmp_path):
+    ds = tl.create(
+        "memory://files-nulls",
+        {"txt": tl.Text(nullable=True), "a/b": tl.Json(nullable=True), "key": "str"},
+    )
+    ds.extend({"txt": ["x", None, None], "a/b": [{"k": 1}, None, []], "key": ["p/q", "r", "s"]})
+    ds.commit("three")
+
+    ds.to_webdataset(tmp_path / "shards")
+
+    again = tl.ingest.webdataset(tmp_path / "shards", "memory://files-nulls-again")
+    assert dict(again.schema) == dict(ds.schema)
+    assert [dict(row) for row in again] == [dict(row) for row in ds]
+    with tarfile.open(tmp_path / "shards" / "shard-000000.tar") as shard:
+        assert shard.getnames() == ["p/q.txt", "p/q.a-b.json", "r.null", "s.a-b.json"]
+
+
+def test_shards_with_members_of_another_program_are_as_any_other(tmp_path):
+    ds = tl.create("memory://files-more", {"x": "int64"})
+    ds.extend({"x": [1]})
+    ds.commit("one")
+    ds.to_webdataset(tmp_path / "shards")
+    with tarfile.open(tmp_path / "shards" / "shard-000000.tar", "a") as shard:
+        (tmp_path / "000000000.txt").write_text("added")
+        shard.add(tmp_path / "000000000.txt", "000000000.txt")
+
+    again = tl.ingest.webdataset(tmp_path / "shards", "memory://files-more-again")
+
+    assert set(again.schema) == {"x.npy", "txt", "key"}
+    assert again["txt"][:] == ["added"]
+
+
+@pytest.mark.parametrize(("one", "other"), [("a/b", "a-b"), ("A", "a")])
+def test_tensors_that_would_be_one_member_are_refused_by_name(tmp_path, one, other):
+    ds = tl.create(f"memory://files-{one.replace('/', '')}-same", {one: "int64", other: "int64"})
+
+    with pytest.raises(UnsupportedFeatureError, match=f"'{one}' and '{other}' would be the same"):
+        ds.to_webdataset(tmp_path / "out")
+
+
+@pytest.mark.parametrize("key", ["a.b", "", "__a", "a/", "a\nb"])
+def test_a_key_that_readers_would_not_find_is_refused_with_its_row(tmp_path, key):
+    ds = tl.create(f"memory://files-key-{abs(hash(key))}", {"key": "str", "x": "int64"})
+    ds.extend({"key": ["ok", key], "x": [1, 2]})
+
+    with pytest.raises(InvalidInputError, match="row 1 has the key"):
+        ds.to_webdataset(tmp_path / "out")
+    ds.discard()
+
+
+@pytest.mark.parametrize("tz", [None, "UTC"])
+def test_seconds_come_back_from_parquet_which_has_none(tmp_path, tz):
+    ds = tl.create(f"memory://files-s-{tz}", {"t": tl.Timestamp("s", tz, nullable=True)})
+    ds.extend({"t": [np.datetime64("12000-01-01", "s"), None, np.datetime64("2024-01-01", "s")]})
+    ds.to_parquet(tmp_path / "x.parquet")
+
+    again = tl.ingest.parquet(tmp_path / "x.parquet", f"{ds.url}-again")
+
+    assert dict(again.schema) == dict(ds.schema)
+    assert again.to_arrow() == ds.to_arrow()
+    ds.discard()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_complex_numbers_are_refused_by_name(tmp_path, kind):
+    ds = tl.create(f"memory://files-complex-{kind}", {"z": "complex64"})
+
+    with pytest.raises(UnsupportedFeatureError, match=r"no form for 'z' \(Scalar\(complex64\)\)"):
+        getattr(ds, f"to_{kind}")(tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_shape_that_lists_would_lose_is_refused_with_its_row(tmp_path, kind):
+    ds = tl.create(f"memory://files-shape-{kind}", {"x": tl.Array("int8", (None, None))})
+    ds.extend({"x": [np.zeros((2, 0), np.int8), np.zeros((0, 5), np.int8)]})
+
+    with pytest.raises(UnsupportedFeatureError, match=r"row 1 of 'x' has the shape \(0, 5\)"):
+        getattr(ds, f"to_{kind}")(tmp_path / "out")
+    ds.to_webdataset(tmp_path / "shards")
+
+    again = tl.ingest.webdataset(tmp_path / "shards", f"{ds.url}-again")
+    assert [one.shape for one in again["x"][:]] == [(2, 0), (0, 5)]
+    ds.discard()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "webdataset"])
+def test_years_without_four_digits_have_no_text(tmp_path, kind):
+    ds = tl.create(f"memory://files-years-{kind}", {"t": tl.Timestamp("s")})
+    ds.extend({"t": [np.datetime64("12000-01-01", "s")]})
+
+    with pytest.raises(InvalidInputError, match=r"'t' has.*four digits|'t'.*not four digits"):
+        getattr(ds, f"to_{kind}")(tmp_path / "out")
+    ds.discard()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_local_times_before_there_were_zones_keep_their_second(tmp_path, kind):
+    early = np.datetime64("1890-01-01T00:00:00", "s")
+    ds = tl.create(f"memory://files-early-{kind}", {"t": tl.Timestamp("s", tz="Europe/Berlin")})
+    ds.extend({"t": [early, np.datetime64("2024-01-01T00:00:00", "s")]})
+    getattr(ds, f"to_{kind}")(tmp_path / "x")
+
+    again = getattr(tl.ingest, kind)(tmp_path / "x", f"{ds.url}-again", schema=dict(ds.schema))
+
+    assert again["t"][:].tolist() == ds["t"][:].tolist()
+    assert "2024-01-01T01:00:00+01" in (tmp_path / "x").read_text()
+    ds.discard()

@@ -99,6 +99,7 @@ def test_what_has_no_rows_is_refused(data):
     [
         ([1, "a"], "values of no one type, such as 'a' "),
         ([1, [2]], "values of 0, 1 axes"),
+        ([True, []], "values of 0, 1 axes"),
         ([[1, [2]]], "whose parts differ in length"),
         ([None], "no value to tell its type"),
         ([NOON, NOON.replace(tzinfo=dt.UTC)], "times with a zone and times without"),
