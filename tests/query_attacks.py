@@ -77,6 +77,12 @@ def nested(function: str, times: int) -> str:
     return f"{function}(" * times + "t" + ", 'a', 'aaaa')" * times
 
 
+def halves(text: str, times: int) -> str:
+    for _ in range(times):
+        text = f"({text} || {text})"
+    return text
+
+
 def doubled(text: str, times: int) -> str:
     tables = [f"a0 AS (SELECT {text} AS t)"]
     tables += [f"a{n + 1} AS (SELECT t || t AS t FROM a{n})" for n in range(times)]
@@ -123,7 +129,7 @@ MORE = [
     ("many", "WHERE t IN ('b'" + ", NULL" * 40_000 + ")"),
     ("many", f"WHERE CASE {ARMS} END = 'a'"),
     ("many", "SELECT r FROM (SELECT a.r AS r FROM this AS a, this AS b LIMIT 999999) UNGROUP BY r"),
-    ("many", "SELECT " + " || ".join(["t"] * 2000) + " AS z"),
+    ("many", f"SELECT {halves('t', 10)} AS z"),
     ("large", "SELECT LENGTH(d || d) AS z FROM (SELECT d, r UNGROUP BY r)"),
     ("large", "WHERE IOU(m = 0, m = 1) > 0.5"),
     ("large", "WHERE UPPER(d || d || d || d || d || d || d || d || d || d || d || d) = 'a'"),
@@ -200,7 +206,7 @@ def main(way: str, which: str, ceiling: int, folder: Path) -> None:
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
             before = nbytes("VmRSS")
             told = ask(dataset, text)
-            found[f"{text:.80}"] = {"peak": nbytes("VmHWM") - before, "told": told}
+            found[f"{len(found)}: {text:.80}"] = {"peak": nbytes("VmHWM") - before, "told": told}
     sys.stdout.write(json.dumps(found))
 
 
