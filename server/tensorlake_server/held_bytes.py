@@ -88,9 +88,14 @@ class Holding:
         """Hold more.
 
         Raises:
-            Problem: 503, it would be too many.
+            Problem: 503, it would be too many. What was held counts no more: the request is over,
+                and must not have another refused while it says so.
         """
-        self.held.take(self.who, nbytes, self.nbytes)
+        try:
+            self.held.take(self.who, nbytes, self.nbytes)
+        except Problem:
+            self.end()
+            raise
         self.nbytes += nbytes
 
     def end(self) -> None:
