@@ -66,7 +66,7 @@ class ResultSource:
             return constant(None, expr.type, 0)
         return evaluate(expr, self._at(rows))
 
-    def read_in_halves(self, column: str, rows: IntArray) -> Batch:
+    def read_in_parts(self, column: str, rows: IntArray) -> Batch:
         """Evaluate an output for some rows, all at once where there is the memory for it."""
         expr = self._outputs[column]
         if not len(rows):

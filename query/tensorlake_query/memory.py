@@ -6,7 +6,7 @@
 A step, a batch and a kernel each collect what they take in a `Held` of their own. Code that makes
 arrays need not be told which: `charge` and `working` go to the one that collects (`collecting`),
 and do nothing where none does. Where one row is too much, the run ends; a batch of many rows is
-computed again in halves (`batches.py`).
+computed again in parts (`batches.py`).
 """
 
 from collections.abc import Generator, Iterable
@@ -90,7 +90,7 @@ class Held:
         self.nbytes += nbytes
 
     def resize(self, nbytes: int) -> None:
-        """Hold so many bytes instead."""
+        """Hold this number of bytes instead."""
         self.add(nbytes - self.nbytes)
 
     def move_to(self, other: "Held | None") -> None:

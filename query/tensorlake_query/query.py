@@ -89,7 +89,7 @@ class QueryResult:
         assert self._result is not None, "a plan has no columns to read"
         assert self._run is not None, "a result was run"
         with self._run.reading().entered():
-            return self._result.read_in_halves(name, np.asarray(positions, np.int64))
+            return self._result.read_in_parts(name, np.asarray(positions, np.int64))
 
     def shapes(self, name: str, positions: IntArray) -> IntArray:
         """Return sample shapes of an output; −1s where NULL."""
