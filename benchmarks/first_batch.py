@@ -1,10 +1,10 @@
 """The first batch of 10⁹ rows over a network, beside that of 10³: what a large index costs.
 
-Both datasets are of samples of 4 KiB in chunks of a hundred. The large one has a tree of 7,634 leaf
-pages of full size, written directly as ``synthetic`` does; its extents name the chunks of one leaf,
-each leaf in an order of its own, so every row can be read and no page is shorter than it would be.
-There are as many different pages as a first batch could read: the rest of the tree refers to them
-again.
+Both datasets are of samples of 4 KiB in chunks of a hundred. The index of the large one is grown as
+commits of 8 GiB grow it, each by the writer's ``tree.append`` and published as an entry of its own:
+about 7,634 leaves of full size, every one of them written, 6 GB. What is synthetic are the bytes of
+its chunks: those of one leaf's worth are stored, 131,000 rows, and the packs of all others are hard
+links to these, so every chunk has a place of its own and every row can be read.
 
     few    1,000 rows, their extents in the log entry itself: no page to read
     many   10⁹ rows, a tree of height 2
@@ -13,6 +13,8 @@ again.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from benchmarks.harness import Benchmark, Contender, Goal, Limit, Measurement, w
 from benchmarks.remote import LATENCY_MS
 
 if TYPE_CHECKING:
-    from tensorlake.format import Extents, Root, TensorSpec
+    from tensorlake.format import Extents, TensorSpec
     from tensorlake.storage import Store
 
 __all__ = ["BENCHMARKS", "write_rows"]
@@ -33,7 +35,7 @@ ROWS_A_CHUNK = 100
 SAMPLE_NBYTES = 4096
 FEW_ROWS, MANY_ROWS = 1_000, 10**9
 QUICK_ROWS = 10**7
-DIFFERENT_PAGES = 64
+COMMIT_LEAVES = 16  # of 131,000 rows of 4 KiB: 8 GiB, as ingestion commits
 BATCH = 64
 FEW, MANY = "10³ rows", "10⁹ rows"
 WINDOW = "window"
@@ -45,23 +47,38 @@ def lake_of(workspace: Workspace, rows: int) -> Path:
 
     folder = workspace.lake / f"rows-{rows}.tl"
     if not (folder / "done").exists():
-        write_rows(open_store(str(folder), durability="none"), rows)
+
+        def link(source: str, target: str) -> None:
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            (folder / target).hardlink_to(folder / source)
+
+        write_rows(open_store(str(folder), durability="none"), rows, link=link)
         (folder / "done").touch()
     return folder
 
 
-def write_rows(store: Store, rows: int, *, different_chunks: int | None = None) -> None:
+def write_rows(
+    store: Store,
+    rows: int,
+    *,
+    different_chunks: int | None = None,
+    link: Callable[[str, str], None] | None = None,
+) -> None:
     """Write a dataset of so many rows into an empty store.
 
     Args:
         store: Where to.
         rows: Physical rows, all of them shown.
-        different_chunks: How many chunks are stored, if fewer than a leaf has: its extents then
-            name them again.
+        different_chunks: How many chunks are stored, if fewer than a leaf has.
+        link: Stores a pack under another path too. Without it extents name the chunks that are
+            stored again and again, those of each leaf's worth in an order of its own.
     """
     from benchmarks.synthetic import LakePacks
     from tensorlake.format import (
+        LIMITS,
         Entry,
+        Extents,
+        Parent,
         Root,
         RowIdRuns,
         RowSegments,
@@ -69,6 +86,7 @@ def write_rows(store: Store, rows: int, *, different_chunks: int | None = None) 
         entry_path,
         head_path,
         new_txid,
+        tree,
     )
     from tensorlake.storage import runtime
     from tensorlake.versions import create_dataset
@@ -80,44 +98,61 @@ def write_rows(store: Store, rows: int, *, different_chunks: int | None = None) 
     entry = Entry.from_bytes(first, where="entry 0")
     (spec,) = Schema.from_json(entry.schema or {}).tensors
     packs = LakePacks(store, new_txid())
-    root = _index(spec, rows, packs, different_chunks)
+    a_leaf, left = LIMITS.leaf_units // ROWS_A_CHUNK, rows // ROWS_A_CHUNK
+    stored = _chunks(spec, min(left, a_leaf, different_chunks or a_leaf), packs)
+    worth = stored.take(np.arange(min(left, a_leaf)) % len(stored))
     packs.send()
-    ids = RowIdRuns.run(rows, new_txid())
-    entry = entry.changed(
-        roots={spec.id: root},
-        rows=Root.of(RowSegments.range(0, rows)),
-        row_ids=Root.of(ids),
-        physical=rows,
-        seq=1,
-        prev=entry.digest,
-        txid=new_txid(),
-    )
-    data, _ = entry.sealed()
-    runtime.run(store.put_if_absent(entry_path("main", 1), data))
+    extents: Root[Extents] = Root.of(Extents.empty())
+    ids: Root[RowIdRuns] = Root.of(RowIdRuns.empty())
+    random = np.random.default_rng(0)
+    digest, data = entry.digest, first
+    while left:
+        txid, parts = new_txid(), list[Extents]()
+        for _ in range(COMMIT_LEAVES):
+            part = worth.take(np.arange(min(left, len(worth))))
+            if left:
+                left -= len(part)
+                parts.append(_placed_anew(part, txid, link, random, number=len(parts)))
+        added = Extents.concat(parts)
+        extents = runtime.run(tree.append(extents, added, packs, packs))
+        runs = RowIdRuns.run(added.num_rows, txid)
+        ids = runtime.run(tree.append(ids, runs, packs, packs))
+        packs.send()
+        entry = entry.changed(
+            roots={spec.id: extents},
+            rows=Root.of(RowSegments.range(0, extents.rows)),
+            row_ids=ids,
+            physical=extents.rows,
+            seq=entry.seq + 1,
+            prev=digest,
+            time=entry.time + 1_000_000,
+            txid=txid,
+            parents=(Parent("main", entry.seq, digest),),
+        )
+        data, entry = entry.sealed()
+        digest = entry.digest
+        runtime.run(store.put_if_absent(entry_path("main", entry.seq), data))
     runtime.run(store.put(head_path("main"), data))
 
 
-def _index(spec: TensorSpec, rows: int, packs: Any, different_chunks: int | None) -> Root[Extents]:
-    from benchmarks.synthetic import folded
-    from tensorlake.format import LIMITS, Extents, Root
+def _placed_anew(
+    extents: Extents,
+    txid: str,
+    link: Callable[[str, str], None] | None,
+    random: np.random.Generator,
+    *,
+    number: int,
+) -> Extents:
+    """Let the same chunks lie in packs of another transaction, or else in another order."""
+    from tensorlake.format import PackId
 
-    a_leaf = LIMITS.leaf_units // ROWS_A_CHUNK
-    chunks = rows // ROWS_A_CHUNK
-    named = min(chunks, a_leaf)
-    stored = _chunks(spec, min(named, different_chunks or named), packs)
-    stored = stored.take(np.arange(named) % len(stored))
-    if chunks <= a_leaf:
-        return Root.of(stored)
-    random = np.random.default_rng(0)
-    whole, rest = divmod(chunks, a_leaf)
-    different = [
-        packs.leaf(stored.take(random.permutation(a_leaf)))
-        for _ in range(min(whole, DIFFERENT_PAGES))
-    ]
-    refs = [different[number % DIFFERENT_PAGES] for number in range(whole)]
-    if rest:
-        refs.append(packs.leaf(stored.take(np.arange(rest))))
-    return Root.of(Extents.empty(), children=folded(refs, packs))
+    if link is None:
+        return extents.take(random.permutation(len(extents)))
+    start = number * len(extents.packs)
+    packs = tuple(PackId(txid, start + at) for at in range(len(extents.packs)))
+    for source, target in zip(extents.packs, packs, strict=True):
+        link(source.path, target.path)
+    return replace(extents, packs=packs)
 
 
 def _chunks(spec: TensorSpec, count: int, packs: Any) -> Extents:

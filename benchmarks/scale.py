@@ -51,15 +51,15 @@ def open_on(store: Store) -> Dataset:
 
 
 def _lake(workspace: Workspace, *, commits: int | None = None) -> Lake:
-    from benchmarks.synthetic import FULL, SMALL, write_lake
-    from tensorlake.storage import MemoryStore
+    from benchmarks.synthetic import FULL, SMALL, SharedMemoryStore, write_lake
     from tensorlake.testing import CountingStore
 
     warm_up()
     scale = SMALL if workspace.is_quick else FULL
     scale = scale if commits is None else replace(scale, commits=commits)
-    store = CountingStore(MemoryStore())
-    samples = write_lake(store, scale)
+    memory = SharedMemoryStore()
+    samples = write_lake(memory, scale)
+    store = CountingStore(memory)
     dataset = open_on(store)
     store.reset()
     return Lake(store, dataset, samples)

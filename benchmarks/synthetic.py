@@ -1,23 +1,27 @@
-"""A dataset of 10⁹ rows that was never ingested: index pages and log entries, written directly.
+"""A dataset of 10⁹ rows that was never ingested: its trees grown by the writer's own code.
 
-Everything that reading one sample, opening, committing and planning touch is real and of its real
-size; only chunk bytes are missing. The tensors:
+What reading one sample, opening, committing and planning touch is real and of its real size. The
+trees are made by ``tree.append`` and ``tree.concat``, as commits make them, commit by commit; so
+inner pages, merges and roots are those that a writer leaves. The tensors:
 
-    sample   100 rows a chunk with units. One leaf page is referred to as often as there are
-             leaves, so 10⁷ chunks take a megabyte; the last chunk of each leaf exists, so some
-             rows can be read
-    vector   as many chunks without units, each leaf a page of its own: what planning reads
+    sample   100 rows a chunk with units; 7,634 leaves
+    vector   as many chunks without units: what planning reads
     label    chunks of 131,072 rows, as bulk ingestion writes them
 
-The log has ``commits`` entries, and so have the row ids runs. The sizes in ``extents_of_pictures``
-are those of 8 MiB chunks of 100 kB JPEGs in packs of 64 MiB.
+What is synthetic: the bytes of chunks are missing, but for the last chunk of each leaf's worth of
+``sample``, so some rows can be read. ``TEMPLATES`` leaves of each large tensor are written; all
+later commits place these same bytes anew, each page in a place of its own, which no cache takes for
+another. ``SharedMemoryStore`` holds such bytes once. The log has ``commits`` entries, which all
+show the finished trees, and row ids have as many runs. The sizes in ``extents_of_pictures`` are
+those of 8 MiB chunks of 100 kB JPEGs in packs of 64 MiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -44,14 +48,12 @@ from tensorlake.format import (
     TensorSpec,
     UnitTable,
     encode_chunk,
-    encode_page,
     entry_path,
     head_path,
     new_txid,
     tree,
 )
-from tensorlake.format.nodes import write_inner
-from tensorlake.storage import Buffer, Store, runtime
+from tensorlake.storage import Buffer, MemoryStore, Store, runtime
 from tensorlake.types import EncodedColumn
 from tensorlake.versions import create_dataset
 
@@ -61,9 +63,9 @@ __all__ = [
     "SMALL",
     "LakePacks",
     "Scale",
+    "SharedMemoryStore",
     "extents_of_labels",
     "extents_of_pictures",
-    "folded",
     "readable_rows",
     "write_lake",
 ]
@@ -73,7 +75,7 @@ SAMPLE_NBYTES = 8192
 PICTURE_NBYTES = 100_000
 LABEL_ROWS = 131_072
 TEMPLATES = 16
-"""Different pages among the leaves of ``vector``: the rest are the same bytes in other places."""
+"""Different leaves of a tensor, which one commit appends: as many as 8 GiB of 4 KiB rows fill."""
 
 PUTS_IN_FLIGHT = 64
 
@@ -174,8 +176,18 @@ def _with_index(
     entry: Entry, scale: Scale, packs: LakePacks, samples: list[bytes], seed: int
 ) -> Entry:
     specs = {spec.name: spec for spec in Schema.from_json(entry.schema or {}).tensors}
-    leaf = extents_of_pictures(scale.chunks_a_leaf - 1, scale.rows_a_chunk, seed=seed)
-    leaf = Extents.concat([leaf, _stored(packs, specs["sample"], samples)])
+
+    def sample_leaf(number: int) -> Extents:
+        missing = extents_of_pictures(
+            scale.chunks_a_leaf - 1, scale.rows_a_chunk, seed=seed + number
+        )
+        return Extents.concat([missing, _stored(packs, specs["sample"], samples)])
+
+    def vector_leaf(number: int) -> Extents:
+        return extents_of_pictures(
+            LIMITS.leaf_entries, scale.rows_a_chunk, seed=seed + number, has_units=False
+        )
+
     empty = Root.of(Extents.empty())
     label = runtime.run(tree.append(empty, extents_of_labels(scale.rows, seed), packs, packs))
     runs = RowIdRuns.concat(
@@ -187,8 +199,8 @@ def _with_index(
     row_ids = runtime.run(tree.append(Root.of(RowIdRuns.empty()), runs, packs, packs))
     return entry.changed(
         roots={
-            specs["sample"].id: _repeated(leaf, scale.chunks, packs),
-            specs["vector"].id: _distinct(scale, packs, seed),
+            specs["sample"].id: _grown(sample_leaf, scale.chunks, packs),
+            specs["vector"].id: _grown(vector_leaf, scale.chunks, packs),
             specs["label"].id: label,
         },
         rows=Root.of(RowSegments.range(0, scale.rows)),
@@ -208,30 +220,25 @@ def _stored(packs: LakePacks, spec: TensorSpec, samples: list[bytes]) -> Extents
     return PlacedChunks((PlacedChunk.of(blob, pack, offset),)).to_table()
 
 
-def _repeated(leaf: Extents, chunks: int, packs: LakePacks) -> Root[Extents]:
-    """A tree of so many chunks whose whole leaves are all the same page."""
-    whole, rest = divmod(chunks, len(leaf))
-    page = packs.leaf(leaf)
-    refs = [page] * whole
-    if rest:
-        refs.append(packs.leaf(leaf.take(np.arange(len(leaf) - rest, len(leaf)))))
-    return Root.of(Extents.empty(), children=folded(refs, packs))
-
-
-def _distinct(scale: Scale, packs: LakePacks, seed: int) -> Root[Extents]:
-    """A tree of full leaves, each a page of its own."""
-    whole, rest = divmod(scale.chunks, LIMITS.leaf_entries)
-    templates: list[tuple[bytes, Extents]] = []
-    for number in range(min(TEMPLATES, whole)):
-        leaf = extents_of_pictures(
-            LIMITS.leaf_entries, scale.rows_a_chunk, seed=seed + number, has_units=False
+def _grown(leaf_of: Callable[[int], Extents], chunks: int, packs: LakePacks) -> Root[Extents]:
+    """Grow a tree of so many chunks, commit by commit; see the module for what is repeated."""
+    empty: Root[Extents] = Root.of(Extents.empty())
+    leaves = [leaf_of(number) for number in range(TEMPLATES)]
+    if chunks <= sum(map(len, leaves)):
+        first = Extents.concat(leaves).take(np.arange(chunks))
+        return runtime.run(tree.append(empty, first, packs, packs))
+    root = commit = runtime.run(tree.append(empty, Extents.concat(leaves), packs, packs))
+    pages = [runtime.run(packs.read(ref)) for ref in commit.children]
+    whole, rest = divmod(chunks, sum(map(len, leaves)))
+    for _ in range(whole - 1):
+        again = tuple(
+            packs.again(ref, page) for ref, page in zip(commit.children, pages, strict=True)
         )
-        templates.append((_page_of(leaf), leaf))
-    refs = [packs.leaf(leaf, page) for page, leaf in _cycled(templates, whole)]
+        root = runtime.run(tree.concat(root, Root(again, commit.newest), packs, packs))
     if rest:
-        last = extents_of_pictures(rest, scale.rows_a_chunk, seed=seed, has_units=False)
-        refs.append(packs.leaf(last))
-    return Root.of(Extents.empty(), children=folded(refs, packs))
+        last = Extents.concat(leaves).take(np.arange(rest))
+        root = runtime.run(tree.append(root, last, packs, packs))
+    return root
 
 
 def extents_of_labels(rows: int, seed: int) -> Extents:
@@ -259,31 +266,33 @@ def extents_of_labels(rows: int, seed: int) -> Extents:
     )
 
 
-def _cycled(
-    templates: Sequence[tuple[bytes, Extents]], count: int
-) -> Iterator[tuple[bytes, Extents]]:
-    for number in range(count):
-        yield templates[number % len(templates)]
-
-
 def _shares(rows: int, parts: int) -> Iterator[range]:
     borders = [rows * part // parts for part in range(parts + 1)]
     for start, stop in pairwise(borders):
         yield range(start, stop)
 
 
-def _page_of(leaf: Extents) -> bytes:
-    return encode_page(leaf.PAGE_KIND, leaf.to_columns(), entries=len(leaf), rows=leaf.num_rows)
+class SharedMemoryStore(MemoryStore):
+    """A store in memory that keeps packs in the pieces they were given in: equal pages are one."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._shared: dict[str, tuple[list[int], list[Buffer]]] = {}
 
-def folded(refs: list[PageRef], packs: LakePacks) -> tuple[PageRef, ...]:
-    """Put pages under inner pages until a root can hold them."""
-    while len(refs) > LIMITS.root_children:
-        refs = [
-            write_inner(refs[start : start + LIMITS.fan_out], packs)
-            for start in range(0, len(refs), LIMITS.fan_out)
-        ]
-    return tuple(refs)
+    def share(self, path: str, pieces: Sequence[Buffer]) -> None:
+        """Take a pack's pieces, without copying them."""
+        starts = list(accumulate((memoryview(one).nbytes for one in pieces), initial=0))
+        self._shared[path] = starts, list(pieces)
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        """Read a range, of one piece as it is."""
+        if path not in self._shared:
+            return await super().get_range(path, start, stop)
+        starts, pieces = self._shared[path]
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, stop - 1) - 1
+        parts = [memoryview(piece).cast("B") for piece in pieces[first : last + 1]]
+        whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+        return whole[start - starts[first] : stop - starts[first]]
 
 
 class LakePacks:
@@ -293,38 +302,54 @@ class LakePacks:
         self._store = store
         self._txid = txid
         self._writer = PackWriter(txid, 0)
-        self._summaries: dict[int, Summaries[StatisticsTable]] = {}
+        self._full: list[tuple[PackId, list[Buffer]]] = []
+        self._unsent: dict[tuple[PackId, int], Buffer] = {}  # pages that are not stored yet
 
     def place(self, pieces: Sequence[Buffer]) -> tuple[PackId, int]:
-        """Place a blob; the pack before is sent when it is full."""
+        """Place a blob; packs that are full are stored, if this is not the storage loop."""
         if self._writer.nbytes > PACK_NBYTES:
-            self.send()
+            self._end_pack()
+            if not runtime.is_loop_thread():
+                self._store_full()
         return self._writer.id, self._writer.add(pieces, what="synthetic")
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
         """Place a page (the ``PageSink`` of ``tensorlake.format``)."""
         pack, offset = self.place([page])
+        self._unsent[pack, offset] = page
         nbytes = memoryview(page).nbytes
         return PageRef(pack, offset, nbytes, xxh3_64_intdigest(page), rows, entries, height)
 
-    def leaf(self, table: Extents, page: bytes | None = None) -> PageRef:
-        """Place a leaf page, encoded before or not."""
-        data = _page_of(table) if page is None else page
-        ref = self.add(data, rows=table.num_rows, entries=len(table), height=0)
-        known = self._summaries.get(ref.checksum)
-        if known is None:
-            known = self._summaries[ref.checksum] = table.summary()
-        return replace(ref, stored_nbytes=table.stored_nbytes, summary=known)
+    def again(self, ref: PageRef, page: Buffer) -> PageRef:
+        """Place a page that was written before in another place."""
+        pack, offset = self.place([page])
+        return replace(ref, pack=pack, offset=offset)
 
     async def read(self, ref: PageRef, /) -> Buffer:
-        """Read a page that was sent."""
+        """Read a page, sent or not (the ``PageSource`` of ``tensorlake.format``)."""
+        unsent = self._unsent.get((ref.pack, ref.offset))
+        if unsent is not None:
+            return unsent
         return await self._store.get_range(ref.pack.path, ref.offset, ref.offset + ref.nbytes)
 
     def send(self) -> None:
-        """Store the pack, and begin the next."""
-        pack = self._writer.id
-        runtime.run(self._store.put_if_absent(pack.path, self._writer.finish()))
-        self._writer = PackWriter(self._txid, pack.n + 1)
+        """Store all packs, and begin the next."""
+        self._end_pack()
+        self._store_full()
+
+    def _end_pack(self) -> None:
+        self._full.append((self._writer.id, self._writer.finish()))
+        self._writer = PackWriter(self._txid, self._writer.id.n + 1)
+
+    def _store_full(self) -> None:
+        for pack, pieces in self._full:
+            if isinstance(self._store, SharedMemoryStore):
+                self._store.share(pack.path, pieces)
+            else:
+                runtime.run(self._store.put_if_absent(pack.path, pieces))
+        gone = {pack for pack, _ in self._full}
+        self._full.clear()
+        self._unsent = {at: page for at, page in self._unsent.items() if at[0] not in gone}
 
 
 def _write_log(store: Store, entry: Entry, commits: int) -> None:
