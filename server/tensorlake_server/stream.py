@@ -74,6 +74,9 @@ class StreamRequest(AskedRows):
     lists: Annotated[list[Name], Field(fail_fast=True)] = Field(
         default_factory=list[str], description="columns whose samples stay apart"
     )
+    null: dict[Name, Any] = Field(
+        default_factory=dict[str, Any], description="what stands for NULL, by column"
+    )
     on_error: Literal["raise", "skip"] = "raise"
     keeps_places: Annotated[bool, Field(description="what is skipped is False in _valid")] = False
 
@@ -117,6 +120,7 @@ def _open(request: Request, name: str, asked: StreamRequest) -> Loader:
         "seed": asked.seed,
         "decode": {one: [_step(step) for step in steps] for one, steps in asked.decode.items()},
         "collate": dict.fromkeys(asked.lists, "list"),
+        "null": asked.null,
         "on_error": asked.on_error,
         "prefetch": PREFETCH,
         "cache": CACHE,

@@ -13,6 +13,7 @@ from tensorlake.loader.make import make_loader
 from tensorlake.loader.measure import Epoch, Sample, measure_epochs
 from tensorlake.loader.mix import MixRows, MixSource, check_columns, check_weights
 from tensorlake.loader.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
+from tensorlake.loader.nulls import NullColumnWarning
 from tensorlake.loader.ordered_rows import OrderedRows, SelectedRows
 from tensorlake.loader.plan import (
     PLAN_VERSION,
@@ -47,6 +48,7 @@ __all__ = [
     "MixSource",
     "MixStop",
     "NewerVersionWarning",
+    "NullColumnWarning",
     "Order",
     "OrderedRows",
     "PlanKey",

@@ -78,6 +78,7 @@ class LoaderArguments:
     transform: RowFunction | None = None
     batch_transform: BatchFunction | None = None
     collate: Mapping[str, Any] | None = None
+    null: Mapping[str, Any] | None = None
     layout: Literal["NHWC", "NCHW"] = "NHWC"
     device: Any = None  # the framework's own word for a device
     rank: int | None = None
@@ -221,10 +222,11 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             argument="columns",
             actual=columns,
         )
-    for name in ("decode", "collate"):
+    for name in ("decode", "collate", "null"):
         value = getattr(arguments, name)
         if value is not None and not isinstance(value, Mapping):
-            example = "tl.decode.Resize(224, 224)" if name == "decode" else "'pad'"
+            examples = {"decode": "tl.decode.Resize(224, 224)", "collate": "'pad'", "null": "0"}
+            example = examples[name]
             raise InvalidInputError(
                 f"{name} says what is done by column, got {value!r}"
                 f"\nwrite {name}={{'image': {example}}}",

@@ -175,15 +175,21 @@ class Assembly:
                 is_whole = column.collate is None and self.how.transform is None
                 is_array = column.is_stacked and self.how.transform is None
                 self.values[name] = pick_virtual(
-                    self.group.virtual[name], name, is_whole=is_whole, is_array=is_array
+                    self.group.virtual[name],
+                    name,
+                    is_whole=is_whole,
+                    is_array=is_array,
+                    null=column.null,
                 )
             case "uniform":
                 self._gather_uniform(column)
             case "ragged":
-                self.values[name] = pick_ragged(self._chunks(name), self.group.tensors[name])
+                self.values[name] = pick_ragged(
+                    self._chunks(name), self.group.tensors[name], column.null
+                )
             case "encoded":
                 assert column.type is not None
-                samples = pick_encoded(self._chunks(name), self.group.tensors[name])
+                samples = pick_encoded(self._chunks(name), self.group.tensors[name], column.null)
                 present = partial(column.type.decode_sample, tensor=name)
                 with self.how.counters.timed("decode_s"):
                     self.values[name] = [
@@ -191,7 +197,9 @@ class Assembly:
                         for one, row in zip(samples, self.group.rows.tolist(), strict=True)
                     ]
             case "clip":
-                self.clips[name] = pick_encoded(self._chunks(name), self.group.tensors[name])
+                self.clips[name] = pick_encoded(
+                    self._chunks(name), self.group.tensors[name], column.null
+                )
                 self.values[name] = [None] * len(self.group.places)
             case "picture":
                 self._take_slab(column)
@@ -223,7 +231,7 @@ class Assembly:
     def _pick(self, column: ColumnPlan, rows: Int64Array) -> None:
         name = column.name
         assert column.type is not None
-        samples = pick_pictures(self._chunks(name), self.group, rows, column.type)
+        samples = pick_pictures(self._chunks(name), self.group, rows, column.type, column.null)
         if column.collate is None and None in samples:
             is_null = np.array([one is None for one in samples])
             lost = lost_rows(self._chunks(name), self.group.tensors[name].part(rows))
@@ -260,13 +268,20 @@ class Assembly:
             valid |= lost  # zeros, which are left out
         is_whole = valid is None or bool(valid.all())
         is_array = column.collate is None and self.how.transform is None
-        if is_array and not is_whole:
+        if is_array and not is_whole and column.null is None:
             raise null_in_batch(column.name)
-        if is_array:
+        if is_array and is_whole:
             self.gathers[column.name] = gather
             return
         values = gather.take(0, len(rows.chunk))
-        listed: list[Any] = list(values if column.linear is None else column.linear.apply(values))
+        if valid is not None and column.null is not None:
+            values[~valid] = column.null.values[0]
+            valid = None
+        values = values if column.linear is None else column.linear.apply(values)
+        if is_array:
+            self.values[column.name] = values
+            return
+        listed: list[Any] = list(values)
         if valid is not None:
             listed = [one if own else None for one, own in zip(listed, valid, strict=True)]
         self.values[column.name] = listed

@@ -232,8 +232,8 @@ def null_in_batch(name: str) -> InvalidInputError:
     """Build the error for a NULL that a batch has no place for."""
     return InvalidInputError(
         f"{name!r} is NULL in a row of this batch, and an array has no place for it"
-        f"\nselect rows that have it: ds.query('WHERE {quoted(name)} IS NOT NULL'), or give"
-        f" collate={{{name!r}: 'list'}}, where NULL is None, or leave it out by columns=[…]",
+        f"\nselect rows that have it: ds.query('WHERE {quoted(name)} IS NOT NULL'), or give it a"
+        f" value, null={{{name!r}: …}}, or collate={{{name!r}: 'list'}}, where NULL is None",
         tensor=name,
     )
 

@@ -43,6 +43,7 @@ from tensorlake.loader.decode import (
     choose_resampler,
     parse_steps,
 )
+from tensorlake.loader.nulls import null_column, null_in_column
 from tensorlake.types import BBox, Bytes, Image, Sequence
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ VALID = "_valid"
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
 # Looks up the shape that every row of the selection has, or that they differ.
 ShapeOf: TypeAlias = Callable[[str], tuple[int, ...] | None]
+# Looks up the first row of the selection in which a tensor is NULL.
+FirstNull: TypeAlias = Callable[[str], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class Planning:
         bounds: Looks up what an error tells.
         shape_of: Looks up whether all images have one size.
         transforms: Whether a function of the user's gets each row before it is collated.
+        null: What stands for NULL, by name.
+        first_null: Looks up whether a column has NULLs.
     """
 
     snapshot: Snapshot
@@ -88,7 +93,9 @@ class Planning:
     framework: str
     bounds: Bounds
     shape_of: ShapeOf
-    transforms: bool = False
+    transforms: bool
+    null: Mapping[str, Any]
+    first_null: FirstNull
 
 
 Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
@@ -110,6 +117,7 @@ class ColumnPlan:
         linear: The value steps of a uniform column.
         moves_with: The picture whose geometric steps move these boxes.
         counts_with: The boxes that these are one each of (``per=``).
+        null: The one stored sample that stands for NULL; of a virtual column, a number or text.
         drops_with: The same, where boxes that leave the picture are dropped.
     """
 
@@ -124,6 +132,7 @@ class ColumnPlan:
     linear: LinearMap | None = None
     moves_with: str | None = None
     counts_with: str | None = None
+    null: Any = None  # a Column, but of virtual columns
     drops_with: str | None = None
 
     @property
@@ -183,6 +192,16 @@ def plan_columns(
         else _plan_column(name, specs.get(name), collates.get(name), planning)
         for name in names
     }
+    for name in planning.null:
+        if name not in planned or name == ROW:
+            raise InvalidInputError(
+                f"null names {name!r}, which is not among the columns: {', '.join(names)}"
+                f"{did_you_mean(name, names)}\nadd it to columns=, or leave it out of null",
+                tensor=name,
+            )
+        planned[name] = _with_null(planned[name], planning.null[name])
+    for column in planned.values():
+        _refuse_nulls(column, planning)
     moved = _moved(planned)
     return tuple(_with_companions(column, planned, moved) for column in planned.values())
 
@@ -333,6 +352,25 @@ def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
         for column in planned.values()
         if column.spec is not None and column.spec.geometric
     }
+
+
+def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
+    """Take the value that stands for NULL."""
+    if column.type is None:
+        return replace(column, null=value)
+    stored = None if column.decoder is None else column.decoder.stored
+    return replace(column, null=null_column(column.name, column.type, value, shape=stored))
+
+
+def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
+    """Refuse NULLs that a batch has no place for."""
+    sample_type = column.type
+    has_place = column.kind == "encoded" or column.collate == "list" or callable(column.collate)
+    if sample_type is None or column.null is not None or has_place or planning.transforms:
+        return
+    row = planning.first_null(column.name) if sample_type.nullable else None
+    if row is not None:
+        raise null_in_column(column.name, sample_type, row)
 
 
 def _with_companions(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.loader.columns import ColumnPlan, Planning, as_stored, plan_columns
-from tensorlake.loader.shapes import shape_bounds, shape_of_rows
+from tensorlake.loader.nulls import NullColumnWarning
+from tensorlake.loader.shapes import first_null, shape_bounds, shape_of_rows
 from tensorlake.loader.stacking import Outputs
+from tensorlake.types import Image
 
 if TYPE_CHECKING:
     from tensorlake.loader.arguments import LoaderArguments
     from tensorlake.loader.converter import Converter
     from tensorlake.loader.ordered_rows import OrderedRows
+    from tensorlake.loader.source import Reader, Selection
 
 __all__ = ["Contents"]
 
@@ -44,9 +49,13 @@ class Contents:
             InvalidInputError: An argument names what is not read, or does not fit.
         """
         selection = rows.selection
-        chosen = arguments.columns
+        chosen, null = arguments.columns, arguments.null or {}
         if chosen is None:
-            chosen = (*selection.columns, *rows.virtual)
+            named = {**(arguments.decode or {}), **(arguments.collate or {}), **null}
+            kept, nulls = _without_nulls(selection, rows.reader, named)
+            if nulls:
+                _warn_left_out(nulls)
+            chosen = (*kept, *rows.virtual)
         planning = Planning(
             selection.snapshot,
             seed=seed,
@@ -54,6 +63,8 @@ class Contents:
             bounds=partial(shape_bounds, rows.reader),
             shape_of=partial(shape_of_rows, selection, rows.reader),
             transforms=arguments.transform is not None,
+            null=null,
+            first_null=partial(first_null, selection, rows.reader),
         )
         columns = plan_columns(
             planning,
@@ -68,3 +79,36 @@ class Contents:
         if not converter.presents:
             columns = tuple(map(as_stored, columns))
         return cls(columns, outputs, first)
+
+
+def _without_nulls(
+    selection: Selection, reader: Reader, named: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Divide the columns of a loader that names none: those it reads, and those with NULLs.
+
+    What comes as a list has a place for NULL, and what an argument names is asked for.
+    """
+    kept: list[str] = []
+    nulls: list[str] = []
+    for name in selection.columns:
+        sample_type = selection.snapshot.spec(name).type
+        is_array = sample_type.layout == "uniform" or isinstance(sample_type, Image)
+        has_null = (
+            is_array
+            and sample_type.nullable
+            and name not in named
+            and first_null(selection, reader, name) is not None
+        )
+        (nulls if has_null else kept).append(name)
+    return kept, nulls
+
+
+def _warn_left_out(names: list[str]) -> None:
+    listed = ", ".join(map(repr, names))
+    warnings.warn(
+        f"NULLs in {listed}: arrays have no place for them, and a loader that names no columns"
+        " leaves such columns out\nname what is read, columns=[…], or give a value,"
+        f" null={{{names[0]!r}: …}}",
+        NullColumnWarning,
+        stacklevel=8,
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.collate import null_in_batch, split_ragged
 from tensorlake.loader.decode import Sample
-from tensorlake.types import EncodedColumn, Image, RaggedColumn
+from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,39 +23,49 @@ if TYPE_CHECKING:
     from tensorlake.loader.group import Group, GroupRows
     from tensorlake.loader.source import Int64Array
     from tensorlake.loader.virtual import VirtualValues
-    from tensorlake.types import Buffer, SampleType
+    from tensorlake.types import Buffer, Column, SampleType
 
 __all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid", "pick_virtual"]
 
 
-def pick_ragged(chunks: TensorChunks, rows: GroupRows) -> list[NDArray[np.generic] | None]:
-    """Copy the samples of a ragged tensor."""
+def pick_ragged(
+    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+) -> list[NDArray[np.generic] | None]:
+    """Copy the samples of a ragged tensor; NULL is the sample that stands for it, or None."""
+    filled = null.sample(0) if isinstance(null, RaggedColumn) else None
     picked: list[NDArray[np.generic] | None] = []
     for chunk, row in _each(chunks, rows):
         column, offsets = chunk.column, chunk.offsets
         assert isinstance(column, RaggedColumn)
         assert offsets is not None
         if column.valid is not None and not column.valid[row]:
-            picked.append(None)
+            picked.append(None if filled is None else filled.copy())
             continue
         part = column.values[offsets[row] : offsets[row + 1]]
         picked.append(part.reshape(column.shapes[row]).copy())
     return picked
 
 
-def pick_encoded(chunks: TensorChunks, rows: GroupRows) -> list[bytes | None]:
+def pick_encoded(
+    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+) -> list[bytes | None]:
     """Copy the stored bytes of samples that are text, JSON or bytes."""
+    filled = bytes(null.samples[0]) if isinstance(null, EncodedColumn) else None
     picked: list[bytes | None] = []
     for chunk, row in _each(chunks, rows):
         column = chunk.column
         assert isinstance(column, EncodedColumn)
         is_null = column.valid is not None and not column.valid[row]
-        picked.append(None if is_null else bytes(column.samples[row]))
+        picked.append(filled if is_null else bytes(column.samples[row]))
     return picked
 
 
 def pick_pictures(
-    chunks: TensorChunks, group: Group, which: Int64Array, sample_type: SampleType
+    chunks: TensorChunks,
+    group: Group,
+    which: Int64Array,
+    sample_type: SampleType,
+    null: Column | None = None,
 ) -> list[Sample | None]:
     """List stored pictures of some rows of a group, with what errors and random numbers need."""
     picked: list[Sample | None] = []
@@ -65,8 +75,11 @@ def pick_pictures(
         column = chunk.column
         assert isinstance(column, EncodedColumn)
         if column.valid is not None and not column.valid[row]:
-            picked.append(None)
-            continue
+            if null is None:
+                picked.append(None)
+                continue
+            assert isinstance(null, EncodedColumn)
+            column, row = null, 0  # noqa: PLW2901 - it stands for the row
         data = column.samples[row]
         if column.shapes is not None:
             shape = tuple(column.shapes[row].tolist())
@@ -78,26 +91,35 @@ def pick_pictures(
 
 def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
     """Tell which samples are not NULL."""
-    return np.fromiter(
-        (
-            chunk.column.valid is None or bool(chunk.column.valid[row])
-            for chunk, row in _each(chunks, rows)
-        ),
-        np.bool_,
-        len(rows.chunk),
-    )
+    valid = np.ones(len(rows.chunk), np.bool_)
+    order = np.argsort(rows.chunk, kind="stable")
+    numbers, starts = np.unique(rows.chunk[order], return_index=True)
+    for number, at in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        chunk = chunks.loaded[number]
+        assert chunk is not None, "it is pinned"
+        own = chunk.column.valid
+        if own is not None:
+            valid[at] = own[0] if chunk.is_constant else own[rows.row_in_chunk[at]]
+    return valid
 
 
-def pick_virtual(values: VirtualValues, name: str, *, is_whole: bool, is_array: bool) -> Any:
+def pick_virtual(
+    values: VirtualValues, name: str, *, is_whole: bool, is_array: bool, null: Any = None
+) -> Any:
     """Return computed values: an array where all rows are taken at once, else a list.
 
     Raises:
         InvalidInputError: One is NULL, where they make an array.
     """
     if isinstance(values, list):
-        return values
+        return values if null is None else [null if one is None else one for one in values]
     if isinstance(values, RaggedColumn):
-        return split_ragged(values)
+        filled = None if null is None else np.atleast_1d(null).astype(values.values.dtype)
+        return [filled if one is None else one for one in split_ragged(values)]
+    if values.valid is not None and null is not None:
+        filled = values.values.copy()
+        filled[~values.valid] = null
+        values = UniformColumn(filled)
     if values.valid is None:
         return values.values if is_whole else list(values.values)
     if is_array and not bool(values.valid.all()):

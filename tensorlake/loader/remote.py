@@ -329,6 +329,7 @@ class RemotePass:
             "columns": [column.name for column in setup.columns],
             "decode": decode,
             "lists": [one.name for one in setup.columns if _is_listed(one)],
+            "null": {one.name: _sent_null(one, arguments) for one in _nulls(setup.columns)},
             "on_error": arguments.on_error,
             "rank": sharding.rank,
             "world_size": sharding.world_size,
@@ -365,6 +366,27 @@ def _itself(batch: dict[str, Any]) -> dict[str, Any]:
 def _steps(name: str, given: Any) -> tuple[Any, ...]:
     spec = parse_steps(name, given)
     return (*spec.geometric, *spec.values)
+
+
+def _nulls(columns: Iterable[ColumnPlan]) -> list[ColumnPlan]:
+    return [column for column in columns if column.null is not None]
+
+
+def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
+    """Write the value that stands for NULL as JSON."""
+    value = (arguments.null or {})[column.name]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if column.type is None or isinstance(value, int | float):
+        return value
+    if column.type.is_media:
+        raise InvalidInputError(
+            f"null={{{column.name!r}: …}}: no image is sent to a server"
+            f"\ngive the number of its pixels, null={{{column.name!r}: 0}}, or leave"
+            " decode_on='server' out",
+            tensor=column.name,
+        )
+    return column.type.json_value(value)
 
 
 def _is_listed(column: ColumnPlan) -> bool:

@@ -1,7 +1,7 @@
-"""Shapes of stored images: whether every row of a view has one, which the schema does not say.
+"""Shapes and NULLs of a view: whether all its images have one size, and whether a row is NULL.
 
-    statistics     of the whole version, from the index: one shape for all, and nothing is read
-    headers        else, of the view's own rows: until two differ, which is soon where many do
+    statistics     of the whole version, from the index: one shape, or no NULL, and nothing is read
+    headers        else, of the view's own rows: until two differ, or one is NULL
 
 A version is frozen, so what holds when a loader is made holds for all its epochs. NULL has no
 shape. Statistics are bounds: they may speak of rows that were deleted, or were given other values.
@@ -19,7 +19,7 @@ from tensorlake.loader.mix import MixSelection
 if TYPE_CHECKING:
     from tensorlake.loader.source import Reader, Selection
 
-__all__ = ["shape_bounds", "shape_of_rows"]
+__all__ = ["first_null", "shape_bounds", "shape_of_rows"]
 
 FIRST_ROWS = 64  # shapes looked at together; four times as many after each that are alike
 MOST_ROWS = 1 << 16
@@ -67,3 +67,28 @@ def _shapes(selection: Selection, reader: Reader, tensor: str) -> Iterator[tuple
         for shape in np.unique(shapes[shapes[:, 0] >= 0], axis=0).tolist():
             yield tuple(shape)
         start, count = start + count, min(4 * count, MOST_ROWS)
+
+
+def first_null(selection: Selection, reader: Reader, tensor: str) -> int | None:
+    """Return the position of the first row that is NULL; None where none is."""
+    before = 0
+    for own, part in _parts(selection, reader):
+        found = _first_null(own, part, tensor)
+        if found is not None:
+            return before + found
+        before += own.num_rows
+    return None
+
+
+def _first_null(selection: Selection, reader: Reader, tensor: str) -> int | None:
+    bounds = reader.index(tensor).bounds
+    if bounds is not None and not bool(bounds.null_count.any()):
+        return None
+    start, count = 0, FIRST_ROWS
+    while start < selection.num_rows:
+        positions = np.arange(start, min(start + count, selection.num_rows))
+        is_null = reader.is_null(tensor, selection.physical(positions))
+        if bool(is_null.any()):
+            return start + int(np.argmax(is_null))
+        start, count = start + count, min(4 * count, MOST_ROWS)
+    return None

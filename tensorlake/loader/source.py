@@ -144,7 +144,12 @@ class Located(Protocol):
 
 
 class ShapeTable(Protocol):
-    """Bounds of the shapes of chunks' samples, a row a chunk."""
+    """Bounds of the shapes of chunks' samples, a row a chunk, and how many of them are NULL."""
+
+    @property
+    def null_count(self) -> NDArray[np.integer]:
+        """At most so many are NULL; 0 means none."""
+        ...
 
     @property
     def has_shapes(self) -> NDArray[np.bool_]:
@@ -204,6 +209,10 @@ class Reader(Protocol):
 
     def row_nbytes(self, tensors: Sequence[str]) -> Sequence[int]:
         """Return the stored bytes of a row in the mean, rounded down, of each of some tensors."""
+        ...
+
+    def is_null(self, tensor: str, physical: Int64Array) -> NDArray[np.bool_]:
+        """Tell which samples are NULL, from headers alone."""
         ...
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:

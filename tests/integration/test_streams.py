@@ -107,7 +107,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     fill(str(root / "lake/pets"))
     auth = root / "tokens.json"
     token, _ = create_token(
-        auth, name="ana", scopes=["write:pets"], expires=None, now=datetime.now(UTC)
+        auth, name="ana", scopes=["write:pets", "read:holes"], expires=None, now=datetime.now(UTC)
     )
     settings = Settings(url=str(root / "lake"), auth=auth, write=True, signing_key=b"k" * 16)
     app = create_app(settings)
@@ -329,3 +329,42 @@ def test_a_client_that_takes_nothing_is_given_up_and_held_the_server_back(
             received += sum(map(len, pieces))
 
     assert received < WIDE_ROWS * WIDE_NBYTES
+
+
+def test_what_stands_for_null_is_put_there_by_the_server(served: Served) -> None:
+    holes = tl.create(
+        str(served.lake / "holes"),
+        {
+            "image": tl.Image("png", nullable=True),
+            "label": tl.ClassLabel(["cat", "dog"], nullable=True),
+            "vector": tl.Embedding(3, nullable=True),
+            "tokens": tl.Array("int32", (None,), nullable=True),
+            "note": tl.Text(nullable=True),
+        },
+        durability="none",
+    )
+    holes.append(
+        {
+            "image": np.zeros((4, 4, 3), np.uint8),
+            "label": "cat",
+            "vector": [1, 2, 3],
+            "tokens": [1],
+            "note": "a",
+        }
+    )
+    holes.append(dict.fromkeys(holes.schema))
+    holes.commit()
+    here, there = served.both("holes")
+    null = {"image": 7, "label": "dog", "vector": [7, 8, 9], "tokens": [5, 5], "note": ""}
+    arguments = {"batch_size": 2, "decode": {"image": tl.decode.Resize(2, 2)}, "null": null}
+
+    (local,) = here.loader(**arguments)
+    (remote,) = there.loader(**arguments, decode_on="server")
+
+    assert digest_of(local) == digest_of(remote)
+    assert remote["note"] == ["a", ""]
+    assert (remote["image"][1].max(), remote["label"][1]) == (7, 1)
+    image = {"image": np.zeros((4, 4, 3), np.uint8)}
+    unsent = there.loader(batch_size=2, null=null | image, decode_on="server")
+    with pytest.raises(InvalidInputError, match="no image is sent"):
+        list(unsent)

@@ -1267,6 +1267,13 @@ export interface components {
              */
             lists?: string[];
             /**
+             * Null
+             * @description what stands for NULL, by column
+             */
+            null?: {
+                [key: string]: unknown;
+            };
+            /**
              * On Error
              * @default raise
              * @enum {string}

@@ -253,6 +253,14 @@ class MixReader:
             for tensor, row_nbytes in zip(tensors, zip(*sizes, strict=True), strict=True)
         ]
 
+    def is_null(self, tensor: str, physical: Int64Array) -> NDArray[np.bool_]:
+        """Tell which rows of any source are NULL."""
+        found = np.zeros(len(physical), np.bool_)
+        for number, own in self._parts(physical):
+            reader = self.sources[number].reader
+            found[own] = reader.is_null(tensor, physical[own] & PHYSICAL_MASK)
+        return found
+
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
         """Shapes of rows of any source."""
         parts = self._parts(physical)

@@ -116,9 +116,9 @@ def test_columns_without_chunks_need_no_thread(pets):
 
 
 def test_a_null_where_none_may_be_is_refused_from_memory_too(pets):
-    loader = pets.loader(columns=["score"], batch_size=4)
+    loader = pets.select(twice="score * 2").loader(batch_size=4)
     for _ in range(2):
-        with pytest.raises(InvalidInputError, match="'score' is NULL"):
+        with pytest.raises(InvalidInputError, match="'twice' is NULL"):
             list(loader)
 
 

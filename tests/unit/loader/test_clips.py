@@ -110,8 +110,10 @@ def test_null_is_none_in_a_list_and_refused_in_an_array(clips):
     (batch,) = ds.loader(batch_size=5, decode=RESIZE)
 
     assert batch["clip"][4] is None
-    with pytest.raises(InvalidInputError, match="'clip' is NULL in a row"):
-        list(ds.loader(batch_size=5, decode=RESIZE, collate={"clip": "concat"}))
+    with pytest.raises(InvalidInputError, match="'clip' is NULL in row 4"):
+        ds.loader(batch_size=5, decode=RESIZE, collate={"clip": "concat"})
+    (batch,) = ds.loader(batch_size=5, decode=RESIZE, null={"clip": []})
+    assert batch["clip"][4].shape == (0, *batch["clip"][0].shape[1:])
 
 
 def test_steps_that_leave_sizes_different_are_refused_before_any_read(clips):
