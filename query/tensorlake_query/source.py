@@ -13,7 +13,7 @@ A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays ha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +40,7 @@ class ColumnType:
     duration_unit: TimeUnit | None = None  # numbers are lengths of time
     box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
     element: "ColumnType | None" = None  # of a stack made by GROUP BY: what each sample in it is
+    timezone: str | None = field(default=None, compare=False)  # in which moments are shown
 
 
 @dataclass(frozen=True, slots=True)

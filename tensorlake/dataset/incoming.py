@@ -63,7 +63,7 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
     elif hasattr(data, "iloc"):  # a pandas DataFrame: its columns convert without Arrow
         yield {str(name): data[name] for name in data.columns}
     elif hasattr(data, "__arrow_c_stream__"):
-        yield _arrow_columns(data)
+        yield _arrow_columns(data, schema)
     elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise InvalidInputError(
             f"{call} takes rows or columns, got {type(data).__name__}\n"
@@ -190,22 +190,20 @@ def _refuse_uneven(
     )
 
 
-def _arrow_columns(table: Any) -> Batch:
+def _arrow_columns(table: Any, schema: Schema) -> Batch:
     try:
         import pyarrow as pa
     except ImportError as error:
         raise missing_extra("reading Arrow data", "arrow") from error
+    from tensorlake.dataset.ingest.arrow_types import values_of
+
     read = pa.table(table)
-    return {name: _arrow_values(read.column(name)) for name in read.column_names}
-
-
-def _arrow_values(column: Any) -> Any:
-    import pyarrow.types as pt
-
-    simple = pt.is_integer(column.type) or pt.is_floating(column.type) or pt.is_boolean(column.type)
-    if simple and column.null_count == 0:
-        return column.to_numpy()
-    return column.to_pylist()
+    return {
+        name: values_of(read, name, schema[name].type)
+        if name in schema
+        else read.column(name).to_pylist()
+        for name in read.column_names
+    }
 
 
 def _always(_spec: TensorSpec, _column: Column) -> bool:

@@ -184,6 +184,13 @@ def _arrow_column(name: str, column: Any) -> tuple[tql.ColumnType, tql.Batch]:
         what = "bool" if values.dtype.kind == "b" else "number"
         made = tql.ColumnType(what, values.dtype.name, (), nullable=nullable)
         return made, tql.UniformBatch(values, valid)
+    if pa.types.is_timestamp(kind):
+        counts = column.cast(pa.int64())
+        values = np.asarray((counts.fill_null(0) if nullable else counts).to_numpy())
+        moment = tql.ColumnType(
+            "number", "int64", (), nullable=nullable, timestamp_unit=kind.unit, timezone=kind.tz
+        )
+        return moment, tql.UniformBatch(values, valid)
     items: list[Any] = column.to_pylist()
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if is_text or getattr(pa.types, "is_string_view", _never)(kind):

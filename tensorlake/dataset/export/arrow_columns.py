@@ -170,7 +170,7 @@ def _computed_type(kind: tql.ColumnType) -> Arrow:
     if kind.kind == "label" and kind.names is not None:
         return pa.list_(_names_type()) if kind.shape else _names_type()
     if kind.timestamp_unit is not None:
-        return pa.timestamp(kind.timestamp_unit)
+        return pa.timestamp(kind.timestamp_unit, kind.timezone)
     if kind.dtype is not None:
         return _nested_type(np.dtype(kind.dtype), kind.shape)
     flat = pa.binary() if kind.kind in ("bytes", "media") else pa.string()

@@ -154,7 +154,7 @@ def _computed(computed: Computed) -> Any:
     batch, kind = computed.batch, computed.type
     if isinstance(batch, tql.UniformBatch) and not kind.shape and computed.names is None:
         if kind.timestamp_unit is not None:
-            return _moments(batch.values, batch.valid, kind.timestamp_unit, None)
+            return _moments(batch.values, batch.valid, kind.timestamp_unit, kind.timezone)
         if batch.values.dtype.kind in "biuf":  # noqa: PD011 - a column of ours
             return _numbers(batch.values, batch.valid, nullable=batch.valid is not None)
     presented = computed.present()

@@ -279,7 +279,7 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
     shape, element = _nested(kind)
     if shape and element is not None:
         return Array(element.to_pandas_dtype(), shape, nullable=nullable)
-    if is_list and types.is_string(kind.value_type):
+    if is_list and _is_text(kind.value_type):
         return Sequence(Text(), nullable=nullable)
     if is_list:
         return Json(nullable=nullable)

@@ -282,6 +282,7 @@ def as_table(src: Any) -> Arrow:
             names = dict.fromkeys((*(str(one) for one in src.columns), *fields))
             schema = pa.schema([fields[name][0] for name in names])
             table = pa.table([fields[name][1] for name in names], schema=schema)
+        table = _without_views(table)
         # An index without a name, of anything but the numbers of the rows, is a column of its own.
         if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
             table = table.rename_columns(
@@ -296,6 +297,33 @@ def as_table(src: Any) -> Arrow:
         "\ngive a pyarrow.Table, a DataFrame, or what has __arrow_c_stream__",
         actual=type(src).__name__,
     )
+
+
+def _without_views(table: Arrow) -> Arrow:
+    """Bring polars' views of text and bytes to the types that every function of Arrow takes."""
+    import pyarrow as pa
+
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    for at, field in enumerate(table.schema):
+        kind, column = field.type, table.column(at)
+        if str(kind) in plain:
+            table = table.set_column(
+                at, field.with_type(plain[str(kind)]), column.cast(plain[str(kind)])
+            )
+        elif pa.types.is_dictionary(kind) and str(kind.value_type) in plain:
+            text = plain[str(kind.value_type)]
+            chunks = [
+                pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(text))
+                for one in column.chunks
+            ]
+            made = pa.chunked_array(chunks, pa.dictionary(kind.index_type, text))
+            table = table.set_column(at, field.with_type(made.type), made)
+        elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and str(
+            kind.value_type
+        ) in plain:
+            items = pa.large_list(plain[str(kind.value_type)])
+            table = table.set_column(at, field.with_type(items), column.cast(items))
+    return table
 
 
 def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:

@@ -9,6 +9,7 @@ from itertools import count
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import tensorlake as tl
@@ -218,3 +219,43 @@ def test_numbers_that_a_query_computed_may_be_missing(ds):
 
     assert [str(one) for one in frame.dtypes] == ["Int64", "float64", "int16"]
     assert frame["n"].tolist() == [2**53 + 2, pd.NA, 0]
+
+
+def test_times_that_a_query_gives_keep_their_zone(ds):
+    named = ds.query("SELECT berlin AS t, utc").to_pandas()
+    latest = ds.query("SELECT MAX(berlin) AS t")
+    table = ds.to_pandas(columns=["id", "berlin"]).assign(id=lambda f: f["id"].astype(str))
+    joined = ds.query("SELECT d.berlin AS t FROM this JOIN $df AS d USING (id)", df=table)
+
+    assert str(named["t"].dtype) == "datetime64[ms, Europe/Berlin]"
+    assert (named["t"] == ds.to_pandas()["berlin"]).all()
+    assert latest.to_pandas()["t"][0] == ds.to_pandas()["berlin"].max()
+    assert str(latest.to_arrow().schema.field("t").type) == "timestamp[ms, tz=Europe/Berlin]"
+    assert str(joined.to_pandas()["t"].dtype) == "datetime64[ms, Europe/Berlin]"
+
+
+def test_an_arrow_table_extends_the_dataset_that_it_is_of(ds):
+    again = tl.create(f"{ds.url}-again", SCHEMA)
+
+    again.extend(ds.to_arrow())
+
+    check_equal(again, ds)
+    again.discard()
+
+
+def test_frames_of_polars_come_in_with_text_classes_and_bytes():
+    frame = pl.DataFrame(
+        {
+            "c": pl.Series(["b", None, "a"], dtype=pl.Categorical),
+            "t": ["x", "", None],
+            "raw": [b"\x00", b"", b"\xff"],
+            "words": [["a"], [], ["b", "c"]],
+        }
+    )
+
+    ds = tl.ingest.arrow(frame, f"memory://frames-out-{next(NUMBERS)}")
+
+    assert ds.schema["words"] == tl.Sequence(tl.Text())
+    assert [row["t"] for row in ds] == ["x", "", None]
+    assert ds["raw"][:] == [b"\x00", b"", b"\xff"]
+    assert [row["c"] and str(row["c"].name) for row in ds] == ["b", None, "a"]
