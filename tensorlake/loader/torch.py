@@ -16,6 +16,7 @@ Memory goes back to the side stream only when the user's stream is past it (``re
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,11 +30,23 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.agreement import Group
+from tensorlake.loader.agreement import Board, Group
 from tensorlake.loader.loader import Loader, made_again
 from tensorlake.loader.numbered_batches import BatchNumbers, NumberedBatches, only_batch
+from tensorlake.loader.parent_board import (
+    answer_workers,
+    listen_as_worker,
+    parent_board,
+    socket_of_workers,
+)
 from tensorlake.loader.sharding import Sharding
-from tensorlake.loader.torch_workers import WorkerPasses, adopt_file, shared_file
+from tensorlake.loader.standing import Standing
+from tensorlake.loader.torch_workers import (
+    WorkerPasses,
+    adopt_file,
+    has_shared_file,
+    shared_file,
+)
 from tensorlake.types import is_narrow_float
 
 __all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
@@ -54,6 +67,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
         super().__init__(*arguments, **keywords)
         self._passes = WorkerPasses()
         self._begun: tuple[int, int] | None = None  # where the last pass began
+        self._compared: Group | None = None  # of the parent, in a worker that was spawned
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch, or continue where a loaded state stands; see ``Loader``.
@@ -108,7 +122,20 @@ class TorchLoader(Loader, IterableDataset[Any]):
         if get_spawning_popen() is None:
             return make, arguments
         passes = replace(self._passes, begun=0, is_set=False)
-        return _made_in_child, (DupFd(shared_file()), passes, *arguments)
+        compared, answers = self._standing().compared, None
+        if compared is not None:
+            _answer_workers()
+            answers = socket_of_workers()
+        parent = None if answers is None else (os.getpid(), DupFd(answers.fileno()))
+        compared = None if compared is None else replace(compared, board=None)
+        return _made_in_child, (DupFd(shared_file()), passes, compared, parent, *arguments)
+
+    def _standing(self, *, starts: bool = False) -> Standing:
+        standing, worker = super()._standing(starts=starts), get_worker_info()
+        if worker is None or self._compared is None:
+            return standing
+        board = None if worker.id else parent_board()
+        return replace(standing, compared=replace(self._compared, board=board))
 
     def _note_move(self) -> None:
         self._passes.move(in_worker=get_worker_info() is not None)
@@ -177,16 +204,42 @@ def torch_group() -> Group | None:
         return None
     # the store that the process group was made with has no public name
     store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    # a worker that was forked must not use its parent's connection
-    board = None if store is None or get_worker_info() is not None else StoreBoard(store)
+    worker, board = get_worker_info(), None
+    if worker is None and store is not None:
+        board = StoreBoard(store)
+    elif worker is not None and worker.id == 0:  # it must not use its parent's connection
+        board = parent_board()
     return Group(distributed.get_rank(), distributed.get_world_size(), board)
 
 
-def _made_in_child(file: Any, passes: WorkerPasses, *arguments: Any) -> Loader:
+def _board_of_process() -> Board | None:
+    group = torch_group()
+    return None if group is None else group.board
+
+
+def _answer_workers() -> None:
+    """Answer workers that are about to be started, where there are other ranks to compare with."""
+    if has_shared_file() and torch_group() is not None:
+        answer_workers(_board_of_process)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_answer_workers)
+
+
+def _made_in_child(
+    file: Any,
+    passes: WorkerPasses,
+    compared: Group | None,
+    parent: tuple[int, Any] | None,
+    *arguments: Any,
+) -> Loader:
     adopt_file(file.detach())
+    if parent is not None:
+        listen_as_worker(parent[0], parent[1].detach())
     loader = made_again(*arguments)
     assert isinstance(loader, TorchLoader)
-    loader._passes = passes  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
+    loader._passes, loader._compared = passes, compared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
     return loader
 
 

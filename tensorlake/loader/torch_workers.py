@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["WorkerPasses", "adopt_file", "shared_file"]
+__all__ = ["WorkerPasses", "adopt_file", "has_shared_file", "shared_file"]
 
 MAX_KEPT = 256  # passes, of all loaders of a process
 MAX_NBYTES = 1 << 20  # of them as JSON
@@ -41,6 +41,11 @@ def shared_file() -> int:
             with tempfile.TemporaryFile() as file:
                 _files.append(os.dup(file.fileno()))
     return _files[0]
+
+
+def has_shared_file() -> bool:
+    """Whether a loader was made in this process, or in one that it was forked of."""
+    return bool(_files)
 
 
 def adopt_file(descriptor: int) -> None:

@@ -41,6 +41,10 @@ def run_worlds(url):
     results = context.Queue()
     ports = [_free_port(), _free_port()]
     ranks = [context.Process(target=_rank, args=(rank, ports, results, url)) for rank in range(3)]
+    return _answers(ranks, results)
+
+
+def _answers(ranks, results):
     for process in ranks:
         process.start()
     answers = dict(results.get(timeout=JOIN_S) for _ in ranks)
@@ -48,7 +52,7 @@ def run_worlds(url):
         process.join(JOIN_S)
     failures = [answer for answer in answers.values() if isinstance(answer, str)]
     assert not failures, failures[0]
-    return [answers[rank] for rank in range(3)]
+    return [answers[rank] for rank in range(len(ranks))]
 
 
 def _free_port():
@@ -79,6 +83,7 @@ def _world(size, rank, port):
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size
     )
     yield
+    torch.distributed.barrier()  # rank 0 has the store that others may still read
     torch.distributed.destroy_process_group()
 
 
@@ -113,7 +118,8 @@ def _disagree(rank, url, loader):
         found.append(_error_of(dataset.torch(batch_size=4, decode={"tokens": step}, **read)))
         found.append(_errors_of_a_mix(dataset, rank))
         found.append(_keys_left_by_passes(loader))
-        found.append(_rows_of_workers(loader))
+        loader.set_epoch(8)
+        found.append(_rows_of_workers(loader, "fork"))
         if is_last:
             found.append(_error_of(dataset.torch(batch_size=12, columns=["label"], timeout=0.05)))
             told = dataset.torch(batch_size=12, columns=["label"], rank=0, world_size=1)
@@ -140,12 +146,11 @@ def _keys_left_by_passes(loader):
     return found
 
 
-def _rows_of_workers(loader):
-    """Return what the workers of a DataLoader read, which are of the rank of this process."""
+def _rows_of_workers(loader, method):
+    """Return what workers of a DataLoader read, which compare ranks through this process."""
     workers = torch.utils.data.DataLoader(
-        loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
+        loader, batch_size=None, num_workers=2, multiprocessing_context=method
     )
-    loader.set_epoch(8)
     return [batch["_row"].tolist() for batch in workers]
 
 
@@ -237,3 +242,43 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
     assert len(set(agreed)) == len(agreed) == 12
     assert "rank 0, 1 did not start" in late
     assert rows == 12
+
+
+def _differ_in_workers(rank, port, results, url):
+    """Differ in DataLoader workers, by each way to start them; then read an epoch."""
+    warnings.simplefilter("ignore")
+    try:
+        with _world(2, rank, port), tl.open(url) as dataset:
+            loader, found = dataset.torch(global_batch_size=12, **READ), []
+            for method in ("fork", "spawn", "forkserver"):
+                loader.set_epoch(6 if rank else 5)
+                try:
+                    _rows_of_workers(loader, method)
+                except StateMismatchError as error:
+                    found.append(str(error))
+                loader.set_epoch(8)
+                found.append(_rows_of_workers(loader, method))
+        results.put((rank, found))
+    except BaseException:  # noqa: BLE001 - the parent shows it
+        results.put((rank, traceback.format_exc()))
+
+
+@pytest.mark.soak  # torch waits five seconds for each worker of a DataLoader that has raised
+def test_ranks_whose_workers_differ_raise_in_each_way_to_start_them(pets):
+    context = multiprocessing.get_context("spawn")
+    results, port = context.Queue(), _free_port()
+    ranks = [
+        context.Process(target=_differ_in_workers, args=(rank, port, results, pets.url))
+        for rank in range(2)
+    ]
+    alone = pets.loader(global_batch_size=12, **READ)
+    alone.set_epoch(8)
+    expected = [batch["_row"].tolist() for batch in alone]
+
+    first, second = _answers(ranks, results)
+
+    for start in range(0, 6, 2):
+        for found in (first, second):
+            assert "epoch  rank 0 5, rank 1 6" in found[start]
+        read = zip(first[start + 1], second[start + 1], strict=True)
+        assert [[*chain(*batch)] for batch in read] == expected
