@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset import (
         Commit,
         DamagedBranchWarning,
+        DamagedTagWarning,
         Dataset,
         Diff,
         EmptySideWarning,
@@ -87,6 +88,7 @@ _HOMES = {
     "tensorlake.dataset": (
         "Commit",
         "DamagedBranchWarning",
+        "DamagedTagWarning",
         "Dataset",
         "Diff",
         "EmptySideWarning",
@@ -158,6 +160,7 @@ __all__ = [
     "ClassLabel",
     "Commit",
     "DamagedBranchWarning",
+    "DamagedTagWarning",
     "Dataset",
     "Diff",
     "Embedding",

@@ -41,7 +41,7 @@ from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.dataset.showing import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.tensor import Tensor
 from tensorlake.dataset.user_functions import udf
-from tensorlake.dataset.versioning import DamagedBranchWarning
+from tensorlake.dataset.versioning import DamagedBranchWarning, DamagedTagWarning
 from tensorlake.dataset.view import View
 from tensorlake.dataset.working import Work, begin_work
 from tensorlake.storage import WrongClockWarning
@@ -49,6 +49,7 @@ from tensorlake.storage import WrongClockWarning
 __all__ = [
     "Commit",
     "DamagedBranchWarning",
+    "DamagedTagWarning",
     "Dataset",
     "Diff",
     "EmptySideWarning",

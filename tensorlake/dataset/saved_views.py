@@ -43,9 +43,9 @@ from tensorlake.versions import (
     BranchLog,
     SavedView,
     check_text,
-    list_views,
     read_descriptor,
     read_view,
+    readable_views,
     save_view,
     table_of,
 )
@@ -175,7 +175,8 @@ class SavedViews(Mapping[str, View]):
         return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
 
     def _all(self) -> dict[str, SavedView]:
-        return runtime.run(list_views(self._session.store))
+        found = runtime.run(readable_views(self._session.store))
+        return versioning.with_warnings(self._session, found)
 
 
 def rerun(view: View) -> View:

@@ -6,6 +6,7 @@ import datetime as dt
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from tensorlake.dataset.commit_log import Log, commits_to
 from tensorlake.dataset.difference import diff_snapshots
@@ -17,19 +18,21 @@ from tensorlake.quantities import is_whole_number
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
+    FoundNames,
     Tag,
     commit_under,
     create_branch,
     create_tag,
-    list_tags,
     loaded,
     readable_heads,
+    readable_tags,
     resolve,
 )
 from tensorlake.versions import delete_tag as delete_tag_object
 
 __all__ = [
     "DamagedBranchWarning",
+    "DamagedTagWarning",
     "at",
     "branch",
     "branches",
@@ -38,11 +41,18 @@ __all__ = [
     "log",
     "tag",
     "tags",
+    "with_warnings",
 ]
+
+T = TypeVar("T")
 
 
 class DamagedBranchWarning(UserWarning):
     """The newest entry of a branch cannot be read; the other branches can."""
+
+
+class DamagedTagWarning(UserWarning):
+    """A tag or a saved view cannot be read; the others can."""
 
 
 def log(session: Session, limit: int | None) -> Log:
@@ -122,8 +132,20 @@ def tag(
 
 
 def tags(session: Session) -> Mapping[str, Tag]:
-    """The tags, by name."""
-    return runtime.run(list_tags(session.store))
+    """The tags, by name; one that is damaged is left out, and warned of."""
+    return with_warnings(session, runtime.run(readable_tags(session.store)))
+
+
+def with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
+    """Warn of tags and saved views that cannot be read; return those that can."""
+    for name, error in names.unreadable.items():
+        warnings.warn(
+            f"the tag or saved view {name!r} of {session.store.url!r} cannot be read:"
+            f" {str(error).splitlines()[0]}\nthe others can; tensorlake check says more",
+            DamagedTagWarning,
+            stacklevel=4,
+        )
+    return names.found
 
 
 def delete_tag(session: Session, name: str) -> None:

@@ -13,7 +13,7 @@ from tensorlake.versions.axes import (
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.branching import create_branch
 from tensorlake.versions.check import Checked, check_dataset
-from tensorlake.versions.citations import parse_citation
+from tensorlake.versions.citations import FoundNames, parse_citation
 from tensorlake.versions.class_names import codes_in
 from tensorlake.versions.collect import CollectionReport, collect_garbage
 from tensorlake.versions.combine import Conflict, find_conflicts
@@ -68,12 +68,19 @@ from tensorlake.versions.refs import (
     create_tag,
     delete_tag,
     list_tags,
+    readable_tags,
     resolve,
 )
 from tensorlake.versions.repair import Repair, repair_dataset
 from tensorlake.versions.restore import restore_version
 from tensorlake.versions.rounds import dropped_before
-from tensorlake.versions.saved_views import SavedView, list_views, read_view, save_view
+from tensorlake.versions.saved_views import (
+    SavedView,
+    list_views,
+    read_view,
+    readable_views,
+    save_view,
+)
 from tensorlake.versions.sides import Side
 from tensorlake.versions.state import Published, State, state_of, table_of
 from tensorlake.versions.tag_admission import TagOffer, check_tag_admitted
@@ -101,6 +108,7 @@ __all__ = [
     "Edit",
     "ExpiryReport",
     "Finding",
+    "FoundNames",
     "KeyedMove",
     "KeyedRows",
     "LostRace",
@@ -178,6 +186,8 @@ __all__ = [
     "read_view",
     "readable_branch_names",
     "readable_heads",
+    "readable_tags",
+    "readable_views",
     "recluster",
     "repair_dataset",
     "resolve",

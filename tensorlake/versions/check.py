@@ -28,7 +28,7 @@ from tensorlake.storage import Store, runtime
 from tensorlake.versions.check_log import check_branch, check_foreign
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.check_version import check_version, noting, take
-from tensorlake.versions.citations import Citation, name_of_tag, read_citation
+from tensorlake.versions.citations import Citation, name_at, read_citation
 from tensorlake.versions.copy_claim import refuse_unfinished
 from tensorlake.versions.entries import is_given_up
 from tensorlake.versions.findings import Finding, Findings
@@ -127,7 +127,7 @@ async def _check_descriptor(check: CheckRun) -> None:
 
 
 async def _check_tag(check: CheckRun, path: str) -> None:
-    if name_of_tag(path) is None:
+    if name_at(path) is None:
         what = "it is no part of the format"
         check.findings.add(path, what, severity="warning", advice="remove it if you know it")
         return

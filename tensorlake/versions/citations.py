@@ -8,10 +8,10 @@ withdraws it or a collector finds it expired, a tombstone takes its place; pins 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import (
@@ -28,13 +28,16 @@ from tensorlake.storage import ObjectMeta, Store, runtime
 
 __all__ = [
     "Citation",
+    "FoundNames",
     "list_citations",
-    "list_readable_citations",
-    "name_of_tag",
+    "name_at",
     "parse_citation",
     "read_citation",
+    "readable_names",
     "withdraw",
 ]
+
+T = TypeVar("T")
 
 READ_AT_ONCE = 32
 
@@ -90,26 +93,6 @@ async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
             told.
     """
     listed = [meta async for meta in store.list(TAGS) if parse_tag_path(meta.path) is not None]
-    return await _read_all(store, listed)
-
-
-async def list_readable_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
-    """Read as ``list_citations``, passing over a stranger's file, whose name no tag has."""
-    listed = [meta async for meta in store.list(TAGS) if name_of_tag(meta.path) is not None]
-    return await _read_all(store, listed)
-
-
-def name_of_tag(path: str) -> str | None:
-    """Name the tag at a path; None where no tag lies, a stranger's file for one."""
-    try:
-        return parse_tag_path(path)
-    except CorruptionError:
-        return None  # a check tells of it
-
-
-async def _read_all(
-    store: Store, listed: Sequence[ObjectMeta]
-) -> list[tuple[Citation, ObjectMeta]]:
     reads = [partial(read_citation, store, meta.path) for meta in listed]
     found = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
     return [
@@ -117,6 +100,62 @@ async def _read_all(
         for citation, meta in zip(found, listed, strict=True)
         if citation is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNames(Generic[T]):
+    """What lies under ``tags/``, by name, in order; and why some of it cannot be read.
+
+    Attributes:
+        found: Tags and saved views; no pins and no tombstones.
+        unreadable: What is wrong with the others, of which nobody can tell what they are.
+    """
+
+    found: dict[str, T]
+    unreadable: dict[str, CorruptionError]
+
+
+async def readable_names(
+    store: Store, parse: Callable[[str, str, bytes], T | None]
+) -> FoundNames[T]:
+    """Read every tag and saved view that can be read: one that is damaged hides none.
+
+    Args:
+        store: The dataset's.
+        parse: Reads an object by its name, path and bytes; None: it is not wanted.
+    """
+    paths: dict[str, str] = {}
+    async for meta in store.list(TAGS):
+        name = name_at(meta.path)
+        if name is not None and not name.startswith(PIN_PREFIX):
+            paths[name] = meta.path
+
+    async def read(name: str) -> T | CorruptionError | None:
+        data = await store.get(paths[name])
+        try:
+            return None if data is None else parse(name, paths[name], data)
+        except CorruptionError as error:
+            return error
+
+    names = sorted(paths)
+    read_all = [partial(read, name) for name in names]
+    objects = await runtime.gather_bounded(read_all, limit=READ_AT_ONCE)
+    found: dict[str, T] = {}
+    unreadable: dict[str, CorruptionError] = {}
+    for name, one in zip(names, objects, strict=True):
+        if isinstance(one, CorruptionError):
+            unreadable[name] = one
+        elif one is not None:
+            found[name] = one
+    return FoundNames(found, unreadable)
+
+
+def name_at(path: str) -> str | None:
+    """Name the tag at a path; None where no tag lies, a stranger's file for one."""
+    try:
+        return parse_tag_path(path)
+    except CorruptionError:
+        return None  # a check reports it
 
 
 def parse_citation(path: str, data: bytes) -> Citation | None:

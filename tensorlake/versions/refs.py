@@ -34,7 +34,14 @@ from tensorlake.format import (
 )
 from tensorlake.storage import Store
 from tensorlake.versions.at_time import newest_at
-from tensorlake.versions.citations import Citation, list_readable_citations, read_citation, withdraw
+from tensorlake.versions.citations import (
+    Citation,
+    FoundNames,
+    parse_citation,
+    read_citation,
+    readable_names,
+    withdraw,
+)
 from tensorlake.versions.entries import entry_number, is_given_up, microseconds, time_of
 from tensorlake.versions.log import BranchLog, list_branches
 from tensorlake.versions.put_surely import put_surely
@@ -50,6 +57,7 @@ __all__ = [
     "delete_tag",
     "list_tags",
     "read_tag",
+    "readable_tags",
     "resolve",
 ]
 
@@ -119,14 +127,22 @@ def _tag(citation: Citation) -> Tag:
     )
 
 
-async def list_tags(store: Store) -> dict[str, Tag]:
-    """Read every tag that was not deleted, by name, but those with rows: those are views.
+async def readable_tags(store: Store) -> FoundNames[Tag]:
+    """Read every tag that was not deleted, but those with rows: those are views.
 
     Pins are not tags of the user's. The names are in order, in whichever the store lists them.
     """
-    read = await list_readable_citations(store)
-    found = [_tag(citation) for citation, _ in read if not citation.is_pin]
-    return {tag.name: tag for tag in sorted(found, key=lambda tag: tag.name) if not tag.is_view}
+
+    def tag_at(_name: str, path: str, data: bytes) -> Tag | None:
+        citation = parse_citation(path, data)
+        return None if citation is None or citation.rows is not None else _tag(citation)
+
+    return await readable_names(store, tag_at)
+
+
+async def list_tags(store: Store) -> dict[str, Tag]:
+    """Read the tags as ``readable_tags``, passing over those that cannot be read."""
+    return (await readable_tags(store)).found
 
 
 async def create_tag(

@@ -18,7 +18,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from tensorlake.errors import (
@@ -29,7 +28,6 @@ from tensorlake.errors import (
     ViewNotFoundError,
 )
 from tensorlake.format import (
-    TAGS,
     Entry,
     Root,
     RowSegments,
@@ -39,7 +37,7 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.citations import name_of_tag, withdraw
+from tensorlake.versions.citations import FoundNames, readable_names, withdraw
 from tensorlake.versions.entries import author, is_given_up, time_in
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
@@ -47,15 +45,13 @@ from tensorlake.versions.put_surely import put_surely
 from tensorlake.versions.refs import check_new_name, normal_name
 from tensorlake.versions.stage import PackStage
 
-__all__ = ["SavedView", "list_views", "read_view", "save_view"]
+__all__ = ["SavedView", "list_views", "read_view", "readable_views", "save_view"]
 
 Step = Mapping[str, Any]
 """One step that led to a view, as JSON: {"tql", "params"} or {"columns"}."""
 
 VIEW_NBYTES_MAX = 1 << 20
 """What a view's object may take: a query with a picture's vector has room, a table has not."""
-
-LISTED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +202,16 @@ async def read_view(store: Store, name: str) -> SavedView:
     return view
 
 
-async def list_views(store: Store) -> dict[str, SavedView]:
+async def readable_views(store: Store) -> FoundNames[SavedView]:
     """Read every saved view that was not deleted, by name, in the names' order."""
-    names: list[str] = []
-    async for meta in store.list(TAGS):
-        name = name_of_tag(meta.path)
-        if name is not None and not name.startswith("pin-"):
-            names.append(name)
-
-    async def read(name: str) -> SavedView | None:
-        data = await store.get(tag_path(name))
-        return None if data is None else SavedView.from_bytes(name, data, where=tag_path(name))
-
-    found = await runtime.gather_bounded(
-        [partial(read, name) for name in sorted(names)], limit=LISTED_AT_ONCE
+    return await readable_names(
+        store, lambda name, path, data: SavedView.from_bytes(name, data, where=path)
     )
-    return {view.name: view for view in found if view is not None}
+
+
+async def list_views(store: Store) -> dict[str, SavedView]:
+    """Read the saved views as ``readable_views``, passing over those that cannot be read."""
+    return (await readable_views(store)).found
 
 
 def _stored_rows(packs: PackReader, stage: PackStage, segments: RowSegments) -> Root[RowSegments]:
