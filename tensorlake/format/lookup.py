@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format.nodes import Inner, PageRef, PageSource, Root
-from tensorlake.format.page_reader import MAX_READS, PageReader, Parts, as_page_reader
+from tensorlake.format.page_reader import PageReader, Parts, as_page_reader
 from tensorlake.format.spec import PackId
 from tensorlake.format.tails import LeafTable
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=LeafTable)
 _Rows = npt.NDArray[np.int64]
+PAGES_AT_ONCE = 32  # of a scan: whole leaves with units are 860 KB each
 # The root is no page: spans of its tail, and the span that all begin from, have this reference.
 _NO_REF = PageRef(PackId("0" * 32, 0), 0, 0, 0, 0, 0, 0)
 
@@ -123,7 +124,7 @@ async def scan(
     while queue:
         is_leaf = queue[0][1].height == 0
         batch: list[tuple[int, PageRef]] = []
-        while queue and len(batch) < MAX_READS and (queue[0][1].height == 0) == is_leaf:
+        while queue and len(batch) < PAGES_AT_ONCE and (queue[0][1].height == 0) == is_leaf:
             batch.append(queue.popleft())
         refs = [ref for _, ref in batch]
         if is_leaf:
@@ -181,7 +182,7 @@ async def iter_pack_ids(
         yield ref.pack
         if ref.height == 0 and table.HAS_PACKS:
             leaves.append(ref)
-        if len(leaves) >= MAX_READS:
+        if len(leaves) >= PAGES_AT_ONCE:
             for leaf in await reader.leaves(leaves, table, Parts.LOCATIONS):
                 for pack in leaf.pack_ids():
                     yield pack

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tensorlake.storage import Buffer
 
 MAX_CACHED_NBYTES = 256 * 1024 * 1024
-# Reads in flight at once: enough to hide 25 ms of latency, few enough for any store.
-MAX_READS = 32
+# Reads in flight at once: a first batch of 64 rows asks for as many leaves in one trip.
+MAX_READS = 64
 # Locations and statistics of a leaf of 4096 extents take at most 128 KiB and a half of that.
 START_NBYTES_OF_ENTRY = 48
 START_NBYTES_MIN = 16 * 1024  # names of packs and bounds of few extents may be longer
