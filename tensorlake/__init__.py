@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.concatenating import concat
     from tensorlake.dataset.mix import Mix, mix
     from tensorlake.dataset.resuming import loader_from_state
-    from tensorlake.loader import collate, decode
+    from tensorlake.loader import NullColumnWarning, collate, decode
     from tensorlake.types import (
         Array,
         BBox,
@@ -109,6 +109,7 @@ _HOMES = {
         "infer_schema",
         "udf",
     ),
+    "tensorlake.loader": ("NullColumnWarning",),
     "tensorlake.dataset.concatenating": ("concat",),
     "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
     "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
@@ -172,6 +173,7 @@ __all__ = [
     "Json",
     "Keypoints",
     "Mix",
+    "NullColumnWarning",
     "Polygon",
     "Predicate",
     "QueryWarning",

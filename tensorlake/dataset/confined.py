@@ -116,12 +116,14 @@ def replay_inside(
 def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     """Open a saved view; the limits are those of computing its columns.
 
+    Its columns reach no other dataset and no function of this process, whoever saved it.
+
     Raises:
         ViewNotFoundError: There is none of that name.
     """
     from tensorlake.dataset.saved_views import SavedViews
 
-    return SavedViews(dataset.session, limits)[name]
+    return SavedViews(dataset.session, limits, reaches_out=False)[name]
 
 
 def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:

@@ -62,6 +62,7 @@ BETWEEN_FILES = frozenset(
         "computed",
         "frozen",
         "has_rows",
+        "held_nbytes",
         "iter_column_batches",
         "positions_named",
         "reader",

@@ -145,13 +145,16 @@ class SavedViews(Mapping[str, View]):
           large  2 rows  main@1  WHERE x > 1
     """
 
-    def __init__(self, session: Session, limits: QueryLimits = NO_LIMITS) -> None:
+    def __init__(
+        self, session: Session, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
+    ) -> None:
         self._session = session
         self._limits = limits
+        self._reaches_out = reaches_out
 
     def __getitem__(self, name: str) -> View:
         saved = runtime.run(read_view(self._session.store, name))
-        return _opened(self._session, saved, self._limits)
+        return _opened(self._session, saved, self._limits, reaches_out=self._reaches_out)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._all()))
@@ -190,13 +193,15 @@ def rerun(view: View) -> View:
     return replayed(View(session, _everything(session.committed), steps=()), view.steps)
 
 
-def replayed(view: View, steps: Steps, limits: QueryLimits = NO_LIMITS) -> View:
+def replayed(
+    view: View, steps: Steps, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
+) -> View:
     """Do steps again, one after another, over what a view shows."""
     here: Readable = view
     for step in steps:
         match step:
             case QueryStep(tql=text, params=params):
-                here = run_query(here, text, params, limits)
+                here = run_query(here, text, params, limits, reaches_out=reaches_out)
             case ColumnsStep(names=names):
                 here = here[list(names)]
     return here.frozen()
@@ -215,7 +220,7 @@ def _segments(selection: Selection) -> RowSegments:
     return select_rows(selection.physical(selection.all_positions()))
 
 
-def _opened(session: Session, saved: SavedView, limits: QueryLimits) -> View:
+def _opened(session: Session, saved: SavedView, limits: QueryLimits, *, reaches_out: bool) -> View:
     there = versioning.at(session, saved.version)
     snapshot = there.committed
     if snapshot.digest != saved.digest:
@@ -245,12 +250,18 @@ def _opened(session: Session, saved: SavedView, limits: QueryLimits) -> View:
         name=saved.name,
     )
     if computed and steps is not None:
-        view = view.with_computed(_computed(view, steps, computed, limits))
+        made = _computed(view, steps, computed, limits, reaches_out=reaches_out)
+        view = view.with_computed(made)
     return view
 
 
 def _computed(
-    view: View, steps: Steps, names: list[str], limits: QueryLimits
+    view: View,
+    steps: Steps,
+    names: list[str],
+    limits: QueryLimits,
+    *,
+    reaches_out: bool,
 ) -> dict[str, Computed]:
     """Compute columns again, when they are read, for the rows that were saved.
 
@@ -262,7 +273,7 @@ def _computed(
     if len(queries) == 1:
         with engine_errors(view):
             source, query = compiled_query(
-                whole, queries[0].tql, queries[0].params, reaches_out=True
+                whole, queries[0].tql, queries[0].params, reaches_out=reaches_out
             )
         if query.is_rowwise:
             return {
@@ -273,7 +284,7 @@ def _computed(
                 )
                 for name in names
             }
-    again = replayed(whole, steps, limits)
+    again = replayed(whole, steps, limits, reaches_out=reaches_out)
     if not np.array_equal(again.rows, view.rows):
         raise InvalidStateError(
             f"what led to the view {view.name!r} of {view.url!r} {view.version} now selects other"

@@ -121,3 +121,39 @@ def test_the_cost_of_a_query_is_what_it_read(client: httpx.Client) -> None:
     assert cost["seconds"] > 0
     assert cost["nbytes"] >= 7 * 8  # all numbers, and what describes them
     assert cost["requests"] == 0  # a local folder is mapped
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        (
+            "SELECT this.x, s.word AS word FROM this"
+            " JOIN \"{secret}\" VERSION 'main@1' AS s ON s.x = this.x"
+        ),
+        "SELECT x, peek(x) AS word",
+    ],
+    ids=["another dataset", "a function of the process"],
+)
+def test_a_saved_view_makes_a_server_read_nothing_but_its_dataset(
+    writable: Settings, client: httpx.Client, tmp_path: Path, query: str
+) -> None:
+    secret = str(tmp_path.parent / f"{tmp_path.name}-secret")
+    with tl.create(secret, {"x": "int64", "word": "str"}, durability="none") as outside:
+        outside.extend({"x": range(6), "word": ["hidden"] * 6})
+        outside.commit("words")
+
+    tl.udf("peek", lambda _x: "hidden", dtype="text")
+    with tl.open(f"{writable.url}/notes") as notes:
+        notes.query(query.format(secret=secret)).save("reaching")
+        assert notes.views["reaching"]["word"][:][0] == "hidden"
+
+    answers = [
+        client.get(f"{VIEWS}/reaching"),
+        client.post("/v1/datasets/notes/stream", json={"saved": "reaching"}),
+        client.post("/v1/datasets/notes/query", json={"saved": "reaching", "tql": "WHERE true"}),
+        client.get(VIEWS),
+    ]
+
+    assert [one.status_code for one in answers][:1] == [400]
+    assert all(one.status_code < 500 for one in answers)
+    assert not [one for one in answers if "hidden" in one.text]
