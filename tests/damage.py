@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
 from tensorlake.errors import CorruptionError
@@ -75,7 +76,7 @@ class Probe:
 
     def failure(
         self, store: MemoryStore, what: str, *, opened: Resolved | None = None
-    ) -> CorruptionError | None:
+    ) -> CorruptionError | tl.DamagedTagWarning | None:
         """Read it of a damaged store: an error, or what it always was.
 
         Args:
@@ -86,7 +87,7 @@ class Probe:
         try:
             again = None if opened is None else Dataset(Session(store, opened))
             found = self.read(open_on(store, self.version) if again is None else again)
-        except CorruptionError as error:
+        except (CorruptionError, tl.DamagedTagWarning) as error:  # warnings are errors in tests
             return error
         assert found == self.expected, f"{what}: read as something else"
         return None
@@ -145,9 +146,9 @@ def cuts(data: bytes, stride: int) -> Iterator[tuple[str, bytes, int, int]]:
 
 def failures(
     store: MemoryStore, probes: Sequence[Opening], path: str, start: int, stop: int, what: str
-) -> list[CorruptionError]:
+) -> list[CorruptionError | tl.DamagedTagWarning]:
     """Try all that asks for the damaged bytes; each answers as before, or names the object."""
-    found: list[CorruptionError] = []
+    found: list[CorruptionError | tl.DamagedTagWarning] = []
     for one in probes:
         is_asked = one.opened.asks(path, start, stop)
         error = one.opened.failure(store, what) if is_asked else None
