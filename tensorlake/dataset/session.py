@@ -388,9 +388,10 @@ class Session:
 def _warn_of_loss(url: str, transaction: Transaction, pid: int) -> None:
     """Say that a handle ended with staged changes; a forked copy of it loses nothing."""
     if transaction.has_changes and pid == os.getpid():
-        warnings.warn(
+        warnings.warn_explicit(  # no line of the user's is at fault: the handle just ended
             f"the last handle of {url!r} ended with staged changes, which are gone;"
             " call ds.commit() or ds.discard() before, or use: with tl.open(…) as ds",
             UncommittedChangesWarning,
-            stacklevel=2,
+            filename=url,
+            lineno=0,
         )

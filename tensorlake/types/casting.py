@@ -423,16 +423,24 @@ def _kind_hint(values: np.ndarray, dtype: np.dtype, place: Place) -> str:
         return f"kinds never change silently; give a value of {dtype.name}, or None for NULL"
     if source.kind not in "biufc":
         return ""
-    converted = f"values.astype({dtype.name!r})"
-    if source.kind == "f" and dtype.kind in "iu":  # astype alone would cut the fractions off
-        converted = f"values.round().astype({dtype.name!r})"
-        if dtype.kind == "u" and values.ndim > 1 and _is_from_0_to_1(values):
-            highest = np.iinfo(dtype).max
-            scaled = f"(values * {highest}).round().astype({dtype.name!r})"
-            return f"kinds never change silently; scale intensities from 0 to 1: {scaled}"
-    return f"kinds never change silently; convert it yourself: {converted}"
+    if source.kind == "f" and dtype.kind in "iu":
+        return f"kinds never change silently; {_rounding_advice(values, dtype)}"
+    return f"kinds never change silently; convert it yourself: values.astype({dtype.name!r})"
 
 
-def _is_from_0_to_1(values: np.ndarray) -> bool:
-    """Whether floats are intensities as float images have them: none is above 1."""
-    return bool(values.size) and float(values.min()) >= 0 and float(values.max()) <= 1
+def _rounding_advice(values: np.ndarray, dtype: np.dtype) -> str:
+    """Say how floats become integers and keep what they mean: astype alone cuts and wraps."""
+    limits, is_pixels = np.iinfo(dtype), dtype.kind == "u" and values.ndim > 1
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    if finite.size < values.size:
+        return f"replace NaN and infinity, then round: values.round().astype({dtype.name!r})"
+    if is_pixels and low >= 0 and high <= 1:
+        scaled = f"(values * {limits.max}).round().astype({dtype.name!r})"
+        return f"scale intensities from 0 to 1: {scaled}"
+    if is_pixels and -1 <= low < 0 and high <= 1:
+        scaled = f"((values + 1) * {limits.max / 2}).round().astype({dtype.name!r})"
+        return f"scale intensities from -1 to 1: {scaled}"
+    if round(low) < limits.min or round(high) > limits.max:
+        return f"values from {low:g} to {high:g} do not fit {limits.min} … {limits.max}: scale them"
+    return f"convert it yourself: values.round().astype({dtype.name!r})"

@@ -68,6 +68,7 @@ _CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16
 _GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
 _EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
 _PLANE_NDIM, _PICTURE_NDIM = 2, 3
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,9 +377,12 @@ class Image(SampleType):
         """Say what to do with pixels of another shape, where it is a usual one."""
         if len(shape) == _PLANE_NDIM:
             return 'for gray images use mode="L"'
-        if len(shape) == _PICTURE_NDIM and shape[0] == self._channels:
+        if len(shape) == _PICTURE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
             reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
-            return f"channels come last, and {shape} has them first: pixels.{reorder}(1, 2, 0)"
+            mode = "" if shape[0] == self._channels else f", and use mode={_MODES[shape[0]]!r}"
+            return (
+                f"channels come last, and {shape} has them first{mode}: pixels.{reorder}(1, 2, 0)"
+            )
         return ""
 
     def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:

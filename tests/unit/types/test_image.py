@@ -275,6 +275,32 @@ def test_the_advice_for_intensities_from_0_to_1_keeps_the_image(mode, highest):
     assert np.abs(stored.reshape(values.shape) / highest - values).max() <= 0.5 / highest
 
 
+def test_the_advice_for_intensities_from_minus_1_to_1_keeps_the_image():
+    values = np.linspace(-1, 1, 6 * 5 * 3).reshape(6, 5, 3)
+
+    with pytest.raises(DTypeMismatchError, match="from -1 to 1") as caught:
+        convert(Image(codec="png"), [values])
+    pixels = eval(advised(caught.value), {"values": values})
+
+    assert (pixels.min(), pixels.max()) == (0, 255)
+    assert np.abs(pixels / 127.5 - 1 - values).max() <= 0.5 / 127.5
+
+
+@pytest.mark.parametrize(("highest", "said"), [(70_000, "do not fit 0 … 255"), (np.nan, "NaN")])
+def test_floats_that_would_wrap_around_are_not_told_to_be_rounded_alone(highest, said):
+    values = np.full((6, 5, 3), 9.5)
+    values[0, 0, 0] = highest
+
+    with pytest.raises(DTypeMismatchError, match=said):
+        convert(Image(codec="png"), [values])
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (4, "RGBA")])
+def test_channels_that_come_first_and_are_others_name_the_mode(channels, mode):
+    with pytest.raises(ShapeMismatchError, match=f"channels come last.*mode='{mode}'"):
+        convert(Image(codec="png"), [np.zeros((channels, 40, 50), np.uint8)])
+
+
 def test_the_advice_for_floats_that_are_not_intensities_rounds_them():
     values = np.full((6, 5, 3), 99.7)
 
