@@ -18,6 +18,8 @@ __all__ = ["Member", "TarIndex", "index_tar"]
 
 HEADER_NBYTES = 512
 END_NBYTES = 1024
+"""As POSIX has it; half of it ends a file too."""
+
 READ_NBYTES = 1 << 20
 LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
 
@@ -36,12 +38,14 @@ class Member:
 class TarIndex:
     """The members of a tar file that are whole, and what is wrong behind them, if anything is.
 
-    `headers` are those of pax that hold for all of the file.
+    `headers` are those of pax that hold for all of the file. `lacks_end`: it ends exactly where a
+    member does, without the zeros behind the last one; it may have been cut there.
     """
 
     members: Sequence[Member]
     damage: str | None
     headers: Mapping[str, str]
+    lacks_end: bool = False
 
 
 def index_tar(file: BinaryIO) -> TarIndex:
@@ -71,7 +75,8 @@ def index_tar(file: BinaryIO) -> TarIndex:
         members.pop()
         there = max(0, size - last.start)
         damage = f"it ends in {last.name!r}, {there:,} bytes into its {last.nbytes:,}"
-    return TarIndex(members, damage or _damage_at(file, at, size), headers)
+    lacks_end = damage is None and at == size
+    return TarIndex(members, damage or _damage_at(file, at, size), headers, lacks_end)
 
 
 def _problem(member: tarfile.TarInfo) -> str | None:
@@ -85,7 +90,8 @@ def _damage_at(file: BinaryIO, at: int, size: int) -> str | None:
     file.seek(at)
     header = file.read(HEADER_NBYTES)
     if not header:
-        return f"it ends at byte {size:,}, without the {END_NBYTES:,} zeros that end a tar file"
+        zeros = f"the {HEADER_NBYTES} zeros or more that end a tar file"
+        return f"it ends at byte {size:,}, without {zeros}"
     if len(header) < HEADER_NBYTES:
         return f"it ends in a header, at byte {size:,}"
     if any(header):

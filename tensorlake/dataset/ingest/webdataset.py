@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import tarfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -28,8 +29,8 @@ from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
-from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.ingest.tar_index import END_NBYTES, index_tar
+from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
+from tensorlake.dataset.ingest.tar_index import END_NBYTES, TarIndex, index_tar
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
@@ -221,7 +222,7 @@ def _index(
         fields.append((field, member.start, member.nbytes))
     samples = [_Sample(path, key, tuple(sorted(members))) for key, members in found.items()]
     if index.damage is not None:
-        samples = _before_damage(samples, index.damage, shown, left_out)
+        samples = _before_damage(samples, index, path, left_out)
     for key, reason in bad.items():
         if left_out is None:
             raise InvalidInputError(f"sample {key!r} of {shown!r}: {reason}", src=shown, item=key)
@@ -231,22 +232,29 @@ def _index(
 
 
 def _before_damage(
-    samples: list[_Sample], damage: str, shown: str, left_out: list[SkippedItem] | None
+    samples: list[_Sample], index: TarIndex, path: str, left_out: list[SkippedItem] | None
 ) -> list[_Sample]:
     """Return the samples before the damage: the last of them only where it lacks no field."""
+    shown = public_url(path)
     behind = f", behind sample {samples[-1].key!r}" if samples else ""
-    reason = f"not a whole tar file: {damage}{behind}"
+    reason = f"not a whole tar file: {index.damage}{behind}"
+    whole = {one.fields for one in samples[:-1]}
+    is_last_cut = len(samples) > 1 and samples[-1].fields not in whole
     if left_out is None:
+        advice = "make or fetch the shard again, or ingest these samples: on_error='skip'"
+        if index.lacks_end and samples and not is_last_cut and not is_url(path):
+            file = shlex.quote(str(Path(path).absolute()))
+            advice += (
+                "; only if its writer is known to have finished, add the end that it left out:"
+                f" truncate -s +{END_NBYTES} {file}"
+            )
         raise InvalidInputError(
-            f"{shown!r} is {reason}; {plural(len(samples), 'sample')} can be read"
-            "\ncopy it again, or ingest these samples: on_error='skip'; if only the end is missing,"
-            f" add it: truncate -s +{END_NBYTES} {PurePath(shown).name}",
+            f"{shown!r} is {reason}; {plural(len(samples), 'sample')} can be read\n{advice}",
             src=shown,
             item=samples[-1].key if samples else None,
         )
     left_out.append(SkippedItem(PurePath(shown).name, reason))
-    whole = {one.fields for one in samples[:-1]}
-    if len(samples) > 1 and samples[-1].fields not in whole:
+    if is_last_cut:
         cut = samples.pop()
         name = f"{PurePath(shown).name}:{cut.key}"
         left_out.append(SkippedItem(name, f"cut: only {', '.join(sorted(cut.fields))} are there"))
