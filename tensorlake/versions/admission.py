@@ -149,8 +149,9 @@ def parsed_entry(path: str, data: bytes) -> Entry:
 def refused(path: str, why: str) -> InvalidInputError:
     """Build the error of an entry that may not stand."""
     return InvalidInputError(
-        f"what is put at {path!r} is no log entry that may stand there: {why}"
-        "\nread the branch's newest entry, and put one that follows it",
+        f"what is put at {path!r} is not a log entry that may stand there: {why}"
+        "\ncommit with the SDK, or put an entry that follows the branch's newest; expire, gc and"
+        " the end of main belong where the lake itself can be reached",
         path=path,
     )
 

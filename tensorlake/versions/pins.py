@@ -102,5 +102,7 @@ async def _unpin(store: Store, pin: Pin) -> None:
     """Let go. What was published stands in any case: collectors delete pins left behind."""
     try:
         await store.delete(pin.path)
-    except (StorageError, AccessError) as error:  # only collectors need the right to delete
-        _log.warning("%s is left behind; a collection will delete it: %s", pin.path, error)
+    except (StorageError, AccessError) as error:
+        # Only collectors need the right to delete: a writer without it has nothing to do.
+        level = logging.INFO if isinstance(error, AccessError) else logging.WARNING
+        _log.log(level, "%s is left behind; a collection will delete it: %s", pin.path, error)

@@ -108,7 +108,9 @@ def test_a_name_with_a_tilde_is_the_same_over_http(served: Served, name: str) ->
     assert tl.exists(ds.url, token=served.token("admin"))
 
 
-def test_branches_tags_merges_diffs_and_restores_work(served: Served, name: str) -> None:
+def test_branches_tags_merges_diffs_and_restores_work(
+    served: Served, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     ds = make(served, name)
     ds.tag("v1")
     fix = ds.branch("fix")
@@ -125,6 +127,7 @@ def test_branches_tags_merges_diffs_and_restores_work(served: Served, name: str)
     assert ds["x"][:].tolist() == [0, 1, 2, 3, 4, 5]
     assert sorted(ds.branches) == ["fix", "main"]
     assert list(ds.tags) == ["v1"]
+    assert not caplog.records, "that a client may not delete its pins is nothing to act on"
 
 
 def test_writers_that_change_the_same_conflict_and_others_do_not(served: Served, name: str) -> None:
