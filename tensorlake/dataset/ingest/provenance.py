@@ -10,6 +10,7 @@
                      files      how many files this commit has rows of
                      marks      eight bytes for each group of files, in base 85; `edges`: the ends
                      per        about how many files are a group: 1 up to ``MAX_MARKS`` files
+                     skipped    items left out, if any: how many, and the first of them
 
 The digest alone decides whether a source is as it was. Marks name what differs: three bytes of the
 hash of a file's path in the source, five of the hash of its own name, size and time. Groups begin
@@ -21,17 +22,19 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset.history import Commit
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source import Item, Source
+from tensorlake.format import MAX_META_NBYTES, canonical_bytes
 from tensorlake.types import SampleType
 
-__all__ = ["MEMBER", "Differences", "Files", "Note", "Run", "read_runs", "settings_of"]
+__all__ = ["MEMBER", "Differences", "Files", "Note", "Run", "Skipped", "read_runs", "settings_of"]
 
 MEMBER = "ingest"
 MAX_MARKS = 1280
@@ -43,7 +46,47 @@ STATE_BITS = np.uint64(40)
 SHOWN_MAX = 60
 """Characters of a setting, or of a source's name, that are kept as text."""
 
+MAX_SKIPPED_NBYTES = 2048
+"""Of the items left out that a note names, where the marks leave room for them."""
+
+REASON_MAX = 120
+"""Characters of the reason for which an item was left out."""
+
 Settings = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Items that were left out: how many, and the first of them."""
+
+    count: int = 0
+    named: Sequence[SkippedItem] = ()
+
+    @classmethod
+    def of(cls, items: Sequence[SkippedItem], room: int) -> Skipped:
+        """Name as many as fit into ``room`` bytes."""
+        named: list[SkippedItem] = []
+        for item in items:
+            reason = item.reason
+            if len(reason) > REASON_MAX:
+                reason = f"{reason[: REASON_MAX - 1]}…"
+            shown = SkippedItem(_as_utf8(item.item), _as_utf8(reason), item.tensor)
+            room -= len(canonical_bytes(_skipped_to_json(shown))) + 1
+            if room < 0:
+                break
+            named.append(shown)
+        return cls(len(items), named)
+
+    @classmethod
+    def from_json(cls, noted: Mapping[str, Any] | None) -> Skipped:
+        """Read what a note says of them; notes without any have no member."""
+        if noted is None:
+            return cls()
+        return cls(noted["count"], [SkippedItem(*one) for one in noted["first"]])
+
+    def to_json(self) -> dict[str, Any]:
+        """Write a member of a note."""
+        return {"count": self.count, "first": [_skipped_to_json(one) for one in self.named]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +104,13 @@ class Note:
     per: int
     edges: tuple[int, int]
     marks: np.ndarray
+    skipped: Skipped = field(default_factory=Skipped)
 
     def to_json(self) -> dict[str, Any]:
         """Write the note as a member of `meta`."""
+        skipped = {"skipped": self.skipped.to_json()} if self.skipped.count else {}
         return {
+            **skipped,
             "run": self.run,
             "what": self.what,
             "from": self.place,
@@ -96,16 +142,25 @@ class Note:
             noted["per"],
             (first, last),
             marks,
+            Skipped.from_json(noted.get("skipped")),
         )
 
     @classmethod
-    def of(cls, run: str, source: Source[Item], stop: int, digest: str, batch: range) -> Note:
+    def of(
+        cls,
+        run: str,
+        source: Source[Item],
+        stop: int,
+        digest: str,
+        batch: range,
+        skipped: Sequence[SkippedItem] = (),
+    ) -> Note:
         """Note that a source is ingested up to an item, by a commit of ``batch``."""
         files = Files.of(source, batch)
         per = 1
         while len(starts := files.starts(per)) > MAX_MARKS:
             per *= 2
-        return cls(
+        note = cls(
             run,
             source.key_start,
             source.place[:SHOWN_MAX],
@@ -117,7 +172,11 @@ class Note:
             per,
             files.edges,
             files.marks(starts),
+            Skipped(len(skipped)),
         )
+        taken = len(canonical_bytes({MEMBER: note.to_json()}))
+        room = min(MAX_SKIPPED_NBYTES, MAX_META_NBYTES - taken)
+        return replace(note, skipped=Skipped.of(skipped, room))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +195,13 @@ class Run:
     def num_files(self) -> int:
         """How many files it has ingested; one that several commits share counts in each."""
         return sum(note.num_files for note in self.notes)
+
+    @property
+    def skipped(self) -> Skipped:
+        """What it left out."""
+        each = [note.skipped for note in self.notes]
+        named = [item for one in each for item in one.named]
+        return Skipped(sum(one.count for one in each), named)
 
     def is_start_of(self, source: Source[Item]) -> bool:
         """Whether its items are the first of this source, and are as they were."""
@@ -262,6 +328,15 @@ def read_runs(commits: Iterable[Commit]) -> list[Run]:
         notes, rows = runs.get((note.what, note.run), ([], 0))
         runs[note.what, note.run] = [*notes, note], rows + commit.changes.append
     return [Run(notes, rows) for notes, rows in runs.values()]
+
+
+def _skipped_to_json(item: SkippedItem) -> list[str | None]:
+    return [item.item, item.reason, item.tensor]
+
+
+def _as_utf8(text: str) -> str:
+    """Show a name that is not UTF-8 without the bytes that are not."""
+    return text.encode(errors="replace").decode()
 
 
 def _as_text(name: str, setting: Any) -> tuple[str, str]:

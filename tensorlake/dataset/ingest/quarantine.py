@@ -74,14 +74,21 @@ class Quarantine:
             self._staged = 0
         return self._url
 
+    def found(self) -> str | None:
+        """Where the quarantine of an earlier call is, if there is one."""
+        return self._url if exists(self._url, **self._place) else None
+
     def _opened(self) -> Dataset:
-        place = {name: one for name, one in self._open_arguments.items() if name != "durability"}
-        if not exists(self._url, **place):
+        if not exists(self._url, **self._place):
             return create(self._url, SCHEMA, exist_ok=True, **self._open_arguments)
         dataset = open_dataset(self._url, **self._open_arguments)
         if "tensor" not in dataset.schema:  # made by tensorlake 0.1.0
             dataset.add_tensor("tensor", SCHEMA["tensor"], fill=None)
         return dataset
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {name: one for name, one in self._open_arguments.items() if name != "durability"}
 
     def commit(self, key: str) -> str | None:
         """Publish what came in since the last commit, once for a key; where it is, if anywhere."""

@@ -26,7 +26,9 @@ class IngestReport:
         rows: Rows committed by this call.
         nbytes: Bytes of the source items read.
         already_there: Rows that an earlier run had committed.
-        skipped: Items left out, with ``on_error="skip"`` or ``"quarantine"``.
+        skipped: Items left out, with ``on_error="skip"`` or ``"quarantine"``, by an earlier run of
+            the same call too, of which each commit names the first.
+        skipped_unnamed: How many more the earlier run left out.
         quarantine: The dataset that those were put into, if any were.
         url: The dataset that was made.
         version: Its version then.
@@ -37,6 +39,7 @@ class IngestReport:
     already_there: int = 0
     seconds: float = 0.0
     skipped: list[SkippedItem] = field(default_factory=list[SkippedItem])
+    skipped_unnamed: int = 0
     quarantine: str | None = None
     url: str = ""
     version: str = ""
@@ -51,6 +54,6 @@ class IngestReport:
             text += f" → {self.url} {self.version}"
         if self.already_there:
             text += f"; {plural(self.already_there, 'row')} were there already"
-        if self.skipped:
-            text += f"; {plural(len(self.skipped), 'item')} skipped: ds.ingest_report.skipped"
+        if skipped := len(self.skipped) + self.skipped_unnamed:
+            text += f"; {plural(skipped, 'item')} skipped: ds.ingest_report.skipped"
         return text

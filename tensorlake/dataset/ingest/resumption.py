@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tensorlake.dataset.dataset import Dataset
@@ -26,6 +26,7 @@ from tensorlake.dataset.ingest.provenance import (
     Differences,
     Files,
     Run,
+    Skipped,
     read_runs,
     settings_of,
 )
@@ -34,7 +35,7 @@ from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.quantities import plural
 from tensorlake.types import SampleType
 
-__all__ = ["CREATE", "Start", "find_start"]
+__all__ = ["CREATE", "Start", "check_skipped", "find_start"]
 
 CREATE = "create"
 """The run that made the dataset."""
@@ -51,11 +52,13 @@ class Start:
         run: Which run of commits goes on.
         stop: How many items it has ingested.
         num_rows: The rows they became.
+        skipped: Those that were left out.
     """
 
     run: str = CREATE
     stop: int = 0
     num_rows: int = 0
+    skipped: Skipped = field(default_factory=Skipped)
 
 
 def find_start(dataset: Dataset, source: Source[Item], mode: Mode, *, size: int) -> Start:
@@ -91,8 +94,32 @@ def find_start(dataset: Dataset, source: Source[Item], mode: Mode, *, size: int)
     return _after(created)
 
 
+def check_skipped(dataset: Dataset, source: Source[Item], skipped: Skipped) -> None:
+    """Refuse to go on behind items that were left out: for a call with ``on_error="raise"``.
+
+    Raises:
+        InvalidInputError: There are any.
+    """
+    if not skipped.count:
+        return
+    names = list(dict.fromkeys(item.item for item in skipped.named))
+    told = f" ({_named(names, skipped.count)})" if names else ""
+    were = "was" if skipped.count == 1 else "were"
+    first = f"\nthe first: {skipped.named[0].reason}" if names else ""
+    raise InvalidInputError(
+        f"{plural(skipped.count, 'item')} of {_called(source)} {were} left out of"
+        f" {dataset.url!r} by an earlier call{told}{first}"
+        "\nto go on without them: on_error='skip' or 'quarantine'; to have them too: mend them, and"
+        f" give them by themselves, with mode='append'{source.apart}; to ingest all of it anew:"
+        f" {_deletion(dataset)}, or another URL",
+        dataset=dataset.url,
+        count=skipped.count,
+        items=names,
+    )
+
+
 def _after(run: Run) -> Start:
-    return Start(run.last.run, run.last.stop, run.num_rows)
+    return Start(run.last.run, run.last.stop, run.num_rows, run.skipped)
 
 
 def _start_of_append(
@@ -265,9 +292,11 @@ def _told(found: Differences, unit: str, run: Run, count: int) -> str:
     return "; ".join(parts) or "what was ingested of it has changed"
 
 
-def _named(paths: Sequence[str]) -> str:
+def _named(paths: Sequence[str], count: int | None = None) -> str:
+    """Name the first paths, of ``count``, which may be more than are known."""
     shown = ", ".join(repr(path) for path in paths[:NAMED_MAX])
-    return f"{shown}, …" if len(paths) > NAMED_MAX else shown
+    is_more = (count or len(paths)) > min(len(paths), NAMED_MAX)
+    return f"{shown}, …" if is_more else shown
 
 
 def _called(source: Source[Item]) -> str:

@@ -26,7 +26,7 @@ from tensorlake.dataset.ingest.provenance import MEMBER, Note
 from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
-from tensorlake.dataset.ingest.resumption import Start, find_start
+from tensorlake.dataset.ingest.resumption import Start, check_skipped, find_start
 from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Refused, Source
 from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
@@ -109,7 +109,12 @@ def run_ingest(
         begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
         dataset = _destination(source, str(url), mode, open_arguments, is_new=is_new)
         start = Start() if is_new else find_start(dataset, source, mode, size=size)
+        if on_error == "raise":
+            check_skipped(dataset, source, start.skipped)
         report.already_there = start.num_rows
+        report.skipped += start.skipped.named
+        report.skipped_unnamed = start.skipped.count - len(start.skipped.named)
+        unnoted: list[SkippedItem] = []
         done = range(start.stop)
         bar.advance(source.nbytes(done), start.num_rows)
         digest = hashlib.blake2b(source.identity(done), digest_size=DIGEST_NBYTES)
@@ -119,6 +124,7 @@ def run_ingest(
             before = len(dataset)
             for loaded in begun.pop(batch, None) or reading(batch):
                 refused, taken = _stage(dataset, source, loaded, on_error=on_error)
+                unnoted += [item for item, _ in refused]
                 report.skipped += [item for item, _ in refused]
                 if quarantine is not None:
                     quarantine.stage(refused)
@@ -130,17 +136,20 @@ def run_ingest(
                 report.quarantine = quarantine.commit(key)  # first: what is committed is not read
             if rows:  # without any there is no commit, and the next one notes these items too
                 items = range(noted, batch.stop)
-                note = Note.of(start.run, source, batch.stop, digest.hexdigest(), items)
+                named = digest.hexdigest()
+                note = Note.of(start.run, source, batch.stop, named, items, unnoted)
                 message = f"ingest {source.kind}: {plural(rows, 'row')}"
                 dataset.session.commit(
                     CommitRequest(message, key=key, meta={MEMBER: note.to_json()})
                 )
-                noted = batch.stop
+                noted, unnoted = batch.stop, []
             report.rows += rows
             report.nbytes += source.nbytes(batch)
         report.skipped += source.left_out
         if quarantine is not None:
             report.quarantine = quarantine.add(source.left_out) or report.quarantine
+            if start.skipped.count:
+                report.quarantine = report.quarantine or quarantine.found()
         report.seconds = time.monotonic() - started
         report.url, report.version = str(url), dataset.version
         bar.finish(str(report))

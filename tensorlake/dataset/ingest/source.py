@@ -76,6 +76,7 @@ class Source(Generic[Item]):
         settings: Arguments of the call that decide the rows.
         has_identity: Whether name, size and stamp tell an item from any other: not those of an
             object in memory of which no more than type and length is known.
+        apart: How some items alone are given, for errors: what follows "give them by themselves".
     """
 
     kind: str
@@ -94,6 +95,7 @@ class Source(Generic[Item]):
     unit: str = "file"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     has_identity: bool = True
+    apart: str = ""
 
     @property
     def key_start(self) -> str:
