@@ -1,7 +1,8 @@
 """Tables as text: CSV, and JSON lines, a batch of rows at a time.
 
     CSV          numbers, true and false, class names, text, ISO times; NULL is nothing between two
-                 commas, text stands in quotes. Cells are flat: arrays and lists have no form.
+                 commas, or a blank line where there is one column; text stands in quotes, so that
+                 empty text is another value. Cells are flat: arrays and lists have no form.
     JSON lines   an object a row; arrays and lists are lists, NULL is null. JSON has no NaN.
 
 Neither has a form for pictures and bytes. A file whose name ends in .gz, .zst, .bz2 or .lz4 is

@@ -3,9 +3,12 @@
 A column is read as numbers or truth values, or as text that its tensor's type converts:
 
     Scalar, Bool               numbers, with the usual words for NULL
-    Text                       text; where it may be NULL, an empty cell without quotes is
+    Text                       text; an empty cell without quotes is NULL, unless the call says that
+                               the column has none; in quotes it is empty text
     all others                 text, an empty cell without quotes being NULL; a class by its name,
                                else its code, and JSON parsed
+
+A blank line is an empty cell where there is one column, and no record where there are several.
 
 Records that cannot be read are found by halving: the parser that refuses them all says which.
 """
@@ -91,12 +94,8 @@ class CsvReader:
 
     @property
     def keeps_empty_lines(self) -> bool:
-        """Whether an empty line is a record: a NULL of the only column, if the call says it may be.
-
-        Else it is what many programs end a file with.
-        """
-        kind = self._declared.get(self.header[0])
-        return len(self.header) == 1 and kind is not None and kind.nullable
+        """Whether a blank line is a record: an empty value of the only column."""
+        return len(self.header) == 1
 
     def settle(self, guessed: Mapping[str, Arrow]) -> None:
         """Take the types of columns that the call does not say."""
@@ -232,7 +231,7 @@ class CsvReader:
         guessed = self._guessed.get(name)
         if guessed is None or not (pa.types.is_string(guessed) or pa.types.is_null(guessed)):
             return _Cells(guessed, words)
-        return self._text_cells(has_null=pa.types.is_null(guessed))
+        return self._text_cells(has_null=True)
 
     def _text_cells(self, *, has_null: bool) -> _Cells:
         import pyarrow as pa

@@ -20,7 +20,8 @@ import numpy as np
 
 from tensorlake.dataset.export import COMPRESSED
 from tensorlake.dataset.ingest.found_files import Piece
-from tensorlake.dataset.ingest.line_files import PIECE_NBYTES, decompressed
+from tensorlake.dataset.ingest.line_files import PIECE_NBYTES, LineNumbers, decompressed
+from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
@@ -59,26 +60,39 @@ class _Quotes:
         opening = slice(int(self.is_open), None, 2)  # where each quote opens or closes a value
         follows = np.diff(at, prepend=self._closed_at - self._position) == 1
         if bool((may_open | follows)[opening].all()):
-            self._note(at, is_last_open=self.is_open ^ bool(len(at) % 2))
+            opened = at[opening][~follows[opening]]  # a quote that follows one goes on in a value
+            if len(opened):
+                self.opened_at = self._position + int(opened[-1])
+            self.is_open ^= bool(len(at) % 2)
+            if not self.is_open:
+                self._closed_at = self._position + int(at[-1])
             return
         for place, is_first in zip(at.tolist(), may_open.tolist(), strict=True):
             position = self._position + place
             if self.is_open:
                 self.is_open, self._closed_at = False, position
-            elif is_first or position == self._closed_at + 1:
+            elif is_first:
                 self.is_open, self.opened_at = True, position
-
-    def _note(self, at: np.ndarray, *, is_last_open: bool) -> None:
-        last = self._position + int(at[-1])
-        self.is_open = is_last_open
-        if is_last_open:
-            self.opened_at = last
-        else:
-            self._closed_at = last
+            elif position == self._closed_at + 1:
+                self.is_open = True
 
 
-def cut_records(path: str, start: int, delimiter: str, files: SourceFiles) -> Iterator[Piece]:
+def cut_records(
+    path: str,
+    start: int,
+    delimiter: str,
+    files: SourceFiles,
+    left_out: list[SkippedItem] | None = None,
+) -> Iterator[Piece]:
     """Cut a CSV file into runs of about ``PIECE_NBYTES``; a compressed one is one piece.
+
+    Args:
+        path: Of the file.
+        start: Where its first record begins.
+        delimiter: Between values.
+        files: What opens it.
+        left_out: Takes the record of a quote that is never closed, as far as that quote's line;
+            the next record begins at the next line. None, or a compressed file: an error.
 
     Raises:
         InvalidInputError: A quote is never closed.
@@ -86,20 +100,38 @@ def cut_records(path: str, start: int, delimiter: str, files: SourceFiles) -> It
     size = files.nbytes(path) or 0
     quotes = _Quotes(delimiter.encode())
     if Path(path).suffix in COMPRESSED:
-        quotes.see(decompressed(path, files)[start:])
-        _check_closed(quotes, path, start)
-        yield Piece(path, start, -1, size)
+        piece, content = Piece(path, start, -1, size), decompressed(path, files)[start:]
+        quotes.see(content)
+        if quotes.is_open:
+            line = content.count(b"\n", 0, quotes.opened_at)
+            raise _never_closed(piece, line, start + quotes.opened_at, files)
+        yield piece
         return
     with files.open(path) as file:
         file.seek(start)
-        at = start
+        at = begin = start
         while at < size:
             quotes.see(file.read(PIECE_NBYTES))
             _see_rest(file, quotes)
-            _check_closed(quotes, path, start)
             stop = min(file.tell(), size)
-            yield Piece(path, at, stop, stop - at)
-            at = stop
+            if not quotes.is_open:
+                yield Piece(path, at, stop, stop - at)
+                at = stop
+                continue
+            opened_at = begin + quotes.opened_at
+            file.seek(at)
+            before = file.read(opened_at - at)
+            piece = Piece(path, at, stop, stop - at)
+            error = _never_closed(piece, before.count(b"\n"), opened_at, files)
+            if left_out is None:
+                raise error
+            record = records_of(before + file.readline(), delimiter)[-1]
+            left_out.append(_skipped(error, record))
+            stop = file.tell()
+            if stop - len(record) > at:
+                yield Piece(path, at, stop - len(record), stop - len(record) - at)
+            at = begin = stop
+            quotes = _Quotes(delimiter.encode())
 
 
 def records_of(content: bytes, delimiter: str) -> list[bytes]:
@@ -142,8 +174,17 @@ def _see_rest(file: IO[bytes], quotes: _Quotes) -> None:
         quotes.see(line)
 
 
-def _check_closed(quotes: _Quotes, path: str, start: int) -> None:
-    if quotes.is_open:  # at the end of the file
-        shown, place = public_url(path), start + quotes.opened_at
-        message = f"{shown!r}: the quote at byte {place:,} opens a value that nothing closes"
-        raise InvalidInputError(f"{message}\nclose it, or double it", src=shown, offset=place)
+def _never_closed(piece: Piece, line: int, place: int, files: SourceFiles) -> InvalidInputError:
+    """Return the error of a quote that is open at the end of the file, by its line of the piece."""
+    name = LineNumbers(files).name(piece, line)
+    message = f"{name}: the quote at byte {place:,} opens a value that nothing closes"
+    return InvalidInputError(
+        f"{message}\nclose it, or double it", src=public_url(piece.path), offset=place, item=name
+    )
+
+
+def _skipped(error: InvalidInputError, record: bytes) -> SkippedItem:
+    name = error.facts["item"]
+    reason = error.message.splitlines()[0].removeprefix(f"{name}: ")
+    shown = record.decode(errors="replace").rstrip("\r\n")
+    return SkippedItem(name, f"{reason}: {shown!r:.80}")

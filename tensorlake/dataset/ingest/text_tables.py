@@ -63,7 +63,9 @@ def csv(
     is named by ``schema``. Numbers written as codes are (007, +4930, 0x1A) stay text too; what a
     number would change otherwise (whole numbers that no int64 holds, commas in numbers, 1e400) is
     refused. A record with another number of values, or one that does not fit the types, is refused
-    with its line and column; ``on_error`` leaves out that record alone.
+    with its line and column; ``on_error`` leaves out that record alone. An empty value without
+    quotes is NULL, ``""`` is empty text. A blank line is an empty value where a file has one
+    column, and is skipped where it has several.
 
     Args:
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
@@ -71,9 +73,9 @@ def csv(
         delimiter: What stands between values.
         encoding: How the text is written, such as "latin-1" or "cp1252".
         names: Of the columns, where the first line is of values already.
-        nulls: Words without quotes that are NULL, in every column. None: an empty value and the
-            usual words (NULL, NA, N/A …) in columns of numbers; an empty value in columns that
-            ``schema`` says are other than text, or text that may be NULL.
+        nulls: Words without quotes that are NULL, in every column. None: an empty value, and in
+            columns of numbers the usual words too (NULL, NA, N/A …). In a column that ``schema``
+            says is text that is never NULL, an empty value is empty text.
         decimal: What stands before the decimals of a number: "," where it is written 1,5.
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
@@ -115,8 +117,13 @@ def csv(
     )
     is_strict = options.get("on_error", "raise") == "raise"
     table = _Table(reader, files, delimiter, declared, is_strict=is_strict)
+    left_out: list[SkippedItem] = []
     pieces = [
-        piece for path in paths for piece in cut_records(path, header_nbytes, delimiter, files)
+        piece
+        for path in paths
+        for piece in cut_records(
+            path, header_nbytes, delimiter, files, None if is_strict else left_out
+        )
     ]
     check_pieces("csv", pieces)
     types = table.types(pieces)
@@ -124,7 +131,17 @@ def csv(
     settings = given_settings(
         schema, delimiter=delimiter, encoding=encoding, names=names, nulls=nulls, decimal=decimal
     )
-    return ingest_pieces("csv", pieces, types, load, dst, options, files=files, settings=settings)
+    return ingest_pieces(
+        "csv",
+        pieces,
+        types,
+        load,
+        dst,
+        options,
+        files=files,
+        settings=settings,
+        left_out=left_out,
+    )
 
 
 @dataclass(frozen=True, slots=True)

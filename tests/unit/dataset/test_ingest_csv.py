@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,7 +46,7 @@ def written(rows, **options):
 def test_values_in_quotes_hold_line_breaks_delimiters_and_quotes(ingest):
     texts = ["a\nb", 'say "x"', "1,2", "\r\n", '"', "plain", ""]
 
-    ds = ingest(written([["n", "t"], *enumerate(texts)]))
+    ds = ingest(written([["n", "t"], *enumerate(texts)]), schema={"t": tl.Text()})
 
     assert ds["t"][:] == texts
     assert ds["n"][:].tolist() == list(range(len(texts)))
@@ -97,7 +98,8 @@ def test_a_quote_within_a_value_without_quotes_is_a_letter(ingest, monkeypatch):
 def test_a_quote_that_nothing_closes_is_told_by_its_place(ingest, name):
     text = b'n,t\n1,x\n2,"open\n3,y\n'
 
-    with pytest.raises(InvalidInputError, match="the quote at byte 10 opens a value that nothing"):
+    told = r"line 3 of a\.csv.*: the quote at byte 10 opens a value that nothing"
+    with pytest.raises(InvalidInputError, match=told):
         ingest(gzip.compress(text) if name.endswith("gz") else text, name=name)
 
 
@@ -124,7 +126,7 @@ def test_null_words_are_null_among_numbers_and_text_in_text(ingest):
     ds = ingest("n,t\n1,NA\nNULL,\nn/a,NULL\n,x\n")
 
     assert [row["n"] for row in ds] == [1, None, None, None]
-    assert ds["t"][:] == ["NA", "", "NULL", "x"]
+    assert [row["t"] for row in ds] == ["NA", None, "NULL", "x"]
 
 
 def test_null_words_of_a_call_are_null_everywhere_but_in_quotes(ingest):
@@ -137,7 +139,9 @@ def test_null_words_of_a_call_are_null_everywhere_but_in_quotes(ingest):
 def test_nan_is_a_number_and_not_null(ingest):
     ds = ingest("x\n1.5\nNaN\nnan\n\n")
 
-    assert np.isnan(ds["x"][:][1:3]).all()
+    values = [row["x"] for row in ds]
+    assert values[3] is None
+    assert np.isnan(values[1:3]).all()
 
 
 def test_decimal_commas_are_refused_until_they_are_named(ingest):
@@ -369,8 +373,101 @@ def test_bytes_of_another_encoding_are_left_out_by_their_line(ingest):
     assert tl.open(ds.ingest_report.quarantine)[0]["content"] == b"2,\xfc\n"
 
 
-def test_one_column_has_an_empty_line_where_the_schema_lets_it_be_null(ingest):
+@pytest.mark.parametrize("size", [4, 64])
+def test_a_value_that_nothing_closes_is_left_out_with_its_line_alone(ingest, monkeypatch, size):
+    monkeypatch.setattr(csv_records, "PIECE_NBYTES", size)
+    text = 'n,t\n1,"a\nb"\n2,x\n3,"o\np","open ""w""\n4,""\n5,z\n'
+
+    with pytest.raises(InvalidInputError, match=r"line 6 of a\.csv: the quote at byte 24 opens"):
+        ingest(text)
+
+    ds = ingest(text, on_error="quarantine")
+    assert [(row["n"], row["t"]) for row in ds] == [(1, "a\nb"), (2, "x"), (4, ""), (5, "z")]
+    (skipped,) = ds.ingest_report.skipped
+    assert skipped.item == "line 6 of a.csv"
+    assert skipped.reason.startswith("the quote at byte 24 opens a value that nothing closes: '3,")
+    assert tl.open(ds.ingest_report.quarantine)["item"][:] == ["line 6 of a.csv"]
+
+
+# ---- NULL and empty text: one rule, with DuckDB as the judge
+
+
+def test_a_blank_line_is_an_empty_value_of_the_only_column(ingest):
     schema = {"x": tl.Scalar("int64", nullable=True)}
 
-    assert [row["x"] for row in ingest("x\n1\n\n3\n", schema=schema)] == [1, None, 3]
-    assert ingest("x\n1\n\n3\n")["x"][:].tolist() == [1, 3]
+    for options in ({}, {"schema": schema}):
+        assert [row["x"] for row in ingest("x\n1\n\n3\n\n", **options)] == [1, None, 3, None]
+    assert [row["x"] for row in ingest("x\r\na\r\n\r\nb\r\n")] == ["a", None, "b"]
+    assert ingest("x\na\n\n", schema={"x": tl.Text()})["x"][:] == ["a", ""]
+    assert len(ingest("x\n1\n\n3\n\n", names=["x"], schema={"x": "str"})) == 5
+    with pytest.raises(InvalidInputError, match=r"line 3 of a\.csv.*'x'"):
+        ingest("x\n1\n\n3\n", schema={"x": "int64"})
+
+
+def test_blank_lines_are_skipped_where_there_are_several_columns(ingest):
+    ds = ingest("n,t\n\n1,a\n\n2,b\n\n")
+
+    assert [(row["n"], row["t"]) for row in ds] == [(1, "a"), (2, "b")]
+
+
+CELLS = st.sampled_from(["", '""', "a", '"a"', "1", '"x\ny"', "-2.5", "NA", '" "'])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 2).flatmap(
+        lambda width: st.lists(
+            st.lists(CELLS, min_size=width, max_size=width), min_size=1, max_size=6
+        )
+    ),
+    st.sampled_from([8, 1 << 20]),
+)
+def test_without_a_schema_null_and_empty_text_are_duckdbs(tmp_path_factory, rows, size):
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    names = ["a", "b"][: len(rows[0])]
+    lines = [",".join(row) for row in [names, ["text"] * len(names), *rows, names]]
+    path.write_text("\n".join(lines) + "\n")
+    url = f"memory://{path.parent.name}"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_records, "PIECE_NBYTES", size)
+        ds = tl.ingest.csv(path, url)
+    read = [tuple(row[name] for name in names) for row in ds]
+    tl.delete(url, confirm=url)
+
+    types = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+    how = f"header=true, delim=',', quote='\"', columns={{{types}}}, allow_quoted_nulls=false"
+    assert read == duckdb.sql(f"FROM read_csv('{path}', {how}, auto_detect=false)").fetchall()
+
+
+@pytest.mark.parametrize("values", [["a", None, "", "b", None], [None, None], [""]])
+def test_text_written_by_to_csv_comes_back_without_a_schema(ingest, tmp_path, values):
+    for columns in ({"s": tl.Text(nullable=True)}, {"s": tl.Text(nullable=True), "id": "int64"}):
+        with tl.create(f"memory://csv-out-{tmp_path.name}", columns) as ds:
+            rows = {"s": values, "id": range(len(values))}
+            ds.extend({name: rows[name] for name in columns})
+            ds.commit("rows")
+            ds.to_csv(tmp_path / "out.csv", overwrite=True)
+        tl.delete(ds.url, confirm=ds.url)
+
+        assert [row["s"] for row in ingest((tmp_path / "out.csv").read_bytes())] == values
+
+
+def test_numbers_written_by_to_csv_come_back_without_a_schema(ingest, tmp_path):
+    url = f"memory://csv-out-{tmp_path.name}"
+    for name, kind, values in [
+        ("i", "int64", [None, 1, None, 2, None]),
+        ("f", "float64", [0.5, None]),
+        ("b", "bool", [None, True, False]),
+    ]:
+        made = tl.Bool(nullable=True) if kind == "bool" else tl.Scalar(kind, nullable=True)
+        with tl.create(url, {name: made}) as ds:
+            ds.extend({name: values})
+            ds.commit("rows")
+            ds.to_csv(tmp_path / "out.csv", overwrite=True)
+        tl.delete(url, confirm=url)
+
+        again = ingest((tmp_path / "out.csv").read_bytes())
+
+        assert [row[name] for row in again] == values
+        assert again.schema[name] == made

@@ -156,7 +156,7 @@ def test_csv_files_are_read_line_by_line(dst, tmp_path, compress):
     ds = tl.ingest.csv(tmp_path, dst)
 
     assert ds["a"][:].tolist() == [1, 2, 3]
-    assert ds["b"][:] == ["x", "", "z"]
+    assert [row["b"] for row in ds] == ["x", None, "z"]
     assert ds["c"][:].tolist() == [0.5, 1, 2]
 
 
@@ -175,7 +175,7 @@ def test_csv_in_pieces_is_the_whole_file(dst, tmp_path, monkeypatch):
     ds = tl.ingest.csv(tmp_path / "x.csv", dst)
 
     assert ds["n"][:].tolist() == list(range(500))
-    assert ds["t"][:] == ["é" * (i % 40) for i in range(500)]
+    assert [row["t"] for row in ds] == ["é" * (i % 40) or None for i in range(500)]
 
 
 @pytest.mark.parametrize(
