@@ -32,7 +32,7 @@ from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
 from tensorlake.types import ClassLabel, Image
@@ -92,7 +92,17 @@ def images(
     files = SourceFiles(options.get("storage_options"))
     is_strict = options.get("on_error", "raise") == "raise"
     source = _source(source_path(src), files, schema, labels=labels, is_strict=is_strict)
-    return run_ingest(source, dst, **options)
+    try:
+        return run_ingest(source, dst, **options)
+    except MissingTensorError as error:
+        if error.facts.get("tensor") not in {"label", "split"} - source.schema.keys():
+            raise
+        raise MissingTensorError(
+            f"{error.message.splitlines()[0]}\n{error.facts['tensor']!r} is the name of a folder"
+            f" that images lie in, and none is below {public_url(str(src))!r}: give a folder that"
+            " holds such folders",
+            **error.facts,
+        ) from error
 
 
 def _source(
@@ -132,6 +142,7 @@ def _source(
         types["label"] = ClassLabel(classes)
     if has_split:
         types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
+    layers = ["split"] * has_split + ["class"] * has_label
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
         message = f"schema names {unknown}; these pictures make {', '.join(types)}"
@@ -165,6 +176,7 @@ def _source(
         stamp=lambda picture: f"{picture.nbytes}:{picture.stamp}",
         unit="image",
         settings=given_settings(schema, labels=labels),
+        apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
     )
 
 

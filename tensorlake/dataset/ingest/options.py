@@ -18,7 +18,8 @@ class IngestOptions(TypedDict, total=False):
 
     Attributes:
         mode: "create" (default) makes a dataset, or goes on with one that a killed run of the same
-            call began. A source that changed since, another one, or other arguments are refused.
+            call began, or fills one that is empty and has the tensors. A source that changed
+            since, another one, or other arguments are refused.
             "append" adds to a dataset that exists; items that are there already are refused.
         on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.

@@ -33,9 +33,9 @@ from tensorlake.dataset.ingest.provenance import (
 from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Source
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.quantities import plural
-from tensorlake.types import SampleType
+from tensorlake.types import ClassLabel, SampleType, as_type
 
-__all__ = ["CREATE", "Start", "check_skipped", "find_start"]
+__all__ = ["CREATE", "Start", "check_skipped", "class_additions", "find_start"]
 
 CREATE = "create"
 """The run that made the dataset."""
@@ -110,12 +110,25 @@ def check_skipped(dataset: Dataset, source: Source[Item], skipped: Skipped) -> N
         f"{plural(skipped.count, 'item')} of {_called(source)} {were} left out of"
         f" {dataset.url!r} by an earlier call{told}{first}"
         "\nto go on without them: on_error='skip' or 'quarantine'; to have them too: mend them, and"
-        f" give them by themselves, with mode='append'{source.apart}; to ingest all of it anew:"
-        f" {_deletion(dataset)}, or another URL",
+        f" {_apart(dataset, source)}; to ingest all of it anew: {_deletion(dataset)}, or another"
+        " URL",
         dataset=dataset.url,
         count=skipped.count,
         items=names,
     )
+
+
+def class_additions(dataset: Dataset, source: Source[Item]) -> str:
+    """Write the code that adds a source's classes to a dataset that lacks them; "" where none."""
+    additions: list[str] = []
+    for name, kind in source.schema.items():
+        here, there = as_type(kind), dataset.schema.get(name)
+        if isinstance(here, ClassLabel) and isinstance(there, ClassLabel) and there.names:
+            new = [one for one in here.names if one not in there.names]
+            additions += [f"ds[{name!r}].add_names({new!r})"] if new else []
+    if not additions:
+        return ""
+    return f"ds = tl.open({dataset.url!r}); {'; '.join(additions)}; ds.commit()"
 
 
 def _after(run: Run) -> Start:
@@ -162,7 +175,8 @@ def _start_of_first(
     if not is_explained:
         raise InvalidInputError(
             f"{dataset.url!r} was ingested by tensorlake 0.1.0, and {_called(source)} has not the"
-            f" names and sizes that it had then, or commit_every= differs{_advice(dataset)}",
+            " names and sizes that it had then, or commit_every= differs"
+            f"{_advice(dataset, source)}",
             dataset=dataset.url,
         )
     declared = cast("Mapping[str, SampleType]", source.settings.get("schema") or {})
@@ -229,7 +243,7 @@ def _check_settings(dataset: Dataset, source: Source[Item], run: Run) -> None:
         for name in differing
     )
     raise InvalidInputError(
-        f"{dataset.url!r} was ingested with other arguments: {told}{_advice(dataset)}",
+        f"{dataset.url!r} was ingested with other arguments: {told}{_advice(dataset, source)}",
         dataset=dataset.url,
         arguments=differing,
     )
@@ -244,7 +258,7 @@ def _differs(dataset: Dataset, source: Source[Item], run: Run) -> InvalidInputEr
     hint = "; copies keep their times with cp -p or rsync -t" if is_same_names else ""
     return InvalidInputError(
         f"{_called(source)} is not what {dataset.url!r} was ingested from{place}:"
-        f" {_told(found, source.unit, run, len(files.paths))}{_advice(dataset)}{hint}",
+        f" {_told(found, source.unit, run, len(files.paths))}{_advice(dataset, source)}{hint}",
         dataset=dataset.url,
         added=found.added,
         changed=found.changed,
@@ -263,7 +277,9 @@ def _there_already(
     count = f"{len(there):,} of {plural(len(paths), source.unit)}, " if len(paths) > 1 else ""
     known = set(there)
     new = [path for path in paths if path not in known]
-    advice = f"give what is new by itself: {_named(new)}" if new else "all of it is there"
+    advice = (
+        f"give what is new by itself{source.apart}: {_named(new)}" if new else "all of it is there"
+    )
     if is_stopped:
         advice = "a call that was stopped put them there: it continues with mode='create'"
     return InvalidInputError(
@@ -307,12 +323,19 @@ def _deletion(dataset: Dataset) -> str:
     return f"tl.delete({dataset.url!r}, confirm={dataset.url!r})"
 
 
-def _advice(dataset: Dataset) -> str:
+def _advice(dataset: Dataset, source: Source[Item]) -> str:
     return (
         f"\nnothing was ingested. To use the dataset as it is: tl.open({dataset.url!r}); to add"
-        " new items: give them by themselves, with mode='append'; to ingest all of it anew:"
+        f" new items: {_apart(dataset, source)}; to ingest all of it anew:"
         f" {_deletion(dataset)}, or another URL"
     )
+
+
+def _apart(dataset: Dataset, source: Source[Item]) -> str:
+    """Say how some items are appended."""
+    classes = class_additions(dataset, source)
+    first = f", after {classes}" if classes else ""
+    return f"give them by themselves{source.apart}, with mode='append'{first}"
 
 
 _NOTHING = ("nothing", "")

@@ -26,10 +26,20 @@ from tensorlake.dataset.ingest.provenance import MEMBER, Note
 from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
 from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
-from tensorlake.dataset.ingest.resumption import Start, check_skipped, find_start
+from tensorlake.dataset.ingest.resumption import (
+    Start,
+    check_skipped,
+    class_additions,
+    find_start,
+)
 from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Refused, Source
 from tensorlake.dataset.open import create, exists, open_dataset
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    TensorlakeError,
+    UnknownClassError,
+)
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.types import as_type
 from tensorlake.versions import CommitRequest
@@ -243,6 +253,9 @@ def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> s
     if not isinstance(tensor, str) or tensor not in source.schema or tensor not in dataset.schema:
         return ""
     here, there = as_type(source.schema[tensor]), dataset.schema[tensor]
+    additions = class_additions(dataset, source)
+    if isinstance(error, UnknownClassError) and additions:
+        return f"\nadd what is new, and call again: {additions}"
     if here != there:
         url = dataset.url
         return (
