@@ -157,11 +157,17 @@ def _start_of_append(
     if known.stop:
         return replace(known, run=name)
     files = Files.of(source)
-    there = list(dict.fromkeys(path for run in mine for path in run.known(files)))
+    there = list(dict.fromkeys(path for run in mine for path in _ingested(run, files)))
     if there:
         stopped = any(run.last.run == CREATE and not run.last.is_last for run in same)
         raise _there_already(dataset, source, there, files.paths, is_stopped=stopped)
     return Start(name)
+
+
+def _ingested(run: Run, files: Files) -> list[str]:
+    """List the files that a run has ingested, without those that it is known to have left out."""
+    left_out = {item.item for item in run.skipped.named}
+    return [path for path in run.known(files) if path not in left_out]
 
 
 def _start_of_first(

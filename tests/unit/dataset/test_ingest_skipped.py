@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,6 +104,26 @@ def test_an_append_reports_again_what_it_left_out(folder, url, tmp_path):
     with pytest.raises(tl.InvalidInputError, match="4 items of 'p' were left out"):
         tl.ingest.images(folder, url, mode="append")
     assert len(ds) == 2
+
+
+def test_what_was_left_out_is_not_there_already_and_what_was_mended_is(folder, url, tmp_path):
+    """Mended without another size or time, as by a right to read it."""
+    good = jpeg(0)
+    bad = folder / "bad0.jpg"
+    bad.write_bytes(bytes(len(good)))
+    os.utime(bad, (1_700_000_000, 1_700_000_000))
+    tl.ingest.images(folder, url, on_error="skip")
+    (tmp_path / "alone").mkdir()
+    alone = bad.rename(tmp_path / "alone" / "bad0.jpg")
+
+    with pytest.raises(tl.InvalidInputError, match=r"bad0\.jpg: 'image' .*not a whole JPEG"):
+        tl.ingest.images(tmp_path / "alone", url, mode="append")
+    alone.write_bytes(good)
+    os.utime(alone, (1_700_000_000, 1_700_000_000))
+    assert len(tl.ingest.images(tmp_path / "alone", url, mode="append")) == 3
+    (tmp_path / "alone" / "new.jpg").write_bytes(jpeg(9))
+    with pytest.raises(tl.InvalidInputError, match=r"'bad0\.jpg' of 'alone' is in .* already"):
+        tl.ingest.images(tmp_path / "alone", url, mode="append")
 
 
 def test_records_that_were_left_out_of_a_file_are_told_too(tmp_path, url):
