@@ -4,17 +4,24 @@
     bytes               counted as they come, by the guard (413)
     values              MAX_ASKED_VALUES, or MAX_BROUGHT_VALUES of rows that are brought (413)
     depth               MAX_DEPTH levels of arrays and objects within each other (422)
+    names               each member of an object once (422); of a body that brings rows, up to
+                        MAX_COMPARED_NBYTES
 
 A megabyte of ``[],[],…`` is 20 megabytes of Python, and as many of its errors half a gigabyte: the
-bounds on values and the types of requests (`messages.Asked`) keep both small. A body is parsed in
-one of a few threads, for the loop answers everybody else meanwhile.
+bounds on values and the types of requests (`messages.Asked`) keep both small. A body is decoded
+and validated in one of a few threads, while the loop answers other requests. The decoder holds the
+interpreter's lock all the while, so the garbage collector, which would visit every list several
+times as they are made, is paused for as long.
 """
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio import to_thread
@@ -23,6 +30,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.exceptions import HTTPException
 
 from tensorlake_server.problems import Problem
 
@@ -34,29 +42,78 @@ __all__ = ["MAX_BROUGHT_VALUES", "BodyRoute", "in_body_thread", "parsed_json", "
 MAX_ASKED_VALUES = 200_000  # of a list of ids in a query's parameters, say
 MAX_BROUGHT_VALUES = 1_000_000
 MAX_DEPTH = 64
+MAX_COMPARED_NBYTES = 64 << 10
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 
 class BodyRoute(APIRoute):
-    """A route whose JSON body is parsed in a thread, within the bounds above."""
+    """A route whose JSON body is decoded and validated in a thread, within the bounds above."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Give the route a request that reads its body so."""
         handle = super().get_route_handler()
+        params = self.dependant.body_params
+        whole = [field for field in params if field is self.body_field]  # the body, not a member
+
+        def read(body: bytes) -> Any:
+            with COLLECTOR.paused():
+                value = _bounded(_loads, body, most=MAX_ASKED_VALUES)
+                for field in whole:
+                    value, errors = field.validate(value, loc=("body",))
+                    if errors:
+                        raise RequestValidationError(errors)
+            return value
 
         async def handled(request: Request) -> Response:
-            return await handle(_BoundedRequest(request.scope, request.receive))
+            try:
+                return await handle(_BoundedRequest(request, read))
+            except HTTPException as error:
+                if isinstance(error.__cause__, RequestValidationError):
+                    raise error.__cause__ from None  # FastAPI made a 400 of what json() raised
+                raise
 
         return handled
 
 
 class _BoundedRequest(Request):
+    """A request whose ``json()`` is an instance of the route's model: FastAPI takes it as it is."""
+
+    def __init__(self, request: Request, read: Callable[[bytes], Any]) -> None:
+        super().__init__(request.scope, request.receive)
+        self._read = read
+
     async def json(self) -> Any:
-        body = await self.body()
-        read = partial(_bounded, json.loads, body, most=MAX_ASKED_VALUES)
-        return await in_body_thread(self, read)
+        return await in_body_thread(self, partial(self._read, await self.body()))
+
+
+class _Collector:
+    """Python's garbage collector, paused while any thread decodes a body."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._decoding = 0
+        self._was_enabled = False
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Let it visit no object until all such blocks have ended."""
+        with self._lock:
+            if self._decoding == 0:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._decoding += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._decoding -= 1
+                if self._decoding == 0 and self._was_enabled:
+                    gc.enable()
+
+
+COLLECTOR = _Collector()
 
 
 async def in_body_thread(request: Request, work: Callable[[], T]) -> T:
@@ -73,11 +130,14 @@ def parsed_json(model: type[M], body: bytes) -> M:
         RequestValidationError: It is not what the model says.
     """
     try:
-        try:
-            value = _bounded(from_json, body, most=MAX_BROUGHT_VALUES)
-        except ValueError:
-            return model.model_validate_json(body)  # says where it breaks off
-        return model.model_validate(value)
+        with COLLECTOR.paused():
+            try:
+                value = _bounded(from_json, body, most=MAX_BROUGHT_VALUES)
+            except ValueError:
+                return model.model_validate_json(body)  # says where it breaks off
+            if len(body) <= MAX_COMPARED_NBYTES:
+                _loads(body)
+            return model.model_validate(value)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False)) from error
 
@@ -89,6 +149,20 @@ def too_many_values(what: str, most: int) -> Problem:
         "content-too-large",
         f"a request may have {most:,} {what} at most\nsend them in several requests",
     )
+
+
+def _loads(body: bytes) -> Any:
+    return json.loads(body, object_pairs_hook=_members)
+
+
+def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        known: set[str] = set()
+        twice = next(name for name, _ in pairs if name in known or known.add(name))
+        detail = f"the body's JSON gives the member {twice[:80]!r} twice\nname each member once"
+        raise Problem(422, "invalid-input", detail)
+    return members
 
 
 def _bounded(read: Callable[[bytes], Any], body: bytes, *, most: int) -> Any:
