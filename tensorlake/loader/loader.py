@@ -104,8 +104,8 @@ class Loader:
         self._await_last_pass()
         standing = self._standing(starts=True)
         sharding = standing.sharding
+        self._settle_epoch(sharding)
         if not self._rows.is_endless:
-            self._settle_epoch(sharding)
             sharding.check_last(self._rows.num_places, self._place.position)
         self._agree(standing)
         self._place.finished = None
@@ -337,7 +337,9 @@ class Loader:
         return standing_of(self._arguments, self._converter, starts=starts)
 
     def _settle_epoch(self, sharding: Sharding) -> None:
-        """Move to the epoch of the pass that begins."""
+        """Move to where the pass begins: an endless mix goes on where it stands."""
+        if self._rows.is_endless:
+            return
         if not self._place.is_fresh or self._is_over(sharding):
             self._place.start(self._place.epoch + 1)
 
@@ -476,5 +478,5 @@ class Loader:
 def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:
     """Make a pickled loader again."""
     loader = remake(**own)
-    loader.load_state_dict(state)
+    Loader.load_state_dict(loader, state)  # no worker has a copy yet that would have to follow
     return loader

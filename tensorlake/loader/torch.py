@@ -42,6 +42,7 @@ from tensorlake.loader.parent_board import (
 from tensorlake.loader.sharding import Sharding
 from tensorlake.loader.standing import Standing
 from tensorlake.loader.torch_workers import (
+    Move,
     WorkerPasses,
     adopt_file,
     has_shared_file,
@@ -114,14 +115,14 @@ class TorchLoader(Loader, IterableDataset[Any]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where a state stands, on this number of ranks, whatever it was then."""
         super().load_state_dict(state)
-        self._note_move()
+        self._note_move(state)
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
         """Pickle the loader; for a process that is being spawned, with what it shares with it."""
         make, arguments = super().__reduce__()
         if get_spawning_popen() is None:
             return make, arguments
-        passes = replace(self._passes, begun=0, is_set=False)
+        passes = replace(self._passes, born=None, begun=0, is_set=False)
         compared, answers = self._standing().compared, None
         if compared is not None:
             _answer_workers()
@@ -137,23 +138,37 @@ class TorchLoader(Loader, IterableDataset[Any]):
         board = None if worker.id else parent_board()
         return replace(standing, compared=replace(self._compared, board=board))
 
-    def _note_move(self) -> None:
-        self._passes.move(in_worker=get_worker_info() is not None)
+    def _note_move(self, state: dict[str, Any] | None = None) -> None:
         self._begun = None
+        if get_worker_info() is not None:
+            self._passes.set_in_worker()
+        else:
+            self._passes.move(self._place, state)
 
     def _settle_epoch(self, sharding: Sharding) -> None:
         super()._settle_epoch(sharding)
-        worker, place = get_worker_info(), self._place
+        worker, place, passes = get_worker_info(), self._place, self._passes
         if worker is None:
-            epoch = self._passes.epoch_in_parent(place.epoch)
-        elif self._begun == (place.epoch, place.position):
+            if self._rows.is_endless:  # there and here each goes on where it stands
+                return
+            epoch = passes.epoch_in_parent(place.epoch)
+        elif self._begun == (place.epoch, place.position) and not passes.must_follow():
             return  # this pass was begun before, and nothing was read of it
         else:
             seed = worker.seed - worker.id
-            epoch = self._passes.epoch_in_worker(place.epoch, worker=worker.id, seed=seed)
-        if epoch != place.epoch:
+            epoch, moves = passes.begin_in_worker(place.epoch, worker=worker.id, seed=seed)
+            self._follow(moves)
+        if epoch != place.epoch and not self._rows.is_endless:
             place.start(epoch)
         self._begun = place.epoch, place.position
+
+    def _follow(self, moves: list[Move]) -> None:
+        """Move this worker's copy as the loader was moved in the parent since."""
+        for move in moves:
+            if move.state is not None:
+                super().load_state_dict(move.state)
+            self._place.start(move.epoch)
+            self._place.position, self._place.skipped = move.position, move.skipped
 
 
 @dataclass(frozen=True, slots=True)

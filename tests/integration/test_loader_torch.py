@@ -206,6 +206,92 @@ def test_passes_of_dataloader_workers_are_successive_epochs(pets, persistent):
 
 
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+@pytest.mark.parametrize(
+    ("method", "persistent"),
+    [("fork", True), ("fork", False), pytest.param("spawn", True, marks=pytest.mark.soak)],
+)
+def test_dataloader_workers_follow_their_parent(pets, method, persistent):
+    """By set_epoch, a state, skip and a pass of its own, with plain passes in between."""
+    alone = pets.torch(**READ)
+    epochs = [rows_of(alone) for _ in range(8)]
+    loader = pets.torch(**READ)
+    stock = torch.utils.data.DataLoader(
+        loader,
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context=method,
+        persistent_workers=persistent,
+    )
+    assert rows_of(stock) == epochs[0]
+
+    for epoch in (5, 1, 3):
+        loader.set_epoch(epoch)
+        assert rows_of(stock) == epochs[epoch]
+    assert rows_of(stock) == epochs[4]
+    loader.set_epoch(2)
+    assert rows_of(islice(stock, 3)) == epochs[2][:3]  # and leaves it
+    assert rows_of(stock) == epochs[3]
+    loader.set_epoch(2)
+    loader.skip(4)
+    assert rows_of(stock) == epochs[2][4:]
+    assert rows_of(stock) == epochs[3]
+    assert rows_of(loader) == epochs[4]
+    assert rows_of(stock) == epochs[5]
+
+    other = pets.torch(**READ)
+    rows_of(islice(other, 2))
+    loader.load_state_dict(other.state_dict())
+    assert rows_of(stock) == epochs[0][2:]
+    assert rows_of(stock) == epochs[1]
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+def test_persistent_dataloader_workers_take_the_seed_of_a_state(pets):
+    """The epoch that is set after it is of the order that the state brought."""
+    given = READ | {"seed": None}
+    alone = pets.torch(**READ)
+    epochs = [rows_of(alone) for _ in range(4)]
+    state = pets.torch(**READ).state_dict()
+    loader = pets.torch(**given)
+    stock = torch.utils.data.DataLoader(
+        loader,
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="fork",
+        persistent_workers=True,
+    )
+    assert rows_of(stock) != epochs[0]
+
+    loader.load_state_dict(state)
+    for epoch in (1, 2, 3):
+        loader.set_epoch(epoch)
+    assert rows_of(stock) == epochs[3]
+    loader.set_epoch(0)
+    assert rows_of(stock) == epochs[0]
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
+def test_persistent_dataloader_workers_of_an_endless_mix_follow_their_parent(pets):
+    mixed = tl.mix({"a": (pets[:20], 1.0), "b": (pets[20:], 1.0)}, stop="never")
+    alone = mixed.torch(**READ)
+    expected = rows_of(islice(alone, 6))
+    loader = mixed.torch(**READ)
+    stock = torch.utils.data.DataLoader(
+        loader,
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context="fork",
+        persistent_workers=True,
+    )
+    assert rows_of(islice(stock, 2)) == expected[:2]
+
+    for _ in range(2):
+        loader.set_epoch(0)
+        loader.skip(3)
+        assert rows_of(islice(stock, 3)) == expected[3:]
+
+
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 def test_dataloader_workers_read_beside_a_pass_of_their_parent(pets):
     alone = pets.torch(**READ)
     expected = [rows_of(alone) for _ in range(4)]
