@@ -254,6 +254,14 @@ CHANGES: dict[str, Callable[[Json], Any]] = {
     "delete beyond the axis": _changed(delete=[[0, 10**12]]),
     "delete of texts": _changed(delete=[["0", "1"]]),
     "rewrite a number": _changed(rewrite=1),
+    "append where no row is new": _changed(append=1),
+    "update of a tensor that is not there": _changed(update={"ab" * 5: [[0, 1]]}),
+    "drop of a tensor that never was": _changed(
+        schema=[{"op": "drop", "tensor": "ab" * 5, "name": "gone"}]
+    ),
+    "rename of a tensor that is not there": _changed(
+        schema=[{"op": "rename", "tensor": "ab" * 5, "name": "x"}]
+    ),
     "packs below zero": _set(packs={"count": -1, "bytes": 0}),
     "packs an array": _set(packs=[]),
     "statistics an array": _set(statistics=[["a", 1]]),

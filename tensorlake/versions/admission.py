@@ -7,6 +7,7 @@ branch for all. A server, which puts entries for its clients, asks first:
     its place      next in the log: number, digest of the one before, later in time, after no end
     what it cites  parents and contained versions that are there, with those digests
     its body       a schema of known types and codecs, trees that cover its rows
+    its changes    tensors that are there, rows as many as are new; a class code keeps its class
     its packs      its own transaction's, or of a version that it stands on (provenance.py)
     its name       the author is who puts it
 
@@ -43,10 +44,12 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import Store
+from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import vector_of
 from tensorlake.versions.check_log import chain_faults
 from tensorlake.versions.check_version import body_faults
 from tensorlake.versions.citations import read_citation
+from tensorlake.versions.class_names import class_names
 from tensorlake.versions.entries import fence_of, time_in
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader, loaded
@@ -183,6 +186,7 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
         faults += body_faults(whole) + _schema_faults(whole, schema)
         if not faults:
             faults += await stray_references(whole, sources, packs, schema=schema)
+            faults += _succession_faults(whole, schema, sources[0])  # of its branch, or its parent
     except DAMAGE as error:
         if isinstance(error, SchemaError):
             raise
@@ -313,6 +317,29 @@ def _schema_faults(entry: Entry, schema: Schema) -> list[str]:
         faults.append("its features leave out what its schema needs")
     for spec in schema.tensors:
         faults += [f"tensor {spec.name!r}: {fault}" for fault in _tensor_faults(spec)]
+    return faults
+
+
+def _succession_faults(entry: Entry, schema: Schema, before: Entry) -> list[str]:
+    """What is wrong with a body beside the one that it follows, and with what it says of both."""
+    known = Schema.from_json(before.schema or {})
+    faults: list[str] = []
+    for spec in known.tensors:
+        after = schema.by_id(spec.id)
+        kept, were = len(class_names(after)) if after else 0, len(class_names(spec))
+        if after is not None and isinstance(after.type, ClassLabel) and kept < were:
+            faults.append(
+                f"tensor {spec.name!r}: it has {kept:,} class names, and had {were:,}: a class"
+                ' that is dropped keeps its code, with the name ""'
+            )
+    changes, grown = entry.changes, entry.physical - before.physical
+    added = {one["tensor"] for one in changes.schema if one["op"] == "add"}
+    there = {spec.id for one in (known, schema) for spec in one.tensors}
+    named = {*changes.update, *(one["tensor"] for one in changes.schema)}
+    if strange := sorted(named - there - added):
+        faults.append(f"it says that it changed tensor {strange[0]!r:.80}, which is not there")
+    if not changes.rewrite and changes.append != grown:
+        faults.append(f"it says that it appended {changes.append:,} rows, and has {grown:,} more")
     return faults
 
 

@@ -249,6 +249,51 @@ def test_a_chunk_of_another_transaction_is_not_adopted(served: Served) -> None:
         run(store.put_if_absent(f"branches/main/{before.seq + 1:010d}.json", seal(value)))
 
 
+def test_a_code_keeps_its_class(served: Served) -> None:
+    """B4: where names were cut off, rows had codes that no name was left for."""
+    url, token = served.url.replace("/pets", "/classes"), served.tokens["ana"]
+    with tl.create(url, {"label": tl.ClassLabel(["cat", "dog"])}, token=token) as ds:
+        ds.extend({"label": ["cat", "dog"]})
+        ds.commit("two")
+    store = LakeStore(url, token, policy=QUICK)
+    before = run(BranchLog(store, "main").head())
+    assert before is not None
+    value = honest_entry(before, "main")
+    value["schema"]["tensors"][0]["type"]["names"] = ["cat"]
+    id_ = value["schema"]["tensors"][0]["id"]
+    value["changes"]["schema"] = [{"op": "names", "tensor": id_, "name": "label"}]
+
+    with pytest.raises(InvalidInputError, match="1 class names, and had 2: a class that is"):
+        run(store.put_if_absent(f"branches/main/{before.seq + 1:010d}.json", seal(value)))
+
+
+def test_all_that_changes_class_names_stands(served: Served) -> None:
+    url, token = served.url.replace("/pets", "/renamed"), served.tokens["ana"]
+    with tl.create(url, {"label": tl.ClassLabel(["cat", "dog", "cow"])}, token=token) as ds:
+        ds.extend({"label": ["cat", "dog"]})
+        ds.commit("two")
+        first = ds.version
+        made = ds.branch("fix-made")
+        made["label"].add_names(["emu"])
+        made.append({"label": "emu"})
+        made.commit("emu")
+        ds["label"].drop_names(["cow"])
+        ds["label"].rename("cat", "kitten")
+        ds.add_tensor("seen", "int64", fill=0)
+        ds.drop_tensor("seen")
+        ds.commit("renamed")
+        ds.merge("fix-made")
+        ds.restore(first)
+        ds.append({"label": "cow"})
+        ds.commit("cow")
+        ds["label"].add_names(["ox"])
+        ds.commit("ox")
+
+    again = tl.open(url, token=token)
+    assert again["label"].names == ("cat", "dog", "cow", "", "ox")
+    assert again["label"][:].tolist() == [0, 1, 2]
+
+
 def _put_pages(served: Served, txid: str, pages: Sequence[bytes]) -> list[tuple[int, bytes]]:
     """Put a pack of pages as a client may; where each of them is."""
     writer = PackWriter(txid, 0)
