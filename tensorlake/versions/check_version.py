@@ -11,8 +11,10 @@ from tensorlake.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from tensorlake.format import Entry, Schema
+from tensorlake.format import Entry, Schema, StatisticsTable, Summaries
+from tensorlake.types import ClassLabel
 from tensorlake.versions.check_run import RERUN, CheckRun, add_unsupported
+from tensorlake.versions.class_names import class_names
 from tensorlake.versions.references import Reference, Unreadable, iter_references
 from tensorlake.versions.state import coverage_faults
 from tensorlake.versions.verify import MissingPack, describe
@@ -71,7 +73,29 @@ async def _body_faults(check: CheckRun, entry: Entry, version: str) -> list[str]
             entry = await entry.load(check.packs, where=version)
         except (CorruptionError, SnapshotExpiredError):
             return []  # iter_references says which page
-    return body_faults(entry)
+    return body_faults(entry) or _code_faults(entry, Schema.from_json(entry.schema or {}))
+
+
+def _code_faults(entry: Entry, schema: Schema) -> list[str]:
+    """Say which tensors have class codes beyond their names, as far as statistics tell."""
+    faults: list[str] = []
+    for spec in schema.tensors:
+        known = len(class_names(spec))
+        if not isinstance(spec.type, ClassLabel):
+            continue
+        root = entry.roots[spec.id]
+        summaries = [child.summary for child in root.children if child.summary is not None]
+        highest = max(map(_highest, (*summaries, root.tail.statistics)), default=-1)
+        if highest >= known:
+            faults.append(f"{spec.name!r} has class codes up to {highest:,}, and {known:,} names")
+    return faults
+
+
+def _highest(statistics: Summaries[StatisticsTable]) -> int:
+    table = statistics.table
+    if table is None or table.maximum is None or table.domain != "int64":
+        return -1
+    return max(table.maximum[table.has_maximum].tolist(), default=-1)
 
 
 def body_faults(entry: Entry) -> list[str]:

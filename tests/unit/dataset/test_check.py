@@ -1,5 +1,7 @@
 """Verification and mending: what is found, what is said of it, and what comes back."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -126,6 +128,34 @@ def test_a_log_entry_that_does_not_follow_the_one_before_is_found():
 
     assert (path, "it does not follow entry 2") in found
     assert (entry_path("main", 4), "it does not follow entry 3") in found  # its digest is another
+
+
+@pytest.mark.parametrize(("commits", "is_paged"), [(1, False), (70, True)])
+def test_class_codes_that_have_no_name_are_found(commits: int, *, is_paged: bool):
+    store = MemoryStore()
+    ds = create_on(store, {"label": tl.ClassLabel(["cat", "dog"], multi=True)})
+    ds.extend({"label": [["cat", "dog"], []]})
+    for _ in range(commits):
+        ds.append({"label": ["cat"]})
+        ds.commit("some")
+    wait_for_storage()
+    log = BranchLog(store, "main")
+    before = runtime.run(log.head())
+    assert before is not None
+    assert before.schema is not None
+    assert any(root.children for root in before.roots.values()) is is_paged
+    schema = json.loads(json.dumps(before.schema))
+    schema["tensors"][0]["type"]["names"] = ["cat"]
+    cut = following(before, branch="main", kind="commit", txid="ab" * 16, schema=schema)
+    assert ds.check().ok
+    runtime.run(log.publish(cut))
+
+    report = check(store, full=False)
+
+    assert [finding.what for finding in report.findings] == [
+        "'label' has class codes up to 1, and 1 names"
+    ]
+    assert report.findings[0].object == entry_path("main", cut.seq)
 
 
 def test_a_hole_in_a_log_is_found():
