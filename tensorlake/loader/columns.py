@@ -35,10 +35,12 @@ from tensorlake.loader.collate import (
     parse_collate,
 )
 from tensorlake.loader.decode import (
+    CenterCrop,
     ClipDecoder,
     DecodeSpec,
     LinearMap,
     PictureDecoder,
+    RandomResizedCrop,
     Resampler,
     choose_resampler,
     parse_steps,
@@ -47,7 +49,7 @@ from tensorlake.loader.nulls import null_column, null_in_column
 from tensorlake.types import BBox, Bytes, Image, Sequence
 
 if TYPE_CHECKING:
-    from tensorlake.loader.source import Snapshot
+    from tensorlake.loader.source import Schema, Snapshot
     from tensorlake.loader.virtual import VirtualColumn
     from tensorlake.types import SampleType
 
@@ -203,6 +205,8 @@ def plan_columns(
     for column in planned.values():
         _refuse_nulls(column, planning)
     moved = _moved(planned)
+    for column in planned.values():
+        _refuse_left_behind(column, planned, moved, planning.snapshot.schema)
     return tuple(_with_companions(column, planned, moved) for column in planned.values())
 
 
@@ -371,6 +375,33 @@ def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
     row = planning.first_null(column.name) if sample_type.nullable else None
     if row is not None:
         raise null_in_column(column.name, sample_type, row)
+
+
+def _refuse_left_behind(
+    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str], schema: Schema
+) -> None:
+    """Refuse columns that geometric steps would leave as they are, though boxes go or move."""
+    is_annotated = any(getattr(spec.type, "of", None) in moved for spec in schema.tensors)
+    if is_annotated and column.kind == "virtual" and None in (column.shape or ()):
+        raise UnsupportedFeatureError(
+            f"decode moves pixels of {', '.join(sorted(map(repr, moved)))}, and {column.name!r} is"
+            " computed by the query: it cannot be moved along with them"
+            "\nselect tensors by their own names and compute in transform=, or leave"
+            f" {column.name!r} out of columns=",
+            tensor=column.name,
+        )
+    items = cast("str | None", getattr(column.type, "per", None))
+    if items is None or items in planned or items not in schema:
+        return
+    picture = getattr(schema[items].type, "of", None)
+    crops = picture in moved and planned[picture].spec
+    if crops and any(isinstance(step, CenterCrop | RandomResizedCrop) for step in crops.geometric):
+        raise UnsupportedFeatureError(
+            f"decode crops {picture!r}, by which boxes leave it, and {column.name!r} is one for"
+            f" each of {items!r}, which are not read\nadd {items!r} to columns=, or leave"
+            f" {column.name!r} out",
+            tensor=column.name,
+        )
 
 
 def _with_companions(

@@ -22,6 +22,7 @@ __all__ = [
     "Located",
     "Packs",
     "Reader",
+    "Schema",
     "Selection",
     "ShapeTable",
     "Snapshot",
@@ -37,6 +38,23 @@ class TensorSpec(Protocol):
     @property
     def type(self) -> SampleType:
         """What its samples are."""
+        ...
+
+
+class Schema(Protocol):
+    """The tensors of a version."""
+
+    @property
+    def tensors(self) -> Sequence[TensorSpec]:
+        """All of them."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a tensor of this name."""
+        ...
+
+    def __getitem__(self, name: str) -> TensorSpec:
+        """Look a tensor up."""
         ...
 
 
@@ -69,6 +87,11 @@ class Snapshot(Protocol):
     @property
     def packs(self) -> Packs:
         """Where its bytes are."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """Its tensors, those that are not read too."""
         ...
 
     def spec(self, tensor: str) -> TensorSpec:

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.loader.source import Int64Array, Reader, Selection, TensorSpec
+from tensorlake.loader.source import Int64Array, Reader, Schema, Selection, TensorSpec
 from tensorlake.storage import runtime
 from tensorlake.types import Buffer, Column, UniformColumn, concat, take
 
@@ -130,6 +130,11 @@ class MixSnapshot:
         """Read bytes of a pack of its source."""
         packs = self.sources[pack.source].reader.snapshot.packs
         return await packs.read_range(pack.pack, offset, nbytes)
+
+    @property
+    def schema(self) -> Schema:
+        """That of the first source; what is read of the others is alike."""
+        return self.sources[0].selection.snapshot.schema
 
     def spec(self, tensor: str) -> TensorSpec:
         """Look a tensor up; all sources have it alike."""
