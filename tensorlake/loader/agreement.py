@@ -18,6 +18,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
+from hashlib import sha256
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tensorlake.errors import StateMismatchError, StorageTimeoutError
@@ -188,4 +190,18 @@ def _in_words(argument: Any) -> Any:
     while isinstance(argument, partial):
         argument = cast("Any", argument).func
     named = argument if hasattr(argument, "__qualname__") else type(argument)
-    return f"{named.__module__}.{named.__qualname__}"
+    words = f"{named.__module__}.{named.__qualname__}"
+    code = getattr(argument if named is argument else named.__call__, "__code__", None)
+    if not isinstance(code, CodeType):  # it is not written in Python
+        return words
+    return f"{words} (code {sha256(repr(_members_of(code)).encode()).hexdigest()[:8]})"
+
+
+def _members_of(constant: Any) -> Any:
+    """Return what a function's code does, or a constant of it, as every process writes it."""
+    if isinstance(constant, CodeType):
+        names = constant.co_names, constant.co_varnames, constant.co_freevars
+        return constant.co_code, names, [_members_of(one) for one in constant.co_consts]
+    if isinstance(constant, frozenset):  # in another order in each process
+        return sorted(map(repr, cast("frozenset[Any]", constant)))
+    return constant

@@ -113,6 +113,7 @@ def _disagree(rank, url, loader):
         loader.set_epoch(7)
         found.append(next(iter(loader))["_row"].tolist())
         found.append(_error_of(dataset.loader(batch_size=4, columns=["label"], drop_last=is_last)))
+        found.append(_errors_of_functions(dataset, is_last))
         step = tl.decode.Cast("int32" if is_last else "int64")
         read = {"columns": ["tokens"], "batch_transform": _same if is_last else None}
         found.append(_error_of(dataset.torch(batch_size=4, decode={"tokens": step}, **read)))
@@ -156,6 +157,22 @@ def _rows_of_workers(loader, method):
 
 def _same(batch):
     return batch
+
+
+def _errors_of_functions(dataset, is_last):
+    """Return what is raised for transforms of one name, first the same ones and then others."""
+
+    def one():
+        return lambda row: {name: row[name] for name in row if name in {"label", "a", "b"}}
+
+    def other():
+        return lambda row: row | {"more": row["label"] + (2 if is_last else 1)}
+
+    functions = (lambda row: dict(row)) if is_last else (lambda row: row)  # noqa: PLW0108 - another
+    read = {"batch_size": 4, "columns": ["label"], "deterministic": False}
+    return [
+        _error_of(dataset.torch(transform=given, **read)) for given in (one(), other(), functions)
+    ]
 
 
 def _errors_of_a_mix(dataset, rank):
@@ -225,12 +242,19 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
 
     assert np.unique(expected).size == ROWS
     first, second, (*last, late, rows) = (rank[3] for rank in three)
-    for version, epoch, _, size, steps, mixed, keys, _ in (first, second, last):  # all raise
+    for version, epoch, _, size, functions, steps, mixed, keys, _ in (
+        first,
+        second,
+        last,
+    ):  # all raise
         assert keys[0] == keys[1]
         assert "rank 2 would stream another order than rank 0" in version
         assert "version  rank 0 'main@3', rank 2 'main@2'" in version
         assert "rank 0: epoch differ\n   epoch  rank 0 5, rank 2 6\n" in epoch
         assert "drop_last  rank 0 False, rank 2 True" in size
+        assert functions[:2] == [None, None]  # the values that they close over are not compared
+        assert "rank 0: transform differ" in functions[2]
+        assert "_errors_of_functions.<locals>.<lambda> (code " in functions[2]
         assert "decode, batch_transform differ" in steps
         assert mixed[0] == 65_536 >> 14
         assert "rank 1 would stream another order than rank 0: order differ" in mixed[1]
