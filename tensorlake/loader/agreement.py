@@ -154,8 +154,8 @@ def _late(what: str, ranks: list[int], timeout_s: float) -> StorageTimeoutError:
     named = ", ".join(map(str, ranks[:MAX_LISTED])) + (", …" if len(ranks) > MAX_LISTED else "")
     return StorageTimeoutError(
         f"rank {named} did not start this pass of a loader of {what!r} within {timeout_s:g} s"
-        "\nstart the loaders of all ranks in the same order; one for this rank alone is made"
-        " with rank=0, world_size=1",
+        "\ngive the loaders of all ranks the same columns, and start them in the same order; one"
+        " for this rank alone is made with rank=0, world_size=1",
         timeout_s=timeout_s,
     )
 
