@@ -138,8 +138,9 @@ class AuditLog:
                 fcntl.flock(opened, fcntl.LOCK_EX)  # other servers may write to it, and rename it
                 nbytes = os.fstat(opened).st_size
                 if nbytes and nbytes + len(line) > self._most_nbytes:
-                    if os.path.samestat(os.fstat(opened), self._path.stat()):
-                        self._rename()
+                    with suppress(FileNotFoundError):  # another server renamed it just now
+                        if os.path.samestat(os.fstat(opened), self._path.stat()):
+                            self._rename()
                     continue
                 try:
                     written = os.write(opened, line)

@@ -98,19 +98,14 @@ def replay_inside(
         QueryError: A query does not fit these rows.
         QueryLimitError: One passed a limit.
     """
-    from tensorlake.dataset.steps import QueryStep, steps_from_json
+    from tensorlake.dataset.saved_views import replayed
+    from tensorlake.dataset.steps import steps_from_json
 
     try:
         parsed = steps_from_json(steps, where="what was asked")
     except CorruptionError as error:
         raise InvalidInputError(f"the steps are none: {error}") from error
-    view = rows.frozen()
-    for step in parsed:
-        if isinstance(step, QueryStep):
-            view = query_inside(view, step.tql, step.params, limits)
-        else:
-            view = view[list(step.names)]
-    return view
+    return replayed(rows.frozen(), parsed, limits or QueryLimits(), reaches_out=False)
 
 
 def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
