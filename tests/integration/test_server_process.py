@@ -157,36 +157,10 @@ def test_the_link_is_said_when_it_is_answered(tmp_path: Path) -> None:
     assert answers == [200]
 
 
-def test_a_request_that_outlasts_the_drain_is_answered_by_a_problem(tmp_path: Path) -> None:
+def answer_across_sigterm(lake: Path, *, drain_s: float, ends_in_time: bool) -> httpx.Response:
+    """Stop a server while it answers a request, which ends before the answer is here or after."""
     begun, released = threading.Event(), threading.Event()
-    settings = Settings(url=str(tmp_path), drain_s=0.1)
-    app = create_app(settings)
-
-    def wait() -> None:
-        begun.set()
-        released.wait(STOP_S)
-
-    app.add_api_route("/v1/waits", wait)
-    server = DrainingServer(configure(app, log_level="critical", shutdown_s=2), lambda: None)
-    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as threads:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/waits"
-        sent = {"Authorization": f"Bearer {settings.token}"}
-        stopped = threads.submit(server.run, sockets=[listening])
-        asked = threads.submit(httpx.get, url, headers=sent, timeout=STOP_S)
-        assert begun.wait(STOP_S)
-
-        server.handle_exit(signal.SIGTERM, None)
-        answer = asked.result(STOP_S)
-        released.set()
-        stopped.result(STOP_S)
-
-    assert (answer.status_code, answer.json()["code"]) == (503, "draining")
-    assert answer.headers["Retry-After"] == "1"
-
-
-def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> None:
-    begun, released = threading.Event(), threading.Event()
-    settings = Settings(url=str(tmp_path), drain_s=STOP_S)
+    settings = Settings(url=str(lake), drain_s=drain_s)
     app = create_app(settings)
 
     def wait() -> dict[str, bool]:
@@ -195,7 +169,8 @@ def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> Non
         return {"done": True}
 
     app.add_api_route("/v1/waits", wait)
-    server = DrainingServer(configure(app, log_level="critical", shutdown_s=STOP_S), lambda: None)
+    config = configure(app, log_level="critical", shutdown_s=STOP_S if ends_in_time else 2)
+    server = DrainingServer(config, lambda: None)
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as threads:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/waits"
         sent = {"Authorization": f"Bearer {settings.token}"}
@@ -204,9 +179,23 @@ def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> Non
         assert begun.wait(STOP_S)
 
         server.handle_exit(signal.SIGTERM, None)
-        released.set()
+        if ends_in_time:
+            released.set()
         answer = asked.result(STOP_S)
+        released.set()
         stopped.result(STOP_S)
+    return answer
+
+
+def test_a_request_that_outlasts_the_drain_is_answered_by_a_problem(tmp_path: Path) -> None:
+    answer = answer_across_sigterm(tmp_path, drain_s=0.1, ends_in_time=False)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "draining")
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> None:
+    answer = answer_across_sigterm(tmp_path, drain_s=STOP_S, ends_in_time=True)
 
     assert (answer.status_code, answer.json()) == (200, {"done": True})
 
