@@ -20,12 +20,13 @@ EXTRAS := trainers
 EXTRAS_trainers := lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0
 
 BIN := $(VENV)/bin
+PYTEST_TWO := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 READY := $(VENV)/.ok
 STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-extras soak bench docs api viewer clean
+.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench docs api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,10 +74,16 @@ check: setup ## formatting, lint, types, import directions, viewer
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent check && npm run --silent lint; \
 	else echo "viewer: not checked, npm is not here"; fi
 
-test: setup ## every test but the minutes-long ones, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+test: setup ## the default suite, two files at a time: every test but slow, soak and extras
+	$(PYTEST_TWO) --durations=15 $(ARGS)
 	@if test -n "$(NPM)"; then $(MAKE) --no-print-directory viewer/node_modules/.ok && cd viewer && npm run --silent test; \
 	else echo "viewer: not tested, npm is not here"; fi
+
+test-slow: setup ## the tests that are too slow for every run
+	$(PYTEST_TWO) -m slow --durations=15 $(ARGS)
+
+test-times: setup ## seconds of the default suite by room, held to tests/budgets.toml (ARGS="-m slow": of the slow one)
+	$(PYTEST_TWO) -p tests.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
 test-extras: setup ## the tests that need a heavy extra (GROUP=trainers: with what it needs)
@@ -101,7 +108,7 @@ endif
 
 soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak -o faulthandler_timeout=4000 $(ARGS)
-	$(BIN)/python -m pytest tests/property --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
+	$(BIN)/python -m pytest tests/property -m "not soak and not extras" --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)
