@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Predicate,
         QueryWarning,
         Row,
+        RunsHereWarning,
         SkippedRowsWarning,
         SlowFilterWarning,
         Tensor,
@@ -46,14 +47,20 @@ if TYPE_CHECKING:
         exists,
         infer_schema,
         ingest,
+        list_datasets,
+        open_dataset,
         udf,
     )
-    from tensorlake.dataset import list_datasets as list  # noqa: A004 - users look for tl.list
-    from tensorlake.dataset import open_dataset as open  # noqa: A004 - likewise tl.open
     from tensorlake.dataset.concatenating import concat
     from tensorlake.dataset.mix import Mix, mix
     from tensorlake.dataset.resuming import loader_from_state
-    from tensorlake.loader import NullColumnWarning, collate, decode
+    from tensorlake.loader import (
+        NewerVersionWarning,
+        NullColumnWarning,
+        ShortBatchWarning,
+        collate,
+        decode,
+    )
     from tensorlake.types import (
         Array,
         BBox,
@@ -80,6 +87,9 @@ if TYPE_CHECKING:
         Uuid,
     )
 
+    list = list_datasets  # noqa: A001 - users look for tl.list
+    open = open_dataset  # noqa: A001 - likewise tl.open
+
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used: a program that only wants errors, or a command line
@@ -96,6 +106,7 @@ _HOMES = {
         "Predicate",
         "QueryWarning",
         "Row",
+        "RunsHereWarning",
         "SkippedRowsWarning",
         "SlowFilterWarning",
         "Tensor",
@@ -109,7 +120,7 @@ _HOMES = {
         "infer_schema",
         "udf",
     ),
-    "tensorlake.loader": ("NullColumnWarning",),
+    "tensorlake.loader": ("NewerVersionWarning", "NullColumnWarning", "ShortBatchWarning"),
     "tensorlake.dataset.concatenating": ("concat",),
     "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
     "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
@@ -173,15 +184,18 @@ __all__ = [
     "Json",
     "Keypoints",
     "Mix",
+    "NewerVersionWarning",
     "NullColumnWarning",
     "Polygon",
     "Predicate",
     "QueryWarning",
     "Ragged",
     "Row",
+    "RunsHereWarning",
     "Scalar",
     "SegmentMask",
     "Sequence",
+    "ShortBatchWarning",
     "SkippedRowsWarning",
     "SlowFilterWarning",
     "Struct",
@@ -203,12 +217,11 @@ __all__ = [
     "exists",
     "infer_schema",
     "ingest",
-    "list",
     "loader_from_state",
     "mix",
-    "open",
     "udf",
 ]
+# Not "list" and "open": a star import would replace the builtins.
 __all__ += [name for name in _error_names if name.endswith("Error")]
 
 _LATER = {
@@ -253,4 +266,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> Any:
-    return sorted({*__all__, *_MODULES, "__doc__", "__file__", "__name__", "__version__"})
+    return sorted({*__all__, *_PLACES, *_MODULES, "__doc__", "__file__", "__name__", "__version__"})

@@ -33,8 +33,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, TypeVar
 
 __all__ = [
     "AccessError",
@@ -79,6 +80,7 @@ __all__ = [
     "did_you_mean",
     "missing_extra",
     "no_such_name",
+    "shown_as",
 ]
 
 
@@ -95,10 +97,13 @@ class TensorlakeError(Exception):
         facts: What the message speaks of, by name; each is an attribute of the error as well.
     """
 
-    code: ClassVar[str] = "tensorlake"
+    __module__ = "tensorlake"  # as users import it, and as tracebacks show it
+    code = "tensorlake"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if cls.__module__ == __name__:
+            cls.__module__ = "tensorlake"
         if not cls.__name__.startswith("_"):  # a private variant keeps its parent's code
             cls.code = _kebab_case(cls.__name__)
 
@@ -118,10 +123,36 @@ class TensorlakeError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.message, self.facts))
+        kind = type(self)
+        return (_rebuild, (_HOMES.get(kind, kind), self.message, self.facts))
 
 
-def _rebuild(kind: type[TensorlakeError], message: str, facts: dict[str, Any]) -> TensorlakeError:
+_HOMES: dict[type[TensorlakeError], tuple[str, str]] = {}
+"""Where variants are defined that are shown as a public error."""
+
+Kind = TypeVar("Kind", bound=type[TensorlakeError])
+
+
+def shown_as(public: type[TensorlakeError]) -> Callable[[Kind], Kind]:
+    """Return a decorator for a variant of a public error, which tracebacks show under its name.
+
+    Users see, catch and import ``public``; the variant only has a further base class. It is
+    pickled by where it is defined.
+    """
+
+    def show(kind: Kind) -> Kind:
+        _HOMES[kind] = (kind.__module__, kind.__qualname__)
+        kind.__module__, kind.__name__ = public.__module__, public.__name__
+        kind.__qualname__, kind.code = public.__qualname__, public.code
+        return kind
+
+    return show
+
+
+def _rebuild(
+    home: type[TensorlakeError] | tuple[str, str], message: str, facts: dict[str, Any]
+) -> TensorlakeError:
+    kind = getattr(import_module(home[0]), home[1]) if isinstance(home, tuple) else home
     return kind(message, **facts)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.errors import UnsupportedFeatureError, shown_as
 
 __all__ = ["hint_for", "no_such"]
 
@@ -116,6 +116,7 @@ ON_MIXES = (
 )
 
 
+@shown_as(UnsupportedFeatureError)
 class _LaterWordError(UnsupportedFeatureError, AttributeError):
     """A word that a later version has: also what ``hasattr`` expects of one that is not there."""
 

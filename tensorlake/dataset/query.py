@@ -346,22 +346,27 @@ def _over(inner: str, outer: str) -> str:
     return tql.print_query(tql.ast.with_fields(query, source=table))
 
 
+@errors.shown_as(errors.QuerySyntaxError)
 class QuerySyntaxError(errors.QuerySyntaxError, tql.QuerySyntaxError):
     """Under both trees."""
 
 
+@errors.shown_as(errors.QueryTypeError)
 class QueryTypeError(errors.QueryTypeError, tql.QueryTypeError):
     """Under both trees."""
 
 
+@errors.shown_as(errors.QueryNameError)
 class QueryNameError(errors.QueryNameError, tql.QueryNameError):
     """Under both trees."""
 
 
+@errors.shown_as(errors.QueryLimitError)
 class QueryLimitError(errors.QueryLimitError, tql.QueryLimitError):
     """Under both trees."""
 
 
+@errors.shown_as(errors.QueryUnsupportedError)
 class QueryUnsupportedError(errors.QueryUnsupportedError, tql.QueryUnsupportedError):
     """Under both trees."""
 

@@ -44,6 +44,8 @@ __all__ = ["Place", "Session", "UncommittedChangesWarning"]
 class UncommittedChangesWarning(UserWarning):
     """A handle was closed, or just ended, with staged changes, which are gone."""
 
+    __module__ = "tensorlake"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

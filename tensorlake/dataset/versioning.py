@@ -50,9 +50,13 @@ T = TypeVar("T")
 class DamagedBranchWarning(UserWarning):
     """The newest entry of a branch cannot be read; the other branches can."""
 
+    __module__ = "tensorlake"
+
 
 class DamagedTagWarning(UserWarning):
     """A tag or a saved view cannot be read; the others can."""
+
+    __module__ = "tensorlake"
 
 
 def log(session: Session, limit: int | None) -> Log:

@@ -23,6 +23,8 @@ __all__ = ["NullColumnWarning", "null_column", "null_in_column"]
 class NullColumnWarning(UserWarning):
     """Columns have NULLs, and a loader that names no columns leaves them out."""
 
+    __module__ = "tensorlake"
+
 
 def null_column(
     name: str, sample_type: SampleType, value: Any, *, shape: tuple[int, ...] | None = None

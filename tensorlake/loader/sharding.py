@@ -20,6 +20,8 @@ __all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global
 class ShortBatchWarning(UserWarning):
     """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
 
+    __module__ = "tensorlake"
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

@@ -31,6 +31,8 @@ FORMAT = "tensorlake-loader"
 class NewerVersionWarning(UserWarning):
     """A loader continues on the version its state recorded, though the branch has moved on."""
 
+    __module__ = "tensorlake"
+
 
 @dataclass(frozen=True, slots=True)
 class LoaderState:

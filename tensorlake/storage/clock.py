@@ -30,6 +30,8 @@ FAR_NS: Final = 300 * 10**9
 class WrongClockWarning(UserWarning):
     """The clock of this machine is more than five minutes off the store's."""
 
+    __module__ = "tensorlake"
+
 
 class StoreClock:
     """What is known of a store's clock. Thread-safe: what is kept is replaced, never changed.
