@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
@@ -80,8 +81,12 @@ __all__ = [
     "did_you_mean",
     "missing_extra",
     "no_such_name",
+    "shown",
     "shown_as",
 ]
+
+SHOWN_CHARACTERS = 60
+SHOWN_BITS = 256  # of an integer: its digits fit in a line
 
 
 def _kebab_case(class_name: str) -> str:
@@ -306,6 +311,42 @@ class QueryUnsupportedError(QueryError, UnsupportedFeatureError):
 
 class MissingExtraError(TensorlakeError, ImportError):
     """An optional dependency is not installed."""
+
+
+class _Shown(reprlib.Repr):
+    """A repr of one short line, which no value can make fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxarray = 6
+        self.maxdict, self.maxlevel = 4, 3
+        self.maxstring = self.maxother = SHOWN_CHARACTERS
+
+    def repr_int(self, x: int, level: int) -> str:
+        del level
+        return repr(x) if x.bit_length() <= SHOWN_BITS else f"<int of {x.bit_length()} bits>"
+
+    def repr_instance(self, x: object, level: int) -> str:
+        del level
+        try:
+            first, *others = repr(x).splitlines() or [""]
+        except Exception:  # noqa: BLE001 - whatever the caller's own class raises, the error at hand matters
+            return f"<{type(x).__name__}>"
+        if len(first) > SHOWN_CHARACTERS:
+            return f"{first[:SHOWN_CHARACTERS]}…"
+        return f"{first} …" if others else first
+
+
+_SHOWN = _Shown()
+
+
+def shown(value: object) -> str:
+    """Write a value for a message: its repr, on one line, cut where it is long.
+
+    >>> shown("main@1"), shown(list(range(100)))
+    ("'main@1'", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return _SHOWN.repr(value)
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -2,29 +2,36 @@
 
     human_nbytes(2_710_000)   2.71 MB        parse_nbytes("256MiB", name="prefetch")
     human_time(when, now=…)   2 hours ago    duration_of("90d", what="older_than")
-    plural(12_480, "row")     12,480 rows
+    plural(12_480, "row")     12,480 rows    seconds_of("30min", what="timeout")
 
 What is shown has decimal units and three digits; exact numbers of bytes are written out. What is
-given may have either kind of unit.
+given may have either kind of unit. Every argument that is a size is ``int | str``, every duration
+``float | timedelta | str``; both are parsed here.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
-from numbers import Integral
-from typing import Final, TypeGuard
+from numbers import Integral, Real
+from typing import Final, TypeAlias, TypeGuard
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 __all__ = [
+    "Duration",
     "duration_of",
     "human_nbytes",
     "human_time",
     "is_whole_number",
     "parse_nbytes",
     "plural",
+    "seconds_of",
 ]
+
+Duration: TypeAlias = float | dt.timedelta | str
+"""A number of seconds, a timedelta, or a text such as "90d"."""
 
 KILO: Final = 1000
 _SHOWN_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
@@ -32,8 +39,10 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
 _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
     f"{letter}i": 1 << 10 * power for power, letter in enumerate("kmgt", start=1)
 }
-_DURATION = re.compile(r"(\d{1,5})\s*(s|min|h|d|w)")
+_MOST_NBYTES: Final = (1 << 63) - 1  # what a file offset holds
+_DURATION = re.compile(r"([0-9]{1,5})\s*(ms|s|min|h|d|w)")
 _SPANS: Final = {
+    "ms": dt.timedelta(milliseconds=1),
     "s": dt.timedelta(seconds=1),
     "min": dt.timedelta(minutes=1),
     "h": dt.timedelta(hours=1),
@@ -115,21 +124,25 @@ def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
     nbytes = int(value) if is_whole_number(value) else -1
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is not None:
-        nbytes = int(float(found[1]) * _FACTORS[found[2].lower()])
-    if nbytes < least:
+        amount = float(found[1]) * _FACTORS[found[2].lower()]
+        nbytes = int(amount) if amount <= _MOST_NBYTES else -1
+    if not least <= nbytes <= _MOST_NBYTES:
         raise InvalidInputError(
-            f"{name}={value!r} is no size\n"
-            f"give a number of bytes, {least} or more, or a text such as '256MiB' or '4 GB'",
+            f"{name}={shown(value)} is not a size\n"
+            f"give an integer number of bytes, {least} or more, or a string such as '256MiB' or"
+            " '4 GB'",
+            argument=name,
             actual=value,
         )
     return nbytes
 
 
-def duration_of(span: str | dt.timedelta, *, what: str) -> dt.timedelta:
-    """Read a span of time.
+def duration_of(span: Duration, *, what: str) -> dt.timedelta:
+    """Read a duration.
 
     Args:
-        span: A whole number and one of s, min, h, d, w; or a timedelta, which is not negative.
+        span: A number of seconds; a timedelta; or a string, an integer and one of ms, s, min, h, d,
+            w. None of them negative.
         what: Which argument it is, for the error.
 
     Raises:
@@ -137,13 +150,41 @@ def duration_of(span: str | dt.timedelta, *, what: str) -> dt.timedelta:
 
     >>> duration_of("90d", what="older_than").days
     90
+    >>> duration_of(1.5, what="timeout")
+    datetime.timedelta(seconds=1, microseconds=500000)
     """
-    if isinstance(span, dt.timedelta) and span >= dt.timedelta(0):
-        return span
-    found = _DURATION.fullmatch(span.strip()) if isinstance(span, str) else None
-    if found is None:
+    found = _read_duration(span)
+    if found is None or found < dt.timedelta(0):
         raise InvalidInputError(
-            f"{what}={span!r} is not a span of time\n"
-            "give a whole number and a unit of s, min, h, d, w: '30min', '24h', '90d'"
+            f"{what}={shown(span)} is not a duration\n"
+            "give a number of seconds, a timedelta, or a string with a unit of ms, s, min, h, d, w:"
+            " 1.5, timedelta(minutes=30), '30min', '24h', '90d'",
+            argument=what,
+            actual=span,
         )
-    return int(found[1]) * _SPANS[found[2]]
+    return found
+
+
+def seconds_of(span: Duration, *, what: str) -> float:
+    """Read a duration, in seconds.
+
+    Raises:
+        InvalidInputError: It is not a duration.
+
+    >>> seconds_of("30min", what="timeout")
+    1800.0
+    """
+    return duration_of(span, what=what).total_seconds()
+
+
+def _read_duration(span: object) -> dt.timedelta | None:
+    if isinstance(span, dt.timedelta):
+        return span
+    try:
+        if isinstance(span, Real) and not isinstance(span, bool):
+            seconds = float(span)
+            return dt.timedelta(seconds=seconds) if math.isfinite(seconds) else None
+        found = _DURATION.fullmatch(span.strip()) if isinstance(span, str) else None
+        return None if found is None else int(found[1]) * _SPANS[found[2]]
+    except OverflowError:
+        return None  # longer than a timedelta holds

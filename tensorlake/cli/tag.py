@@ -47,7 +47,7 @@ def tag(
             if as_json:
                 print_json({"deleted": delete})
             return
-        tags = list(ds.tags.values()) if name is None else [ds.tag(name, until, at=at)]
+        tags = list(ds.tags.values()) if name is None else [ds.tag(name, at, expires=until)]
     if as_json:
         print_json([_document(one) for one in tags])
     else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from numbers import Real
 
 from tensorlake.dataset.session import Session
-from tensorlake.errors import InvalidInputError, ReadOnlyError
+from tensorlake.errors import InvalidInputError, ReadOnlyError, shown
 from tensorlake.quantities import duration_of, is_whole_number
 from tensorlake.storage import runtime
 from tensorlake.versions import (
@@ -57,10 +58,16 @@ def _age(older_than: OlderThan) -> dt.datetime | dt.timedelta:
     if isinstance(older_than, dt.datetime):
         if older_than.tzinfo is None:
             raise InvalidInputError(
-                f"older_than={older_than.isoformat()!r} has no time zone; give an aware datetime,"
-                " or a span of time such as '90d'"
+                f"older_than={older_than.isoformat()!r} has no time zone\ngive an aware datetime,"
+                " or a duration such as '90d'"
             )
         return older_than
+    if isinstance(older_than, Real):  # 90 is as likely meant in days, and this ends in deletion
+        raise InvalidInputError(
+            f"older_than={shown(older_than)} has no unit\ngive one: '90d', '24h', '30min', '60s'",
+            argument="older_than",
+            actual=older_than,
+        )
     return duration_of(older_than, what="older_than")
 
 

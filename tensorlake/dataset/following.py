@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from threading import TIMEOUT_MAX
 
 from tensorlake.dataset.history import Commit, tensor_names
 from tensorlake.dataset.session import Session
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.format import Entry
+from tensorlake.quantities import Duration, seconds_of
 from tensorlake.storage import runtime
 from tensorlake.versions import BranchLog
 
@@ -22,16 +24,22 @@ __all__ = ["follow"]
 def follow(
     session: Session,
     *,
-    poll_s: float = 1.0,
-    timeout_s: float | None = None,
+    poll_s: Duration = 1.0,
+    timeout_s: Duration | None = None,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Commit]:
     """Yield the commits after the handle's version; see ``Dataset.follow``."""
-    if poll_s <= 0:
-        raise InvalidInputError(f"follow(poll_s={poll_s!r})\ngive a time above 0", actual=poll_s)
+    interval = seconds_of(poll_s, what="poll_s")
+    if not 0 < interval <= TIMEOUT_MAX:
+        raise InvalidInputError(
+            f"poll_s={shown(poll_s)}: give a duration above 0, such as 1.0 or '5s'",
+            argument="poll_s",
+            actual=poll_s,
+        )
+    quiet = None if timeout_s is None else seconds_of(timeout_s, what="timeout_s")
     log = BranchLog(session.store, session.branch, follows_hint=session.mirror_of is not None)
-    return _commits(log, session.head, poll_s, timeout_s, sleep, clock)
+    return _commits(log, session.head, interval, quiet, sleep, clock)
 
 
 def _commits(

@@ -69,8 +69,9 @@ class Maintained:
         telling of all. Versions given up can be tagged or branched from no more.
 
         Args:
-            older_than: Give up versions that another had replaced by then: ``"90d"`` or a
-                timedelta ago by the store's clock, or an aware datetime.
+            older_than: Expire versions that another had replaced by then: ``"90d"`` or a
+                timedelta ago by the store's clock, or an aware datetime. A number without a unit
+                is refused.
             keep_last: Give up all but so many commits of each branch. With both, what either keeps
                 is kept.
             dry_run: Only say what would be given up.

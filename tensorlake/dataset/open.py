@@ -22,9 +22,10 @@ from tensorlake.errors import (
     SchemaError,
     TensorlakeError,
     VersionNotFoundError,
+    shown,
 )
 from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Descriptor, Schema, entry_path
-from tensorlake.quantities import duration_of
+from tensorlake.quantities import Duration, duration_of
 from tensorlake.reading import Selection
 from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, runtime
 from tensorlake.versions import (
@@ -49,6 +50,7 @@ __all__ = [
 
 Durability = Literal["fsync", "none"]
 LEAST_GRACE_S = 60
+DAY_S = 86_400
 
 
 def create(
@@ -57,7 +59,7 @@ def create(
     *,
     exist_ok: bool = False,
     like: Dataset | None = None,
-    grace: str = "24h",
+    grace: Duration = "24h",
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
     durability: Durability = "fsync",
@@ -70,7 +72,8 @@ def create(
         schema: Types by tensor name. A dtype name is short for Scalar, ``"str"`` for Text.
         exist_ok: Open it when it is there already, provided that its schema is this one.
         like: Take the schema of another dataset.
-        grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``.
+        grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``, a
+            timedelta, or seconds.
         storage_options: Credentials and endpoint, by fsspec's key names.
         token: For a server; the environment's ``TENSORLAKE_TOKEN`` when it is left out.
         durability: ``"none"`` leaves out the fsyncs of a local folder.
@@ -86,15 +89,15 @@ def create(
           x      Scalar(float32)        () float32
           label  ClassLabel(2: a, b)    () int64
     """
-    declared = _schema(schema, like)
+    declared, grace_s = _schema(schema, like), _grace_s(grace)
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)
     if isinstance(store, LakeStore):  # the server makes it: where it may lie is its business
         types = {spec.name: spec.type.to_json() for spec in declared.tensors}
-        runtime.run(store.make_dataset(types, grace=grace, exist_ok=exist_ok))
+        runtime.run(store.make_dataset(types, grace=_grace_text(grace, grace_s), exist_ok=exist_ok))
         return _open(store, _resolve(store, None, options), options=options)
     created = runtime.run(
-        create_dataset(store, declared.to_json(), grace_s=_grace_s(grace), exist_ok=exist_ok)
+        create_dataset(store, declared.to_json(), grace_s=grace_s, exist_ok=exist_ok)
     )
     dataset = _open(store, created, options=options)
     if exist_ok:
@@ -272,10 +275,21 @@ def _check_same(dataset: Dataset, declared: Schema) -> None:
         )
 
 
-def _grace_s(grace: str) -> int:
+def _grace_text(grace: Duration, grace_s: int) -> str:
+    """As it goes to a server, which reads five digits: above a day in minutes, rounded up."""
+    if isinstance(grace, str):
+        return grace
+    return f"{grace_s}s" if grace_s <= DAY_S else f"{-(-grace_s // 60)}min"
+
+
+def _grace_s(grace: Duration) -> int:
     seconds = int(duration_of(grace, what="grace").total_seconds())
     if seconds < LEAST_GRACE_S:
-        raise InvalidInputError(f"grace={grace!r}: give a time of at least '1min', such as '24h'")
+        raise InvalidInputError(
+            f"grace={shown(grace)}: give a duration of at least '1min', such as '24h'",
+            argument="grace",
+            actual=grace,
+        )
     return seconds
 
 

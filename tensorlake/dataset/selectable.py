@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import is_whole_number, parse_nbytes
+from tensorlake.quantities import Duration, is_whole_number, parse_nbytes, seconds_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.predicate import Predicate
@@ -49,7 +49,7 @@ class Selectable(ABC):
         self,
         tql: str,
         *,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         max_bytes: int | str | None = None,
         max_memory: int | str | None = None,
         **params: Any,
@@ -58,7 +58,7 @@ class Selectable(ABC):
 
         Args:
             tql: The query.
-            timeout: Seconds after which it ends with an error.
+            timeout: Seconds after which it ends with an error, or "5min", or a timedelta.
             max_bytes: Bytes of samples read after which it ends with an error, or "4GiB".
             max_memory: Bytes that it may hold at once, or "4GiB", also when what it computes is
                 read later; it ends with an error before it holds more. None: half of the memory of
@@ -83,7 +83,7 @@ class Selectable(ABC):
         from tensorlake.dataset.query import QueryLimits, run_query
 
         limits = QueryLimits(
-            timeout,
+            None if timeout is None else seconds_of(timeout, what="timeout"),
             None if max_bytes is None else parse_nbytes(max_bytes, name="max_bytes"),
             memory_nbytes=(
                 None if max_memory is None else parse_nbytes(max_memory, name="max_memory")

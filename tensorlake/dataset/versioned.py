@@ -18,6 +18,7 @@ from tensorlake.dataset.history import Commit, Diff
 from tensorlake.dataset.merging import MergeReport, OnConflict
 from tensorlake.dataset.session import Session
 from tensorlake.errors import UncommittedChangesError
+from tensorlake.quantities import Duration
 from tensorlake.versions import Tag
 
 if TYPE_CHECKING:
@@ -59,15 +60,18 @@ class Versioned:
         commits = commit_graph(self.session.store, self.session.branch, self.session.head)
         return islice(commits, limit)
 
-    def follow(self, *, poll_s: float = 1.0, timeout_s: float | None = None) -> Iterator[Commit]:
+    def follow(
+        self, *, poll_s: Duration = 1.0, timeout_s: Duration | None = None
+    ) -> Iterator[Commit]:
         """Yield the commits that come after this version on its branch, as they come.
 
         The handle stays where it is: ``ds.refresh()`` or ``ds.at(commit.version)`` moves on.
 
         Args:
-            poll_s: How often to look; each look is one small request.
-            timeout_s: Stop when none came for so long; 0 yields what is there, None never stops
-                but at the branch's end.
+            poll_s: How often to look, in seconds or as "5s" or a timedelta; each look is one small
+                request.
+            timeout_s: Stop when no commit came for this duration; 0 yields what is there, None
+                never stops but at the branch's end.
 
         Example:
             >>> import tensorlake as tl
@@ -128,16 +132,16 @@ class Versioned:
     def tag(
         self,
         name: str,
-        expires: dt.datetime | None = None,
-        *,
         at: str | dt.datetime | None = None,
+        *,
+        expires: dt.datetime | None = None,
     ) -> Tag:
         """Name a version.
 
         Args:
             name: The tag; it does not move, and its name is never used twice.
-            expires: From when on a collection may give it up, an aware time; None: never.
-            at: The version; None is this handle's.
+            at: The version: a commit, branch, tag or aware datetime. None: this handle's.
+            expires: When garbage collection may remove the tag, an aware datetime; None: never.
 
         Raises:
             InvalidInputError: The name is taken by another version.

@@ -12,7 +12,7 @@ from tensorlake.dataset.commit_log import Log, commits_to
 from tensorlake.dataset.difference import diff_snapshots
 from tensorlake.dataset.history import Diff
 from tensorlake.dataset.session import Session
-from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError
+from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError, shown
 from tensorlake.format import Entry
 from tensorlake.quantities import is_whole_number
 from tensorlake.reading import Snapshot
@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+SKEW = dt.timedelta(minutes=1)
+"""How far the clocks of those who name a version by its time may differ."""
 
 
 class DamagedBranchWarning(UserWarning):
@@ -118,6 +120,7 @@ def tag(
 ) -> Tag:
     """Name a version."""
     session.check_open()
+    version, expires = _told_apart(version, expires)
     _refuse_mirror(session, f"tag({name!r})")
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
@@ -125,14 +128,39 @@ def tag(
             "commit or discard them first"
         )
     source_branch, source = _cited(session, version)
-    if expires is not None and not isinstance(expires, dt.datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - users give texts and durations
-        message = f"expires={expires!r} is no time\ngive an aware datetime: now(timezone.utc) + …"
-        raise InvalidInputError(message, tag=name)
-    if expires is not None and expires.tzinfo is None:
-        message = f"expires={expires.isoformat()!r} has no time zone; give an aware datetime"
-        raise InvalidInputError(message, tag=name)
+    if expires is not None and (
+        not isinstance(expires, dt.datetime)  # pyright: ignore[reportUnnecessaryIsInstance] - users give strings and durations
+        or expires.tzinfo is None
+    ):
+        raise InvalidInputError(
+            f"expires must be a timezone-aware datetime, got {shown(expires)}"
+            "\nwrite expires=datetime.now(timezone.utc) + timedelta(days=90)",
+            argument="expires",
+            actual=expires,
+            tag=name,
+        )
     made = create_tag(session.store, name, source, source_branch, expires=expires)
     return runtime.run(made)
+
+
+def _told_apart(
+    version: str | dt.datetime | None, expires: dt.datetime | None
+) -> tuple[str | dt.datetime | None, dt.datetime | None]:
+    """Take a second argument that lies in the future for ``expires``, which came there in 0.1."""
+    if (
+        expires is not None
+        or not isinstance(version, dt.datetime)
+        or version.tzinfo is None
+        or version - dt.datetime.now(dt.UTC) <= SKEW
+    ):
+        return version, expires
+    warnings.warn(
+        "tag(name, time) names the version of that time, and this time is in the future: it is"
+        " taken as expires= for now\nwrite ds.tag(name, expires=time)",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    return None, version
 
 
 def tags(session: Session) -> Mapping[str, Tag]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
 from tensorlake.loader.columns import VALID
 from tensorlake.loader.memory import memory_nbytes
 from tensorlake.loader.plan import SEED_STOP, Shuffle
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import is_whole_number, seconds_of
 from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
@@ -92,7 +92,7 @@ class LoaderArguments:
     on_error: Literal["raise", "skip"] = "raise"
     deterministic: bool = True
     decode_on: Literal["client", "server"] = "client"
-    timeout: float = 300.0
+    timeout: Any = 300.0  # a duration, until it is parsed; then seconds
     sharding: Any = None  # a jax.sharding.Sharding
 
     @property
@@ -146,7 +146,7 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
             )
     arguments = LoaderArguments(**taken)
     _check(framework, arguments)
-    return arguments
+    return replace(arguments, timeout=_timeout_s(arguments.timeout))
 
 
 def _refuse_not_yet(name: str, value: Any) -> None:
@@ -192,14 +192,6 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
 
 def _check_kinds(arguments: LoaderArguments) -> None:
     """Refuse values of another kind, where they come in, by the name they were given."""
-    timeout: Any = arguments.timeout
-    is_number = isinstance(timeout, int | float | np.number) and not isinstance(timeout, bool)
-    if not is_number or not 0 < timeout <= TIMEOUT_LIMIT_S:
-        raise InvalidInputError(
-            f"timeout is in seconds, above 0 and at most {TIMEOUT_LIMIT_S:.0f}, got {timeout!r}",
-            argument="timeout",
-            actual=timeout,
-        )
     if arguments.workers is not None and arguments.workers > WORKERS_LIMIT:
         raise InvalidInputError(
             f"workers counts threads that decode, at most {WORKERS_LIMIT}, got"
@@ -233,6 +225,18 @@ def _check_kinds(arguments: LoaderArguments) -> None:
                 argument=name,
                 actual=value,
             )
+
+
+def _timeout_s(timeout: Any) -> float:
+    seconds = seconds_of(timeout, what="timeout")
+    if not 0 < seconds <= TIMEOUT_LIMIT_S:
+        raise InvalidInputError(
+            f"timeout is a duration above 0 and at most {TIMEOUT_LIMIT_S:.0f} s,"
+            f" got {shown(timeout)}",
+            argument="timeout",
+            actual=timeout,
+        )
+    return seconds
 
 
 def _plain(value: Any) -> Any:

@@ -151,7 +151,7 @@ class Lake(RuleBasedStateMachine):
         expires = None if hours is None else self.clock.now + dt.timedelta(hours=hours)
         name = self.name()
         try:
-            self.main().at(version).tag(name, expires)
+            self.main().at(version).tag(name, expires=expires)
         except SnapshotExpiredError:
             return
         self.held[name] = self.held[version]

@@ -253,7 +253,7 @@ def test_limits_end_a_query(ds):
         ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes=100)
     with pytest.raises(tl.QueryLimitError, match="more than 100"):
         ds.query("WHERE ARRAY_SUM(image) > 1", max_bytes="0.1kB")
-    with pytest.raises(tl.InvalidInputError, match="max_bytes='much' is no size"):
+    with pytest.raises(tl.InvalidInputError, match="max_bytes='much' is not a size"):
         ds.query("WHERE x > 1", max_bytes="much")
 
 
@@ -270,7 +270,7 @@ def test_memory_is_limited_in_a_query_and_when_its_result_is_read(ds):
     assert wide[2:4]["s"][:].tolist() == [120, 180]
     with pytest.raises(tl.QueryLimitError, match="would hold"):
         wide["z"][:]
-    with pytest.raises(tl.InvalidInputError, match="max_memory=-1 is no size"):
+    with pytest.raises(tl.InvalidInputError, match="max_memory=-1 is not a size"):
         ds.query("WHERE x > 1", max_memory=-1)
 
 

@@ -224,5 +224,23 @@ def test_a_tag_with_a_lifetime_is_an_ordinary_tag_until_then(ds):
 
     assert tl.open(ds.url, "nightly").version == "main@2"
     assert tl.open(ds.url).tags["nightly"].expires == expires
-    with pytest.raises(tl.InvalidInputError, match="time zone"):
+    with pytest.raises(tl.InvalidInputError, match="expires must be a timezone-aware datetime"):
         ds.tag("other", expires=dt.datetime(2030, 1, 1))  # noqa: DTZ001 - as above
+
+
+def test_a_tag_names_a_version_by_its_second_argument(ds):
+    first = ds.log()[-1]
+
+    assert ds.tag("v1", "main@1").version == "main@1"
+    assert ds.tag("v0", first.time).version == "main@0"
+    assert ds.tag("v2", at="main@2").version == "main@2"
+
+
+def test_an_expiry_in_the_place_where_the_version_is_now_still_is_one(ds):
+    expires = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+
+    with pytest.warns(DeprecationWarning, match="ds.tag\\(name, expires=time\\)") as warned:
+        tag = ds.tag("nightly", expires)
+
+    assert (tag.version, tag.expires) == (ds.version, expires)
+    assert warned[0].filename == __file__

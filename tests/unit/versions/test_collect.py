@@ -76,7 +76,7 @@ def test_young_garbage_stays(store, dataset, clock):
 
 def test_a_dry_run_tells_what_a_run_does_and_changes_nothing(store, dataset, clock):
     leave_garbage(store)
-    dataset.tag("passing", clock.now + dt.timedelta(hours=1))
+    dataset.tag("passing", expires=clock.now + dt.timedelta(hours=1))
     clock.pass_grace()
     before = dict(store._objects)
 
@@ -265,7 +265,7 @@ def test_a_tag_that_dangles_is_told_and_skipped(store, dataset, clock):
 
 def test_an_expired_tag_becomes_a_tombstone_and_its_version_goes(store, dataset, clock):
     """By the store's clock, and by the collector alone."""
-    dataset.tag("for a day", clock.now + dt.timedelta(days=1))
+    dataset.tag("for a day", expires=clock.now + dt.timedelta(days=1))
     dataset.tag("for ever")
     dataset["x"][:] = 1
     dataset.commit("other packs")
