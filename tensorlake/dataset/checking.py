@@ -152,7 +152,7 @@ def check_store(
     """Verify the dataset in a store."""
     from tensorlake.dataset.ingest.progress import Progress
 
-    repairs = tuple(runtime.run(repair_dataset(store))) if repair else ()
+    repairs = tuple(repair_dataset(store)) if repair else ()
     total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0
     with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
         advance = partial(bar.advance, rows=0)

@@ -207,7 +207,7 @@ class Session:
             )
             schema = self._committed.schema
             self._transaction.reads = frozenset(schema[name].id for name in self.reads)
-        if self._transaction.doubted is not None:
+        if self._transaction.doubt.seq is not None:
             raise InvalidStateError(
                 f"whether the last commit on this handle of {self.store.url!r} was published is"
                 " unknown; what is staged now could be lost\n"

@@ -1,52 +1,45 @@
 """Making the entry that cites a transaction's packs, which are all stored before it is published.
 
-    state (pages) ──► entry ──► last pack stored ──► put-if-absent, by whoever asked
+    state (pages) ──► entry ──► last pack stored ──► put-if-absent
             ▲                        │
             └── again: it got another name, under which its pages are not
 
-The pages of an entry lie in the transaction's last pack. Whoever publishes makes the entry by one
-of these two: only they know that a pack was renamed since its pages were built.
+The pages of an entry are in the transaction's last pack. Who publishes makes the entry by these
+two: only they know that a pack was renamed since its pages were built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tensorlake.format import Entry, PackTotals
 from tensorlake.versions.entries import author, following, time_in
 from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import Published, State
+from tensorlake.versions.state import State
 
-__all__ = ["completed", "entry_after"]
+__all__ = ["completed", "entry_of"]
 
 
-async def entry_after(
+def entry_of(
     head: Entry,
-    build: Callable[[], Awaitable[State]],
+    state: State,
     members: Mapping[str, Any],
     *,
     stage: PackStage,
     branch: str,
-    is_same_schema: bool = False,
-    packs_may_follow: bool = False,
-) -> Published | None:
-    """Make the entry that follows ``head``, and store all packs that it cites.
+    keeps_schema: bool = False,
+) -> Entry:
+    """Make the commit that follows ``head`` with a content; ``completed`` comes next.
 
     Args:
         head: The entry it follows.
-        build: Makes what it says; index pages go to the stage.
-        members: Its other members: message, parents, changes, …
+        state: What it says, its pages in the stage.
+        members: Its other members: message, author, parents, changes, …
         stage: The transaction's packs.
         branch: Whose log it is in.
-        is_same_schema: Whether the schema is known to be the head's, whose JSON is then taken.
-        packs_may_follow: Whether ``check_synced`` is called before the entry is published.
-
-    Returns:
-        None when a pack was stored under another name: what cites it must be built again.
+        keeps_schema: Whether the schema is known to be the head's, whose JSON is then taken.
     """
-    renames = stage.renames
-    state = await build()
     body: dict[str, Any] = {
         "kind": "commit",
         "txid": stage.txid,
@@ -55,13 +48,11 @@ async def entry_after(
         "row_ids": state.row_ids,
         "physical": state.physical,
     }
-    if not is_same_schema:
+    if not keeps_schema:
         body["schema"] = state.schema.to_json()
     if "author" not in members:
         body["author"] = author(stage.store)
-    entry = following(head, branch=branch, **{**body, **members})
-    entry = await completed(entry, stage, renames=renames, packs_may_follow=packs_may_follow)
-    return None if entry is None else Published(entry, state)
+    return following(head, branch=branch, **{**body, **members})
 
 
 async def completed(

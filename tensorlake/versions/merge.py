@@ -10,7 +10,7 @@ where it would become shorter. A merge that loses a race is planned again on the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -41,13 +41,15 @@ from tensorlake.storage import runtime
 from tensorlake.types import take
 from tensorlake.versions.axes import windows
 from tensorlake.versions.bases import Version, contains, merge_bases, version_at, was_reordered
-from tensorlake.versions.landing import Draft, holding, publish_draft
+from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.merge_conflicts import merge_conflict_error
 from tensorlake.versions.merge_plan import MergePlan, MergeRequest
 from tensorlake.versions.merge_planner import plan_merge
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
 from tensorlake.versions.pending import store_column
+from tensorlake.versions.pins import holding
+from tensorlake.versions.publish import Draft, Publication, publish
 from tensorlake.versions.ranges import ranges_of, rows_in, union
 from tensorlake.versions.restore import content_of
 from tensorlake.versions.schema_combine import CombinedTensor
@@ -113,7 +115,7 @@ def merge_branch(
         SnapshotExpiredError: Theirs was given up meanwhile.
     """
     merging = _Merging(log, packs, theirs, request, cells, message)
-    head = runtime.run(log.newest_from(head))
+    head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
     if dry_run:
         outcome, _ = merging.prepare(head, PackStage(log.store), refuse=False)
         return outcome
@@ -124,14 +126,16 @@ def merge_branch(
     packs.attach(stage)
     outcomes: list[MergeOutcome] = []
 
-    def prepare(newest: Entry) -> Draft | None:
+    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft | None:
+        del since  # it is planned anew on the newest entry
         outcome, draft = merging.prepare(newest, stage, refuse=True)
         outcomes.append(outcome)
         return draft
 
-    with holding(log.store, theirs, stage) as pin:
-        published = publish_draft(log, packs, stage, pin, head=head, prepare=prepare)
-    return replace(outcomes[-1], published=published)
+    with holding(log.store, theirs.branch, theirs.entry, txid=stage.txid) as pin:
+        work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
+        ended = publish(work, head, prepare)
+    return replace(outcomes[-1], published=ended.published if ended.is_published else None)
 
 
 @dataclass(frozen=True, slots=True)

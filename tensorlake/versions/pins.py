@@ -13,8 +13,8 @@ whose owner died is deleted by a collector once it is older than the dataset's g
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from tensorlake.errors import (
@@ -24,12 +24,12 @@ from tensorlake.errors import (
     TransactionExpiredError,
 )
 from tensorlake.format import PIN_PREFIX, Entry, seal, tag_path
-from tensorlake.storage import Store
+from tensorlake.storage import Store, runtime
 from tensorlake.versions.entries import fence_of, is_given_up, microseconds
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.put_surely import put_surely
 
-__all__ = ["Pin", "pinned"]
+__all__ = ["Pin", "holding", "pinned"]
 
 _log = logging.getLogger("tensorlake.versions")
 
@@ -96,6 +96,19 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
         yield pin
     finally:
         await _unpin(store, pin)
+
+
+@contextmanager
+def holding(store: Store, branch: str, entry: Entry, *, txid: str) -> Generator[Pin]:
+    """Pin a version for the caller's thread, as ``pinned`` does on the storage loop."""
+    context = pinned(store, branch, entry, txid=txid)
+    pin = runtime.run(context.__aenter__())
+    try:
+        yield pin
+    except BaseException as error:
+        runtime.run(context.__aexit__(type(error), error, error.__traceback__))
+        raise
+    runtime.run(context.__aexit__(None, None, None))
 
 
 async def _unpin(store: Store, pin: Pin) -> None:

@@ -29,6 +29,7 @@ from tensorlake.format import (
     Extents,
     LeafTable,
     PackId,
+    PageSink,
     Parts,
     Root,
     RowIdRuns,
@@ -40,16 +41,17 @@ from tensorlake.format import (
 )
 from tensorlake.storage import runtime
 from tensorlake.types import Column
+from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.optimize import Optimized, TensorOptimized, chunks_in
 from tensorlake.versions.packs import PackReader
 from tensorlake.versions.pending import PendingChunks, column_nbytes
+from tensorlake.versions.publish import Draft, Publication, publish
 from tensorlake.versions.ranges import known_union, rows_in
-from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_entry
+from tensorlake.versions.rounds import REWRITTEN_ENTRIES, dropped_before, optimized_members
 from tensorlake.versions.stage import DryStage, PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.visible import visible_rows
-from tensorlake.versions.yielding import publish_yielding
 
 __all__ = ["Begun", "ReadColumn", "recluster"]
 
@@ -105,7 +107,7 @@ def recluster(
     made = {spec.id: _rewritten(spec, begun, read, stage, progress) for spec in specs}
     entry: Entry | None = None
     if not dry_run:
-        entry = runtime.run(_published(log, packs, begun, made, stage, author))
+        entry = _published(log, packs, begun, made, stage, author)
         if entry is None:
             return None
     reports: list[TensorOptimized] = []
@@ -163,7 +165,7 @@ def _rewritten(
     return pending.seal(stage).to_table()
 
 
-async def _published(
+def _published(
     log: BranchLog,
     packs: PackReader,
     begun: Begun,
@@ -171,23 +173,24 @@ async def _published(
     stage: PackStage,
     author: str | None,
 ) -> Entry | None:
-    async def build(head: Entry, since: Sequence[Entry]) -> Entry | None:
+    def prepare(head: Entry, since: Sequence[Entry]) -> Draft:
         theirs = [one.changes for one in since if one.kind == "commit"]
-        state = await _combined(begun, state_of(head), theirs, made, packs, stage)
-        if state is None:
-            return None
-        return optimized_entry(
-            log,
-            head,
-            state,
-            stage.txid,
-            author=author,
-            message="optimize: rows in another order",
-            changes=Changes(rewrite=True),
-        )
+        state = state_of(head)
 
-    outcome = await publish_yielding(log, packs, stage, begun.head, build)
-    return outcome.head if outcome.is_published else None
+        async def build(sink: PageSink) -> State | None:
+            del sink  # the stage that the chunks are in
+            return await _combined(begun, state, theirs, made, packs, stage)
+
+        members = {
+            "message": "optimize: rows in another order",
+            **optimized_members(head, state, author=author),
+            "changes": Changes(rewrite=True),
+        }
+        return Draft(build, members, keeps_schema=True)
+
+    work = Publication(log, packs, stage, began_at_fence=fence_of(begun.head).t)
+    ended = publish(work, begun.head, prepare)
+    return ended.published.entry if ended.is_published else None
 
 
 async def _combined(

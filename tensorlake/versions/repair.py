@@ -19,6 +19,7 @@ from tensorlake.format import (
     Changes,
     Entry,
     Extents,
+    PageSink,
     Root,
     RowIdRuns,
     RowSegments,
@@ -28,12 +29,12 @@ from tensorlake.format import (
     rows_of,
     tree,
 )
-from tensorlake.storage import ObjectExistsError, Store
+from tensorlake.storage import ObjectExistsError, Store, runtime
 from tensorlake.versions.copy_claim import refuse_unfinished
-from tensorlake.versions.entries import author as default_author
-from tensorlake.versions.entries import check_writable, fence_of, following
+from tensorlake.versions.entries import check_writable, fence_of
 from tensorlake.versions.log import BranchLog, readable_branch_names
 from tensorlake.versions.packs import PackReader, loaded
+from tensorlake.versions.publish import Draft, Publication, publish
 from tensorlake.versions.ranges import Ranges, clip, distinct, known_ranges, rows_in
 from tensorlake.versions.salvage import (
     Found,
@@ -45,7 +46,6 @@ from tensorlake.versions.salvage import (
 )
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import State, state_of, table_of
-from tensorlake.versions.yielding import publish_yielding
 
 __all__ = ["Repair", "repair_dataset"]
 
@@ -73,28 +73,33 @@ class Repair:
         return f"{'recovered' if self.is_recovered else 'lost'}: {self.object}: {self.what}"
 
 
-async def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
-    """Mend every branch that has not ended; what was done, in order.
+def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
+    """Mend every branch that has not ended; what was done, in order. Not on the storage loop.
 
     Raises:
         DatasetNotFoundError: A copy is under way there: what it lacks is yet to come.
     """
-    if await store.head(DESCRIPTOR) is None:
-        await refuse_unfinished(store)
+    branches = runtime.run(_branches_of(store))
     done: list[Repair] = []
-    for branch in await readable_branch_names(store):
+    for branch in branches:
         log = BranchLog(store, branch)
-        done += await _repair_log(log)
+        done += runtime.run(_repair_log(log))
         try:
-            head = await log.head()
+            head = runtime.run(log.head())
         except (CorruptionError, UnsupportedFeatureError) as error:
             first = str(error).splitlines()[0]
             what = f"its log cannot be read: {first}"
             done.append(Repair(f"branch {branch!r}", what, is_recovered=False))
             continue
         if head is not None and head.kind in {"commit", "fence"} and head.has_body:
-            done += await _repair_indexes(log, head, author)
+            done += _repair_indexes(log, head, author)
     return done
+
+
+async def _branches_of(store: Store) -> list[str]:
+    if await store.head(DESCRIPTOR) is None:
+        await refuse_unfinished(store)
+    return await readable_branch_names(store)
 
 
 async def _repair_log(log: BranchLog) -> list[Repair]:
@@ -140,42 +145,39 @@ async def _entry_from_hint(log: BranchLog, hint: Entry, data: bytes) -> list[Rep
     return [Repair(path, "written again from the hint, which is a copy of it", is_recovered=True)]
 
 
-async def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> list[Repair]:
+def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> list[Repair]:
     packs = PackReader(log.store)
     stage = PackStage(log.store)
     packs.attach(stage)
     done: list[Repair] = []
+    members: dict[str, Any] = {
+        "message": "repair: index pages written again",
+        "changes": Changes(),
+    }
+    if author is not None:
+        members["author"] = author
 
-    async def build(head: Entry, since: Sequence[Entry]) -> Entry | None:
+    def prepare(head: Entry, since: Sequence[Entry]) -> Draft:
         del since  # what is lost is found out on each head
-        done.clear()
-        mended = await _Mending(log, packs, stage, head, done).mended()
-        if mended is None:
-            return None
-        return following(
-            head,
-            branch=log.branch,
-            kind="commit",
-            txid=stage.txid,
-            author=default_author(log.store) if author is None else author,
-            message="repair: index pages written again",
-            schema=head.schema,
-            roots=dict(mended.roots),
-            rows=mended.rows,
-            row_ids=mended.row_ids,
-            changes=Changes(),
-        )
+
+        async def build(sink: PageSink) -> State | None:
+            del sink  # the stage
+            done.clear()
+            return await _Mending(log, packs, stage, head, done).mended()
+
+        return Draft(build, members, keeps_schema=True)
 
     try:
         check_writable(head, url=log.store.url)
-        head = await loaded(head, packs)
+        head = runtime.run(loaded(head, packs))
     except UnsupportedFeatureError:
         return []  # only read here: check() says which feature it is
     except (CorruptionError, SnapshotExpiredError) as error:
         first = str(error).splitlines()[0]
         what = f"parts of the entry cannot be read: {first}; an older version may be whole"
         return [Repair(f"{log.branch}@{head.seq}", what, is_recovered=False)]
-    await publish_yielding(log, packs, stage, head, build)
+    work = Publication(log, packs, stage, began_at_fence=fence_of(head).t)
+    publish(work, head, prepare)
     return done
 
 

@@ -7,7 +7,7 @@ Class codes never change their class along a log: those of another branch are ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlake.format import (
@@ -27,9 +27,11 @@ from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel
 from tensorlake.versions.bases import Version, version_at
 from tensorlake.versions.class_names import class_names, known_codes
-from tensorlake.versions.landing import Draft, holding, publish_draft
+from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
-from tensorlake.versions.packs import PackReader
+from tensorlake.versions.packs import PackReader, loaded
+from tensorlake.versions.pins import holding
+from tensorlake.versions.publish import Draft, Publication, publish
 from tensorlake.versions.schema_combine import ReadAs
 from tensorlake.versions.stage import PackStage
 from tensorlake.versions.state import ExtentRoot, Published, State, table_of
@@ -134,7 +136,8 @@ def restore_version(
     stage = PackStage(log.store)
     packs.attach(stage)
 
-    def prepare(newest: Entry) -> Draft:
+    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft:
+        del since  # whatever they changed, it is replaced
         ours = runtime.run(version_at(log.store, log.branch, newest, packs))
 
         async def build(sink: PageSink) -> State:
@@ -148,8 +151,7 @@ def restore_version(
         }
         return Draft(build, members)
 
-    head = runtime.run(log.newest_from(head))
-    with holding(log.store, source, stage) as pin:
-        published = publish_draft(log, packs, stage, pin, head=head, prepare=prepare)
-    assert published is not None  # prepare always makes a draft
-    return published
+    head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
+    with holding(log.store, source.branch, source.entry, txid=stage.txid) as pin:
+        work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
+        return publish(work, head, prepare).published

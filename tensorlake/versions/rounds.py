@@ -19,21 +19,20 @@ from tensorlake.format import (
     Entry,
     Extents,
     LeafTable,
+    PageSink,
     Root,
     RowSegments,
     TensorSpec,
     select_ranges,
     tree,
 )
-from tensorlake.storage import runtime
-from tensorlake.versions.entries import author as default_author
-from tensorlake.versions.entries import following
+from tensorlake.versions.entries import fence_of
 from tensorlake.versions.log import BranchLog
 from tensorlake.versions.packs import PackReader
+from tensorlake.versions.publish import Draft, Publication, publish
 from tensorlake.versions.stage import DryStage, PackStage
 from tensorlake.versions.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.visible import visible_rows
-from tensorlake.versions.yielding import publish_yielding
 
 __all__ = [
     "REWRITTEN_ENTRIES",
@@ -42,7 +41,7 @@ __all__ = [
     "Round",
     "dropped_before",
     "is_ragged",
-    "optimized_entry",
+    "optimized_members",
     "publish_round",
 ]
 
@@ -140,53 +139,38 @@ def publish_round(
     """
     if not moved.edits and not is_last:
         return Outcome(head, published=False, yielded=0)
-    return runtime.run(_published(moved, log, head, author=author, is_last=is_last))
-
-
-async def _published(
-    moved: Round, log: BranchLog, head: Entry, *, author: str | None, is_last: bool
-) -> Outcome:
     yielded = 0
 
-    async def build(head: Entry, since: Sequence[Entry]) -> Entry | None:
-        nonlocal yielded
+    def prepare(head: Entry, since: Sequence[Entry]) -> Draft:
         del since  # edits are compared with the head's own trees
         state = state_of(head)
-        applied, yielded = await _applied(moved, state)
-        applied = await _tidied(applied, state, moved) if is_last else applied
-        if applied is state:
-            return None
-        return optimized_entry(
-            log, head, applied, moved.stage.txid, author=author, message="optimize"
-        )
 
-    outcome = await publish_yielding(log, moved.packs, moved.stage, head, build)
-    return Outcome(outcome.head, outcome.is_published, yielded)
+        async def build(sink: PageSink) -> State | None:
+            nonlocal yielded
+            del sink  # the round's stage
+            applied, yielded = await _applied(moved, state)
+            applied = await _tidied(applied, state, moved) if is_last else applied
+            return None if applied is state else applied
+
+        members = optimized_members(head, state, author=author)
+        return Draft(build, {"message": "optimize", **members}, keeps_schema=True)
+
+    work = Publication(log, moved.packs, moved.stage, began_at_fence=fence_of(head).t)
+    ended = publish(work, head, prepare)
+    return Outcome(ended.published.entry, ended.is_published, yielded)
 
 
-def optimized_entry(
-    log: BranchLog, head: Entry, state: State, txid: str, *, author: str | None, **members: Any
-) -> Entry:
-    """Make the entry that says the same in other chunks, or in another order."""
-    given: dict[str, Any] = {"changes": Changes(), **members}
-    return following(
-        head,
-        branch=log.branch,
-        kind="commit",
-        txid=txid,
-        author=default_author(log.store) if author is None else author,
-        schema=head.schema,
-        roots=dict(state.roots),
-        rows=state.rows,
-        row_ids=state.row_ids,
-        physical=state.physical,
+def optimized_members(head: Entry, state: State, *, author: str | None) -> dict[str, Any]:
+    """Members of an entry that says the same as the head in other chunks, or in another order."""
+    members: dict[str, Any] = {
+        "changes": Changes(),
         # What summary() tells by what is new since.
-        statistics={
+        "statistics": {
             **head.statistics,
             "optimized": {"physical": state.physical, "rows": state.num_rows},
         },
-        **given,
-    )
+    }
+    return members if author is None else {**members, "author": author}
 
 
 def dropped_before(head: Entry) -> int:

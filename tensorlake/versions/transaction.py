@@ -50,6 +50,7 @@ from tensorlake.versions.entries import fence_of
 from tensorlake.versions.net import applied, net_of
 from tensorlake.versions.packs import PackReader, ScratchPages
 from tensorlake.versions.pending import PendingChunks, store_column
+from tensorlake.versions.publish import Doubt
 from tensorlake.versions.ranges import ranges_of, rows_in, union
 from tensorlake.versions.rebase import rebase
 from tensorlake.versions.stage import PackStage
@@ -124,8 +125,8 @@ class Transaction:
         self.packs = packs
         self.began_at_fence = fence_of(base).t
         """The fence of the entry it began on: what was staged is younger than that."""
-        self.doubted: int | None = None
-        """The number at which an earlier commit may stand, although nobody said so."""
+        self.doubt = Doubt()
+        """Whether an earlier commit of unknown outcome may be in the log."""
         self.reads: frozenset[str] = frozenset()
         """Ids of tensors that the changes were computed from."""
         self.rematch: Rematch | None = None
@@ -350,11 +351,7 @@ class Transaction:
 
     def is_among(self, entries: Sequence[Entry]) -> bool:
         """Whether one of the entries that follow the base is this transaction, or ends a doubt."""
-        if any(entry.txid == self.txid for entry in entries):
-            return True
-        if self.doubted is not None and entries and entries[-1].seq >= self.doubted:
-            self.doubted = None  # its number is another's
-        return False
+        return self.doubt.find(self.txid, entries) is not None
 
     async def final_state(self) -> State:
         """The working state over pages that are published: what is new goes to the stage."""

@@ -331,7 +331,7 @@ class WritersModel(RuleBasedStateMachine):
             assert not self.meeting(Writer(writer.dataset, base, writer.net), number).conflicts
             writer.base, writer.net, writer.is_in_doubt = number, Net(), False
             self.look(writer)
-        assert transaction.doubted is not None or not writer.is_in_doubt
+        assert transaction.doubt.seq is not None or not writer.is_in_doubt
 
     @rule(writer=writers, policy=st.sampled_from(POLICIES))
     def refresh(self, writer: Writer, policy: Any) -> None:
@@ -351,7 +351,7 @@ class WritersModel(RuleBasedStateMachine):
             is_published = transaction.txid not in self.by_txid and writer.is_in_doubt
             if is_published:
                 writer.net = Net()
-        if not writer.is_in_doubt or transaction is None or transaction.doubted is None:
+        if not writer.is_in_doubt or transaction is None or transaction.doubt.seq is None:
             if writer.is_in_doubt and transaction is not None:
                 self.by_txid.pop(transaction.txid, None)
             writer.is_in_doubt = False

@@ -125,7 +125,7 @@ def test_where_a_copy_was_stopped_nothing_is_made_opened_checked_or_repaired(nam
         lambda: tl.copy(url, f"memory://{name}/elsewhere"),
         lambda: check_url(url, progress=False),
         lambda: check_url(url, repair=True, progress=False),
-        lambda: runtime.run(repair_dataset(target)),
+        lambda: repair_dataset(target),
     ):
         with pytest.raises(DatasetNotFoundError, match="not yet a dataset"):
             call()

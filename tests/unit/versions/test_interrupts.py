@@ -9,7 +9,7 @@ import pytest
 
 from tensorlake.storage import LocalStore, MemoryStore, local, runtime
 from tensorlake.testing import Fault, FaultyStore
-from tensorlake.versions import commit, log, stage, unsent
+from tensorlake.versions import commit, log, publish, stage, unsent
 from tests.handles import create_on, open_on
 from tests.interrupts import interrupted_at
 
@@ -78,7 +78,7 @@ def test_an_interrupt_at_any_step_of_a_commit_in_a_folder_publishes_once(
 ):
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)  # dozens of datasets are made
     step, was_interrupted = 1, True
-    steps_of = frozenset(module.__file__ for module in (stage, commit, log, local))
+    steps_of = frozenset(module.__file__ for module in (stage, commit, publish, log, local))
 
     while was_interrupted:
         store = LocalStore(tmp_path / str(step), durability=durability)
