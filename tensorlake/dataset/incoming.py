@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
-
 from tensorlake.dataset.item_counts import check_batch
 from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.dataset.stored import StoredColumn
@@ -305,17 +303,18 @@ def owned(column: Column, given: object, blocks: MemoryBlocks) -> Column:
 
 
 def _length(name: str, samples: Any, *, call: str) -> int:
-    if isinstance(samples, np.ndarray) and samples.ndim == 0:
+    has_length = not isinstance(samples, str | bytes) and hasattr(samples, "__len__")
+    try:
+        length = len(samples) if has_length else None
+    except (TypeError, RuntimeError, NotImplementedError):  # an array without axes
         length = None
-    else:
-        length = None if isinstance(samples, str | bytes) else getattr(samples, "__len__", None)
     if length is None:
         raise ShapeMismatchError(
             f"{call}: column {name!r} is a {type(samples).__name__}, not a sequence of samples\n"
             "give one value for each row; for a single row use append()",
             tensor=name,
         )
-    return int(length())
+    return length
 
 
 def missing_tensor(spec: TensorSpec, given: Iterable[str], *, call: str) -> MissingTensorError:

@@ -40,6 +40,7 @@ from tensorlake.types import (
     Timestamp,
     Uuid,
     codec_of,
+    to_array,
 )
 from tensorlake.types import Sequence as SequenceType
 
@@ -141,7 +142,14 @@ def type_of_column(name: str, values: Any) -> SampleType:
             "\ngive one value for each row",
             tensor=name,
         )
-    every = list(cast("Iterable[Any]", values))
+    try:
+        every = list(cast("Iterable[Any]", values))
+    except (TypeError, RuntimeError, NotImplementedError) as error:  # an array without axes
+        raise InvalidInputError(
+            f"column {name!r} is a {type(values).__name__} without rows: {error}"
+            "\ngive one value for each row",
+            tensor=name,
+        ) from error
     samples = [one for one in every if one is not None]
     if not samples:
         raise SchemaError(
@@ -306,14 +314,23 @@ def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
 
 def _as_array(name: str, value: Any) -> np.ndarray:
     try:
-        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        array = to_array(value) if hasattr(value, "detach") else _plain_array(value)
     except ValueError as error:  # lists of different lengths inside one sample
-        message = f"{name!r} has a value whose parts differ in length: say what it is: tl.Json()"
+        is_nested = isinstance(value, list | tuple)
+        told = "whose parts differ in length" if is_nested else f"that has no array: {error}"
+        message = f"{name!r} has a value {told}\nsay what it is: tl.Json()"
         raise SchemaError(message, tensor=name) from error
     is_mixed = array.dtype.kind == "U" and not isinstance(value, np.ndarray | np.str_)
     if array.dtype.kind == "O" or is_mixed:
         raise _of_no_one_type(name, value)
     return array
+
+
+def _plain_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (TypeError, RuntimeError, NotImplementedError):  # lists of another library's arrays
+        return to_array(value)
 
 
 def _of_no_one_type(name: str, value: Any) -> SchemaError:

@@ -91,7 +91,10 @@ def _columns(group: str, members: Sequence[str], values: Any, *, call: str) -> M
         values = values.to_pylist()
     fields = tuple(dict.fromkeys(name[len(group) + 1 :].split("/")[0] for name in members))
     is_listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-    rows: list[Any] = [*values] if is_listed else [values]
+    try:
+        rows: list[Any] = [*iter(values)] if is_listed else [values]
+    except (TypeError, RuntimeError):  # an array without axes
+        rows = [values]
     if any(isinstance(one, list | tuple) for one in rows):
         rows = [_lists(group, fields, one, row=row, call=call) for row, one in enumerate(rows)]
     for row, one in enumerate(rows):

@@ -25,6 +25,8 @@ __all__ = [
 
 INLINE_NBYTES: Final = 256 * 1024
 """Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
+READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How files are opened: opening a named pipe in their place is not to wait for its writer."""
 MAX_PIECES: Final = 1024  # of one preadv: IOV_MAX of Linux and macOS
 
 
@@ -38,7 +40,7 @@ class ShortFileError(Exception):
 
 def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
     """Read several ranges, in the order asked; less only where the file ends."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, READ_ONLY)
     try:
         return [_pread(descriptor, start, stop) for start, stop in ranges]
     finally:
@@ -55,7 +57,7 @@ def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes
         ShortFileError: The file ends before a range does.
     """
     pread = os.pread
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, READ_ONLY)
     try:
         for start, stop in ranges:
             data = pread(descriptor, stop - start, start)
@@ -78,8 +80,7 @@ def read_at_hand(file: str, start: int, stop: int) -> tuple[memoryview, int]:
     """
     if not hasattr(os, "RWF_NOWAIT"):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), file)
-    # O_NONBLOCK: what is a pipe, and no file, would be waited for in opening it
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(file, READ_ONLY)
     try:
         nbytes = os.fstat(descriptor).st_size
         data = bytearray(max(0, min(stop, nbytes) - start))
@@ -106,7 +107,7 @@ def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
     """Fill pieces of memory one after another; returns their bytes, fewer where the file ends."""
     rest = [piece for piece in pieces if piece.nbytes]
     at = start
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, READ_ONLY)
     try:
         while rest and (received := os.preadv(descriptor, rest[:MAX_PIECES], at)):
             at += received
@@ -121,7 +122,7 @@ def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
 
 def read_whole(file: str) -> bytes:
     """Read a file that nobody writes to any more."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, READ_ONLY)
     try:
         return _pread(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
@@ -130,7 +131,7 @@ def read_whole(file: str) -> bytes:
 
 def bring_to_disk(file: str) -> None:
     """Bring a file, or the names in a folder, to disk."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, READ_ONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -17,6 +17,8 @@ ADVICE: Final = {
     errno.ENOSPC: "free some space, then try again",
     errno.EDQUOT: "free some space or ask for a larger quota, then try again",
     errno.EIO: "check the disk, then try again",
+    errno.ELOOP: "a symbolic link there leads back to itself: remove it",
+    errno.ESPIPE: "there is a named pipe or a device in the place of a file: remove it",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then try again",
 }
 

@@ -40,7 +40,14 @@ from tensorlake.types.dtypes import (
     widened_floats,
 )
 from tensorlake.types.embedding import Embedding
-from tensorlake.types.file import File, OwnedBlock, given_bytes
+from tensorlake.types.file import (
+    File,
+    OwnedBlock,
+    given_bytes,
+    only_regular,
+    opened_at_once,
+    refuse_special,
+)
 from tensorlake.types.image import Image, ImageCodec
 from tensorlake.types.image_codecs import codec_of, too_many_pixels
 from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
@@ -135,11 +142,14 @@ __all__ = [
     "join_adjoining",
     "null_count",
     "offsets_of",
+    "only_regular",
+    "opened_at_once",
     "parse_dtype",
     "parse_jpeg_header",
     "parse_png_header",
     "polygon_runs",
     "ragged_column",
+    "refuse_special",
     "register",
     "run_table",
     "segmentation_runs",

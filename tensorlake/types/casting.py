@@ -91,9 +91,7 @@ def as_samples(value: Any, *, call: str, nullable: bool = False) -> np.ndarray |
         return _from_pandas(value, nullable=nullable)
     if hasattr(value, "to_pylist"):  # Arrow: its own arrays turn NULL into NaN
         return _from_arrow(value)
-    if hasattr(value, "__array__"):
-        return as_samples(_foreign_array(value), call=call)
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         try:
             return as_samples(_foreign_array(value), call=call)
         except ValueError as error:
@@ -122,7 +120,10 @@ def to_array(sample: Any) -> np.ndarray:
 def iterated(sample: Any) -> Iterable[Any] | None:
     """Return what gives the items of a sample that is a list of some kind; None where none is."""
     if hasattr(sample, "__iter__"):
-        return sample
+        try:
+            return iter(sample)
+        except (TypeError, RuntimeError, NotImplementedError):  # an array without axes
+            return None
     return _foreign_array(sample) if hasattr(sample, "__dlpack__") else None
 
 
@@ -234,16 +235,31 @@ def _from_arrow(value: Any) -> np.ndarray | list[Any]:
 
 
 def _foreign_array(value: Any) -> np.ndarray:
+    """Return the array of another library's object.
+
+    Raises:
+        ValueError: It gives none: it has no elements (torch's "meta"), is sparse, or fails.
+    """
+    try:
+        return _array_of(value)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the other library raises
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"this {kind} cannot become an array: {reason}") from error
+
+
+def _array_of(value: Any) -> np.ndarray:
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing it
         value = value.detach().cpu()
+        if hasattr(value, "resolve_conj"):  # lazily conjugated or negated: NumPy takes neither
+            value = value.resolve_conj().resolve_neg()
         name = str(value.dtype).removeprefix("torch.")
         if name in NARROW_FLOATS:  # which torch does not hand to NumPy; its bits it does
             return _bits_of(value).view(parse_dtype(name))
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError) as error:  # of another device, or of no NumPy dtype
-            raise ValueError(f"its DLPack buffer cannot be read: {error}") from error
+        return np.from_dlpack(value)
     return np.asarray(value)
 
 

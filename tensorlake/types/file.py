@@ -6,7 +6,9 @@ reads a file. Files are local: samples on object stores are fetched by ingestion
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -18,7 +20,15 @@ from tensorlake.types.rejection import describe_value, dtype_mismatch, unreadabl
 if TYPE_CHECKING:
     from tensorlake.types.rejection import Place
 
-__all__ = ["BinaryReader", "File", "OwnedBlock", "given_bytes"]
+__all__ = [
+    "BinaryReader",
+    "File",
+    "OwnedBlock",
+    "given_bytes",
+    "only_regular",
+    "opened_at_once",
+    "refuse_special",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +90,67 @@ def _read(path: str, place: Place, position: int) -> bytes:
         hint = "fetch it first and give its bytes, or use tl.ingest"
         raise unreadable(place, position, f"cannot read {path!r}: not a local path", hint=hint)
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb", opener=only_regular) as file:
+            return file.read()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read the file {path!r}: {reason}"
         raise unreadable(place, position, message) from error
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+OPENED_AT_ONCE = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)  # opening a pipe waits for its writer
+
+
+def only_regular(path: str, flags: int) -> int:
+    """Open a regular file: the ``opener`` of ``open`` for what a user named.
+
+    Reading a named pipe would wait for a writer, reading a device may never end.
+
+    Raises:
+        OSError: It is a pipe, a socket, a device, or a folder; or it cannot be opened.
+    """
+    descriptor = opened_at_once(path, flags)
+    try:
+        refuse_special(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def opened_at_once(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open what may not be a regular file, without waiting for the writer of a named pipe.
+
+    Raises:
+        OSError: It cannot be opened, as a socket.
+    """
+    try:
+        return os.open(path, flags | OPENED_AT_ONCE)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # as the system says of a socket
+            _refuse_kind(Path(path).stat().st_mode, path)
+        raise
+
+
+def refuse_special(descriptor: int, path: str) -> None:
+    """Refuse what is open, and is not a regular file.
+
+    Raises:
+        OSError: It is a pipe, a socket, a device, or a folder.
+    """
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    _refuse_kind(mode, path)
+
+
+def _refuse_kind(mode: int, path: str) -> None:
+    for is_kind, name in _KINDS:
+        if is_kind(mode):
+            raise OSError(errno.EINVAL, f"it is {name}, not a file", path)

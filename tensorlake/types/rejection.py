@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tensorlake.errors import DTypeMismatchError, InvalidInputError, ShapeMismatchError
+from tensorlake.errors import DTypeMismatchError, InvalidInputError, ShapeMismatchError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,16 +117,19 @@ def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> E
 
 def describe_value(value: object) -> str:
     """Say in a few words what a value is: its dtype and shape, or its type and beginning."""
+    kind = type(value).__name__
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}"
     if isinstance(value, (str, bytes, int, float, complex, np.generic)):
-        text = repr(value.item()) if isinstance(value, np.generic) else repr(value)
+        plain = value.item() if isinstance(value, np.generic) else value
+        text = shown(plain) if isinstance(plain, int) else repr(plain)
         text = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-        name = value.dtype.name if isinstance(value, np.number) else type(value).__name__
+        name = value.dtype.name if isinstance(value, np.number) else kind
         return f"{name.removesuffix('_')} {text}"
-    if isinstance(value, Sized):
-        return f"{type(value).__name__} of {len(value)}"
-    return type(value).__name__
+    try:
+        return f"{kind} of {len(value)}" if isinstance(value, Sized) else kind
+    except (TypeError, RuntimeError, NotImplementedError):  # an array without axes
+        return kind
 
 
 def _mismatch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -20,6 +21,7 @@ from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
+from tensorlake.errors import shown as shown_value
 from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
@@ -29,6 +31,7 @@ from tensorlake.types import (
     Scalar,
     Text,
     as_type,
+    only_regular,
 )
 
 __all__ = ["huggingface", "numpy", "torch"]
@@ -66,12 +69,16 @@ def numpy(
     """
     files = SourceFiles(options.get("storage_options"))
     arrays = _reunited(_read_arrays(src, files))
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray) and array.ndim == 0:
+            message = f"{name!r} is one {array.dtype} value\nthe first axis of an array is the rows"
+            raise InvalidInputError(message, tensor=name, actual=())
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
         message = f"the arrays have different numbers of rows ({shown}), or there is none"
         raise InvalidInputError(message, lengths=lengths)
-    types = {name: _array_type(array) for name, array in arrays.items()}
+    types = {name: _array_type(name, array) for name, array in arrays.items()}
     types |= {name: as_type(one) for name, one in (schema or {}).items()}
     digest = xxh3_64_hexdigest(
         b"".join(
@@ -244,15 +251,29 @@ def huggingface(
 
 def _read_arrays(src: str | Path | Mapping[str, Any], files: SourceFiles) -> dict[str, np.ndarray]:
     if isinstance(src, Mapping):
-        return {name: np.asarray(values) for name, values in src.items()}
+        return {name: _given_array(name, values) for name, values in src.items()}
     path = source_path(src)
     with files.on_this_machine(path) as file:
         return _read_file(Path(file), public_url(path))
 
 
+def _given_array(name: str, values: Any) -> np.ndarray:
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give any mapping
+        raise InvalidInputError(f"an array is named by a string, got {shown_value(name)}")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        message = f"{name!r} cannot become an array: {error}\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, tensor=name) from error
+    return array
+
+
+_NO_OBJECTS = "give arrays of numbers, booleans or strings; rows of other values: ds.extend(rows)"
+
+
 def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=only_regular) as file:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
         if start != np.lib.format.MAGIC_PREFIX and not start.startswith(_ZIP_MAGIC):
             raise ValueError("it does not begin as .npy and .npz do")  # noqa: TRY301 - told below
@@ -263,11 +284,29 @@ def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
         message = f"{shown!r} is a folder\ngive a .npy or .npz file"
         raise InvalidInputError(message, src=shown) from error
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(f"{shown!r} is not NumPy's: {error}", src=shown) from error
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
+            message = (
+                f"{shown!r} holds Python objects, and unpickling them could run any code"
+                f"\n{_NO_OBJECTS}"
+            )
+            raise InvalidInputError(message, src=shown) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InvalidInputError(f"{shown!r} is not NumPy's: {reason}", src=shown) from error
     if isinstance(loaded, np.ndarray):
         return {"data": loaded}
     with loaded:
-        return {name: loaded[name] for name in loaded.files}
+        return {name: _member(loaded, name, shown) for name in loaded.files}
+
+
+def _member(archive: Mapping[str, np.ndarray], name: str, shown: str) -> np.ndarray:
+    try:
+        return archive[name]
+    except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
+        reason = str(error) or type(error).__name__
+        if "allow_pickle" in reason:
+            reason = "it holds Python objects, and unpickling them could run any code"
+        message = f"{name!r} of {shown!r} cannot be read: {reason}\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, src=shown, item=name) from error
 
 
 def _reunited(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray | Ragged]:
@@ -295,9 +334,12 @@ def _ragged(name: str, values: np.ndarray, shapes: np.ndarray) -> Ragged:
     return Ragged(RaggedColumn(values, shapes.astype(np.int64)))
 
 
-def _array_type(array: np.ndarray | Ragged) -> SampleType:
+def _array_type(name: str, array: np.ndarray | Ragged) -> SampleType:
     if isinstance(array, Ragged):
         return Array(array.dtype, (None,) * array.shapes.shape[1])
+    if array.dtype == object:
+        message = f"{name!r} is an array of Python objects\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, tensor=name, actual="object")
     if array.dtype.kind in "US":
         return Text()
     return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)

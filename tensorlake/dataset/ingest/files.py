@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tensorlake.dataset.memory_blocks import MemoryBlocks
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Buffer
+from tensorlake.types import Buffer, opened_at_once, refuse_special
 
 __all__ = ["FileReader", "unreadable_file", "walk_files"]
 
@@ -39,7 +39,8 @@ class FileReader:
 def unreadable_file(path: str, error: OSError) -> InvalidInputError:
     """Return the error for a file that the system does not let us read."""
     message = (
-        f"{path!r} cannot be read: {error.strerror}\nmend it, or leave it out: on_error='skip'"
+        f"{path!r} cannot be read: {error.strerror or error}"
+        "\nmend it, or leave it out: on_error='skip'"
     )
     return InvalidInputError(message, src=path, item=path)
 
@@ -68,8 +69,7 @@ def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
     ends there: each gives the interpreter away, and threads that read wait to get it back.
     """
     try:
-        # Not to wait for a named pipe, which has no image's name by intent.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = opened_at_once(path)
     except OSError as error:
         raise unreadable_file(path, error) from error
     try:
@@ -77,8 +77,9 @@ def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
         while count and done < len(place):  # of 2 GiB one call reads less
             count = os.readv(descriptor, [place[done:], beyond])
             done += count
-        if done == len(place):
+        if done and done == len(place):
             return place.toreadonly()
+        refuse_special(descriptor, path)  # its size is 0, and a device may never end
         parts = [bytes(place[:done]), bytes(beyond[: done - min(done, len(place))])]
         while rest := os.read(descriptor, READ_NBYTES):
             parts.append(rest)

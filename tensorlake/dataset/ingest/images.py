@@ -269,12 +269,19 @@ def _walk(
             name = entry.name
             if name.startswith("."):
                 continue
-            if entry.is_dir():
+            if _is_folder(entry):
                 if entry.is_symlink() and os.path.realpath(entry.path) in above:
                     continue  # a link to where we are would never end
                 yield from _walk(entry.path, (*parts, name), left_out, above)
             elif _ending(name) in SEEN_ENDINGS:
                 yield _Picture(entry.path, *_size_and_time(entry, parts))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads back to itself: reported, or left out, when it is read
+        return False
 
 
 def _size_and_time(

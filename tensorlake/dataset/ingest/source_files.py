@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 from tensorlake.dataset.ingest.files import FileReader, unreadable_file, walk_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import ObjectMeta, Store, gather_bounded, open_store, public_url, runtime
-from tensorlake.types import Buffer
+from tensorlake.types import Buffer, only_regular
 
 __all__ = ["ReadFiles", "SourceFiles", "is_url"]
 
@@ -175,10 +175,10 @@ class SourceFiles:
         """Open a file for reading anywhere in it.
 
         Raises:
-            InvalidInputError: There is none.
+            InvalidInputError: There is none, or it cannot be opened.
         """
         if not is_url(path):
-            return open(path, "rb")  # noqa: PTH123 - paths are text here; the caller closes it
+            return _open_local(path)
         nbytes = self.nbytes(path)
         if nbytes is None:
             raise _no_file(path)
@@ -214,9 +214,19 @@ def _by_folders(path: str) -> list[str]:
 
 def _local_content(path: str) -> bytes | None:
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb", opener=only_regular) as file:
+            return file.read()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+
+
+def _open_local(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb", opener=only_regular)
+    except FileNotFoundError as error:
+        raise _no_file(path) from error
     except OSError as error:
         raise unreadable_file(path, error) from error
 

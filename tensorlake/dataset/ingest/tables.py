@@ -128,6 +128,11 @@ def parquet(
                 raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
             left_out.append(SkippedItem(Path(path).name, f"not Parquet: {error}"))
             continue
+        except InvalidInputError as error:
+            if options.get("on_error", "raise") == "raise":
+                raise
+            left_out.append(SkippedItem(Path(path).name, error.message.splitlines()[0]))
+            continue
         for group in range(groups.num_row_groups):
             nbytes = groups.row_group(group).total_byte_size
             pieces.append(Piece(path, group, group + 1, nbytes))
