@@ -34,10 +34,10 @@ NO_SYNC = "tensorlake, no fsync"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One row: a benchmark, which contender of it is ours, and what the others are called there.
+    """A row of the table: a benchmark, our contender, and the names of the others in it.
 
     Attributes:
-        job: What is done, in the README's words.
+        job: The task, as the README names it.
         benchmark: A section of the page.
         ours: Our contender.
         part: "reading" for the second figure of a benchmark that writes and reads.
@@ -55,33 +55,33 @@ class Compared:
 
 NPY = {".npy": "one .npy file, no fsync", "Zarr": "Zarr"}
 COMPARED = (
-    Compared("epoch of JPEGs, folder", "loader-jpeg", named={"torch": "torch, 2 workers"}),
+    Compared("epoch of JPEGs, local disk", "loader-jpeg", named={"torch": "torch, 2 workers"}),
     Compared("first epoch of JPEGs, S3", "loader-jpeg-20ms", named={"torch": "torch, 32 workers"}),
     Compared("first epoch of token rows, S3", "loader-tokens-20ms"),
     Compared(
-        "epoch of token rows, folder",
+        "epoch of token rows, local disk",
         "epoch-tokens",
         named={"torch": "torch, per sample"},
         others={"batched sampler over a memory map": "memory map, batched sampler"},
     ),
-    Compared("JPEG files taken in", "ingest-jpeg", NO_SYNC),
-    Compared("token rows taken in", "ingest-tokens", NO_SYNC, others={"Zarr": "Zarr"}),
-    Compared("256 MiB of floats, written", "array-raw", NO_SYNC, others=NPY),
-    Compared("the same, read", "array-raw", NO_SYNC, part="reading", others=NPY),
-    Compared("1,000 scattered rows, folder", "scattered-rows-local", others={"Zarr": "Zarr"}),
-    Compared("a row appended, a version", "commit-local", NO_SYNC),
+    Compared("JPEG ingestion", "ingest-jpeg", NO_SYNC),
+    Compared("token row ingestion", "ingest-tokens", NO_SYNC, others={"Zarr": "Zarr"}),
+    Compared("256 MiB of floats, write", "array-raw", NO_SYNC, others=NPY),
+    Compared("the same, read back", "array-raw", NO_SYNC, part="reading", others=NPY),
+    Compared("1,000 random rows, local disk", "scattered-rows-local", others={"Zarr": "Zarr"}),
+    Compared("commit of one row, local disk", "commit-local", NO_SYNC),
     Compared("the same, S3", "commit-20ms"),
-    Compared("opening again, folder", "open-local", others={"Zarr": "Zarr"}),
-    Compared("opening again, S3", "open-20ms", others={"Zarr": "Zarr"}),
-    Compared("rows of a class of 10⁷", "query-label", others={"DuckDB": "DuckDB"}),
-    Compared("rows of a range of 200,000", "query-range", others={"DuckDB": "DuckDB"}),
-    Compared("10 nearest of 200,000 vectors", "query-nearest", others={"DuckDB": "DuckDB"}),
+    Compared("reopening, local disk", "open-local", others={"Zarr": "Zarr"}),
+    Compared("reopening, S3", "open-20ms", others={"Zarr": "Zarr"}),
+    Compared("rows of one class among 10⁷", "query-label", others={"DuckDB": "DuckDB"}),
+    Compared("rows in a range among 200,000", "query-range", others={"DuckDB": "DuckDB"}),
+    Compared("10 nearest among 200,000 vectors", "query-nearest", others={"DuckDB": "DuckDB"}),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of one benchmark: medians and ratios as they are printed there."""
+    """The page's section on one benchmark: medians and ratios as printed there."""
 
     unit: str
     medians: Mapping[str, str]
@@ -106,7 +106,7 @@ class Section:
         )
 
     def times(self, row: Compared, contender: str) -> float | None:
-        """Say how many times as fast we are; None where the page has no such contender."""
+        """Return our speedup over a contender; None where the page has no such contender."""
         suffix = f", {row.part}" if row.part else ""
         listed = self.ratios.get(f"{row.ours} ÷ {contender}{suffix}")
         if listed is not None or row.part or not self.medians.get(contender):
@@ -115,7 +115,7 @@ class Section:
         return theirs / ours if self.unit in LESS_IS_FASTER else ours / theirs
 
     def figure(self, row: Compared) -> str:
-        """Give our own figure with its unit."""
+        """Return our own figure with its unit."""
         if row.part:
             (found,) = re.findall(r"read MB/s ([\d,.]+)", self.also[row.ours])
             return f"{found} MB/s"
