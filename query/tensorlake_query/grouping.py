@@ -123,7 +123,9 @@ def json_key(value: object) -> Hashable:
     if isinstance(value, bool) or value is None:
         return (type(value), value)
     if isinstance(value, int | float):
-        return (float, value)
+        return (float, value if value == value else None)  # noqa: PLR0124 - every NaN is one key
+    if isinstance(value, np.ndarray | np.generic):  # such as the outlines of a polygon
+        return json_key(cast("object", value.tolist()))
     if isinstance(value, Mapping):
         members = cast("Mapping[str, object]", value).items()
         return (dict, frozenset((name, json_key(each)) for name, each in members))

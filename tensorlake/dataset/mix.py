@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args
 
 import numpy as np
 
 from tensorlake.dataset.neighbours import no_such
 from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.streamed import Streamed
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader import (
     Framework,
     Loader,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Mix", "mix"]
 
 PAIR = 2
+SHOWN_ITEMS = 3
 
 
 class Mix(Streamed):
@@ -131,21 +132,23 @@ def mix(
             actual=by,
         )
     if by != "rows":
-        raise InvalidInputError(f"by is 'rows', got {by!r}", argument="by", actual=by)
-    if stop not in get_args(MixStop):
+        raise InvalidInputError(f"by is 'rows', got {shown(by)}", argument="by", actual=by)
+    if not isinstance(stop, str) or stop not in get_args(MixStop):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise InvalidInputError(
-            f"stop is one of 'first', 'all', 'never', got {stop!r}", actual=stop
+            f"stop is one of 'first', 'all', 'never', got {shown(stop)}", actual=stop
         )
     if not isinstance(sources, Mapping) or not sources:
         raise InvalidInputError(
-            f"mix() takes {{'name': (dataset, weight), …}}, got {sources!r}", actual=sources
+            f"mix() takes {{'name': (dataset, weight), …}}, got {_brief(sources)}"
+            "\nwrite tl.mix({'web': (web, 0.7), 'code': (code, 0.3)})",
+            actual=sources,
         )
     given: dict[str, Readable] = {}
     weights: dict[str, Weight] = {}
     for name, pair in sources.items():
         if not isinstance(name, str):
             raise InvalidInputError(
-                f"a source of the mix is named by a text, got {name!r}"
+                f"a source of the mix is named by a string, got {shown(name)}"
                 "\nwrite tl.mix({'web': (ds, 0.5), …})",
                 actual=name,
             )
@@ -163,10 +166,22 @@ def _pair(name: str, pair: object) -> tuple[Readable, Any]:
             )
         return pair[0], pair[1]
     raise InvalidInputError(
-        f"source {name!r} of the mix is a pair (dataset or view, weight), got {pair!r}"
+        f"source {name!r} of the mix is a pair (dataset or view, weight), got {_brief(pair)}"
         f"\nwrite tl.mix({{{name!r}: (ds, 0.5), …}})",
         actual=pair,
     )
+
+
+def _brief(given: object) -> str:
+    """A value in a message: of datasets and views only that they are."""
+    if isinstance(given, Readable):
+        return f"a {type(given).__name__} of {given.url!r}"
+    if isinstance(given, list | tuple):
+        items = cast("list[object]", given)
+        more = ", …" if len(items) > SHOWN_ITEMS else ""
+        kind = "list" if isinstance(given, list) else "tuple"
+        return f"a {kind} of {', '.join(map(_brief, items[:SHOWN_ITEMS])) or 'nothing'}{more}"
+    return shown(given)
 
 
 def _made_again(mixed: Mix, framework: Framework, arguments: Any, **replaced: Any) -> Loader:

@@ -29,7 +29,7 @@ from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.user_functions import known_functions
 from tensorlake.dataset.view import View
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
 from tensorlake.storage import Tally, counted
@@ -74,7 +74,7 @@ def run_query(
         reaches_out: Whether FROM may open other datasets, and functions of the user may be called.
     """
     if not isinstance(text, str):
-        message = f"query() takes TQL text, got {type(text).__name__} {text!r:.60}"
+        message = f"query() takes TQL text, got {type(text).__name__} {shown(text)}"
         raise InvalidInputError(message, actual=type(text).__name__)
     return _run(rows.frozen(), text, params, limits, reaches_out=reaches_out)
 
@@ -85,6 +85,13 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
         if not condition.is_writable:  # nor could the step be run again
             return rows[matching_positions(rows, condition)]
         return run_tree(rows, tql.ast.Query(where=condition.expr), params)
+    if not isinstance(condition, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give functions and masks
+        raise InvalidInputError(
+            f"where() takes TQL text or a Predicate, got {shown(condition)}"
+            "\nwhere('x > 1'), where(ds['x'] > 1); a function of a row is for filter()",
+            argument="condition",
+            actual=condition,
+        )
     with engine_errors(rows):
         expr = tql.parse_predicate(condition)
     return run_tree(rows, tql.ast.Query(where=expr), params)
@@ -385,6 +392,12 @@ def engine_errors(rows: Readable) -> Generator[None]:
     """Raise the engine's errors as tensorlake's, with the same words and places."""
     try:
         yield
+    except RecursionError:
+        raise QueryLimitError(
+            "the query is built from too many queries, one inside or on top of another, for the"
+            " stack of Python\nsave or materialize a step: view.save(name), view.materialize(url)",
+            dataset=rows.url,
+        ) from None  # not a thousand frames
     except tql.QueryError as error:
         kind = BOTH_TREES.get(type(error), errors.QueryError)
         raise kind(

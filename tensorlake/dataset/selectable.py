@@ -7,7 +7,7 @@ one is asked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,8 +106,10 @@ class Selectable(ABC):
 
         return run_where(self.frozen(), condition, params)
 
-    def select(self, *names: str, **expressions: str) -> View:
+    def select(self, *names: str | Sequence[str], **expressions: str) -> View:
         """Keep exactly the columns named ("*": all of them), and add ones computed by TQL.
+
+        Names may come one by one or as one list.
 
         Example:
             >>> import tensorlake as tl
@@ -121,8 +123,8 @@ class Selectable(ABC):
 
         return select(self.frozen(), names, expressions)
 
-    def order_by(self, *keys: str, **params: Any) -> View:
-        """Put rows in the order of keys, as ORDER BY takes them: ``order_by("score DESC")``.
+    def order_by(self, *keys: str | Sequence[str], **params: Any) -> View:
+        """Sort rows by keys, as ORDER BY takes them: ``order_by("score DESC")``, or a list.
 
         Example:
             >>> import tensorlake as tl

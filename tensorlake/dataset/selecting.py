@@ -7,7 +7,7 @@ what they say. Only ``filter`` runs Python for each row, and warns that it does.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import tensorlake_query as tql
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.query import engine_errors, run_tree, run_where
 from tensorlake.dataset.query_warnings import SlowFilterWarning
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 if TYPE_CHECKING:
     from tensorlake.dataset.readable import Readable
@@ -26,8 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["filter_rows", "order_by", "select"]
 
 
-def select(rows: Readable, names: tuple[str, ...], expressions: Mapping[str, str]) -> View:
+def select(
+    rows: Readable, given: tuple[str | Sequence[str], ...], expressions: Mapping[str, str]
+) -> View:
     """Keep the columns named, and add computed ones."""
+    names = _texts("select", given, "select('image', area='SIZE(image)')")
+    for name, text in expressions.items():
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give values
+            raise InvalidInputError(
+                f"select({name}=…) takes a TQL expression as a string, got {shown(text)}"
+                f"\nwrite select({name}='x + 1')",
+                argument=name,
+                actual=text,
+            )
     if not names and not expressions:
         raise InvalidInputError(
             "select() names no column\nselect('image', area='SIZE(image)'), or '*' for all of them"
@@ -43,8 +54,11 @@ def select(rows: Readable, names: tuple[str, ...], expressions: Mapping[str, str
     return run_tree(rows, tql.ast.Query(select=tuple(outputs)), {})
 
 
-def order_by(rows: Readable, keys: tuple[str, ...], params: Mapping[str, Any]) -> View:
-    """Put rows in order."""
+def order_by(
+    rows: Readable, given: tuple[str | Sequence[str], ...], params: Mapping[str, Any]
+) -> View:
+    """Sort rows."""
+    keys = _texts("order_by", given, "order_by('score DESC', 'label')")
     if not keys:
         raise InvalidInputError("order_by() names no key\norder_by('score DESC', 'label')")
     with engine_errors(rows):
@@ -57,13 +71,31 @@ def order_by(rows: Readable, keys: tuple[str, ...], params: Mapping[str, Any]) -
     return run_tree(rows, parsed, params)
 
 
+def _texts(call: str, given: tuple[str | Sequence[str], ...], example: str) -> tuple[str, ...]:
+    """Names or keys, one by one or in one list."""
+    listed: tuple[Any, ...] = given
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        listed = tuple(given[0])
+    wrong = next((one for one in listed if not isinstance(one, str)), None)
+    if wrong is not None or not all(isinstance(one, str) for one in listed):
+        raise InvalidInputError(
+            f"{call}() takes strings, one by one or as one list, got {shown(wrong)}\n{example}",
+            argument=call,
+            actual=wrong,
+        )
+    return listed
+
+
 def filter_rows(rows: Readable, condition: Callable[[Row], Any] | Predicate | str) -> View:
     """Keep the rows for which a Python function, or a condition, holds."""
     if isinstance(condition, str | Predicate):
         return run_where(rows, condition, {})
     if not callable(condition):
-        what = type(condition).__name__
-        raise InvalidInputError(f"filter() takes a function of a row, got {what} {condition!r:.60}")
+        raise InvalidInputError(
+            f"filter() takes a function of a row, got {shown(condition)}"
+            "\na condition is where('x > 1')",
+            actual=condition,
+        )
     warnings.warn(
         "filter() calls Python for every row; where() takes a condition, query() any TQL",
         SlowFilterWarning,

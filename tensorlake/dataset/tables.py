@@ -18,7 +18,7 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset import versioning
 from tensorlake.dataset.column_source import SelectionSource
-from tensorlake.errors import InvalidInputError, VersionNotFoundError
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 
 if TYPE_CHECKING:
     from tensorlake.dataset.view import View
@@ -52,17 +52,34 @@ class DatasetTables:
 
     def _open(self, name: str, version: tuple[str, str] | None) -> SelectionSource:
         from tensorlake.dataset.dataset import Dataset
-        from tensorlake.dataset.open import open_dataset
 
         if name == "this":
             dataset = Dataset(self._view.session)
         elif not self._reaches_out:
             raise LookupError(f"no table {name!r}: here FROM reads only 'this'")
         else:
-            dataset = open_dataset(_url_of(name, self._view.url))
+            dataset = _beside(name, self._view.url)
         if version is not None:
             dataset = _at(dataset, *version)
         return source_of(dataset.frozen())
+
+
+def _beside(name: str, url: str) -> Any:
+    """Open what FROM names; of a bare name that is nothing, say that FROM is not needed."""
+    from tensorlake.dataset.open import open_dataset
+
+    place = _url_of(name, url)
+    try:
+        return open_dataset(place)
+    except DatasetNotFoundError as error:
+        if place == name:
+            raise
+        near = f"; did you mean {error.near[0]!r}?" if error.facts.get("near") else ""
+        raise DatasetNotFoundError(
+            f"no tensorlake dataset at {place!r}{near}"
+            "\nFROM is not needed to query the dataset itself: leave it out, or write FROM this",
+            **error.facts,
+        ) from error
 
 
 def _at(dataset: Any, kind: str, value: str) -> Any:

@@ -375,7 +375,7 @@ def test_sources_without_a_tensor_in_common_are_refused(web):
 
 
 def test_a_source_is_named_by_a_text(web, code):
-    with pytest.raises(tl.InvalidInputError, match="named by a text, got 1"):
+    with pytest.raises(tl.InvalidInputError, match="named by a string, got 1"):
         tl.mix({1: (web, 1), "code": (code, 1)})
 
 
