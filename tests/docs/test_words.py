@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs", "viewer/README.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "changes", "docs", "viewer/README.md")
 SOURCES = ("tensorlake", "query", "server", "viewer/src", "examples", "docker", "benchmarks")
 ALLOWED = {  # by the longest prefix; for the rooms together that a folder may move between
     "README.md": 10,
