@@ -41,7 +41,7 @@ def index_pages(workspace: Workspace) -> Measurement:
     from benchmarks.synthetic import FULL, SMALL, extents_of_labels, extents_of_pictures
     from tensorlake.format import LIMITS, Extents, encode_page, tree
     from tensorlake.format import Root as Tree
-    from tensorlake.format.pages import read_table
+    from tensorlake.format.pages.pages import read_table
     from tensorlake.storage import runtime
 
     rows = 80
@@ -127,7 +127,7 @@ def many_small_commits(workspace: Workspace) -> Measurement:
     """Append rows of ten tensors one by one: what a commit writes, and how often an extent."""
     from benchmarks.data import NUM_LABELS
     from tensorlake.format import PageKind, read_directory
-    from tensorlake.format.pages import read_table
+    from tensorlake.format.pages.pages import read_table
     from tensorlake.storage import MemoryStore, runtime
     from tensorlake.testing import CountingStore
 

@@ -1,9 +1,9 @@
 """Turn `tql.lark` into the tables that the package ships: `python query/make_tables.py`.
 
 Lark reads the grammar and builds the LALR automaton; what a parser needs of it goes to one JSON
-file, which loads in milliseconds and needs no Lark (`tensorlake_query/lalr.py` drives it). The
-viewer's list of keywords is written beside it. Tests make both again and compare, so that the files
-cannot drift apart.
+file, which loads in milliseconds and needs no Lark (`tensorlake_query/syntax/lalr.py` drives it).
+The viewer's list of keywords is written beside it. Tests make both again and compare, so that the
+files cannot drift apart.
 
     symbols   terminals, then rules; a number below means a place in this list
     rows      distinct rows of the automaton: [symbol, action, …]; action ≥ 0 goes to that state,
@@ -26,7 +26,7 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.parsers.lalr_analysis import Shift
 
-PACKAGE = Path(__file__).parent / "tensorlake_query"
+PACKAGE = Path(__file__).parent / "tensorlake_query/syntax"
 KEYWORDS = Path(__file__).parents[1] / "viewer/src/query/keywords.json"
 CONSTANTS = {"NULL", "TRUE", "FALSE"}
 STARTS = ["query", "predicate", "change"]

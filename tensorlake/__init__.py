@@ -155,7 +155,7 @@ _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in name
     "open": ("tensorlake.dataset", "open_dataset"),
 }
 _MODULES = {
-    "collate": "tensorlake.loader.collate",
+    "collate": "tensorlake.loader.config.collate",
     "decode": "tensorlake.loader.decode",
     "errors": "tensorlake.errors",
     "ingest": "tensorlake.dataset.ingest",

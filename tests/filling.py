@@ -16,7 +16,9 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
 from tensorlake.format import PackedBlob, Schema, TensorSpec, read_directory
 from tensorlake.storage import Buffer, Store, runtime
-from tensorlake.versions import create_dataset, filled_packs, stage
+from tensorlake.versions import create_dataset
+from tensorlake.versions.packs import streaming as filled_packs
+from tensorlake.versions.packs import writer as stage
 
 ROW_NBYTES = 4096
 ROWS_A_CHUNK = 4

@@ -18,8 +18,8 @@ from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, Sto
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 from tensorlake.versions import BranchLog, PackReader, fence_of, list_tags, loaded, packs_of
-from tensorlake.versions.citations import read_citation
-from tensorlake.versions.log import branch_names
+from tensorlake.versions.log.log import branch_names
+from tensorlake.versions.refs.registry import read_citation
 from tests.handles import open_on
 
 GRACE = dt.timedelta(days=1)

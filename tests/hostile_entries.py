@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorlake.format import Changes, Entry, new_txid, seal
-from tensorlake.versions.entries import following
+from tensorlake.versions.log.entries import following
 
 __all__ = ["honest_entry", "hostile_entries"]
 

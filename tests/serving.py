@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from tensorlake_server.connections import configure
+from tensorlake_server.request.slow_clients import configure
 
 STOP_S = 60
 

@@ -6,9 +6,12 @@ The engine knows nothing of storage; it runs over a `ColumnSource`, and imports 
     result = compiled.run(source)
 """
 
-from tensorlake_query import ast
+from tensorlake_query.api import CompiledQuery, Limits, QueryResult, compile_query
 from tensorlake_query.complete import Completion, complete
-from tensorlake_query.errors import (
+from tensorlake_query.functions import Function, is_function
+from tensorlake_query.functions.user import user_function
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import (
     QueryError,
     QueryLimitError,
     QueryNameError,
@@ -17,12 +20,9 @@ from tensorlake_query.errors import (
     QueryUnsupportedError,
     known_names,
 )
-from tensorlake_query.functions import Function, is_function
-from tensorlake_query.functions.user import user_function
-from tensorlake_query.parser import parse, parse_change, parse_predicate
-from tensorlake_query.printer import print_change, print_expr, print_name, print_query
-from tensorlake_query.query import CompiledQuery, Limits, QueryResult, compile_query
-from tensorlake_query.source import (
+from tensorlake_query.syntax.parser import parse, parse_change, parse_predicate
+from tensorlake_query.syntax.printer import print_change, print_expr, print_name, print_query
+from tensorlake_query.values.source import (
     Batch,
     ColumnSource,
     ColumnStatistics,

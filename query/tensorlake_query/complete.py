@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tensorlake_query.diagnosis import CLAUSES
 from tensorlake_query.functions import FUNCTIONS
-from tensorlake_query.functions.aggregates import AGGREGATES
-from tensorlake_query.functions.dates import EPOCH, PARTS
-from tensorlake_query.lalr import accepted_after
-from tensorlake_query.parser import MAX_TEXT
-from tensorlake_query.printer import print_name
-from tensorlake_query.source import ColumnType
-from tensorlake_query.types import CAST_TYPES, describe
+from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
+from tensorlake_query.functions.scalar.dates import EPOCH, PARTS
+from tensorlake_query.syntax.diagnosis import CLAUSES
+from tensorlake_query.syntax.lalr import accepted_after
+from tensorlake_query.syntax.parser import MAX_TEXT
+from tensorlake_query.syntax.printer import print_name
+from tensorlake_query.values.source import ColumnType
+from tensorlake_query.values.types import CAST_TYPES, describe
 
 _WORD = re.compile(r"[\w\"']*\Z")
 _QUOTED = re.compile(r"\"[^\"]*\"|'(?:[^']|'')*(?P<end>'|\Z)")

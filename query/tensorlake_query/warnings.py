@@ -1,7 +1,7 @@
 """What a query's writer may not have meant: ORDER BY a similarity in the direction of the worst."""
 
-from tensorlake_query.bound import Apply, Bound, show, walk_bound
-from tensorlake_query.plan import Plan, TopK, chain
+from tensorlake_query.planning.plan import Plan, TopK, chain
+from tensorlake_query.values.bound import Apply, Bound, show, walk_bound
 
 LARGER_IS_NEARER = frozenset({"COSINE_SIMILARITY", "DOT", "MAXSIM", "BM25_SIMILARITY", "IOU"})
 SMALLER_IS_NEARER = frozenset({"L1_NORM", "L2_NORM", "LINF_NORM", "HAMMING_DISTANCE"})

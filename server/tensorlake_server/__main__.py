@@ -22,10 +22,10 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
-from tensorlake_server.app import create_app
-from tensorlake_server.config import LATER, OPTIONS, print_config, resolve_options
-from tensorlake_server.connections import configure
-from tensorlake_server.settings import Settings
+from tensorlake_server.app.app import create_app
+from tensorlake_server.request.slow_clients import configure
+from tensorlake_server.settings.config import LATER, OPTIONS, print_config, resolve_options
+from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake_server.tokens import create_token, parse_lifetime, read_tokens, revoke_token
+from tensorlake_server.auth.tokens import create_token, parse_lifetime, read_tokens, revoke_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensorlake_server.tokens import StoredToken
+    from tensorlake_server.auth.tokens import StoredToken
 
 __all__ = ["main"]
 

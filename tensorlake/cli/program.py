@@ -6,33 +6,33 @@ from typing import Annotated
 
 import typer
 
-from tensorlake.cli.bench import bench
-from tensorlake.cli.branch import branch
-from tensorlake.cli.check import check
-from tensorlake.cli.copy import copy
-from tensorlake.cli.diff import diff
-from tensorlake.cli.doctor import doctor
-from tensorlake.cli.du import du
+from tensorlake.cli.commands.bench import bench
+from tensorlake.cli.commands.branch import branch
+from tensorlake.cli.commands.check import check
+from tensorlake.cli.commands.copy import copy
+from tensorlake.cli.commands.diff import diff
+from tensorlake.cli.commands.doctor import doctor
+from tensorlake.cli.commands.du import du
+from tensorlake.cli.commands.expire import expire
+from tensorlake.cli.commands.export import export
+from tensorlake.cli.commands.gc import gc
+from tensorlake.cli.commands.head import head
+from tensorlake.cli.commands.info import info
+from tensorlake.cli.commands.ingest import ingest
+from tensorlake.cli.commands.later import register_later
+from tensorlake.cli.commands.log import log
+from tensorlake.cli.commands.ls import ls
+from tensorlake.cli.commands.merge import merge
+from tensorlake.cli.commands.optimize import optimize
+from tensorlake.cli.commands.query import query
+from tensorlake.cli.commands.restore import restore
+from tensorlake.cli.commands.rm import rm
+from tensorlake.cli.commands.serve import serve
+from tensorlake.cli.commands.show import show
+from tensorlake.cli.commands.tag import tag
+from tensorlake.cli.commands.token import token
 from tensorlake.cli.exits import exits_cleanly
-from tensorlake.cli.expire import expire
-from tensorlake.cli.export import export
-from tensorlake.cli.gc import gc
-from tensorlake.cli.head import head
-from tensorlake.cli.info import info
-from tensorlake.cli.ingest import ingest
-from tensorlake.cli.later import register_later
-from tensorlake.cli.log import log
-from tensorlake.cli.ls import ls
-from tensorlake.cli.merge import merge
-from tensorlake.cli.optimize import optimize
-from tensorlake.cli.query import query
-from tensorlake.cli.restore import restore
-from tensorlake.cli.rm import rm
-from tensorlake.cli.serve import serve
-from tensorlake.cli.show import show
-from tensorlake.cli.tag import tag
 from tensorlake.cli.terms import with_terms
-from tensorlake.cli.token import token
 
 __all__ = ["main"]
 

@@ -159,7 +159,7 @@ def serve_loader(
     turns: int = 1,
     keeps_places: bool = False,
 ) -> Loader:
-    """Make the loader whose batches a server sends; see ``tensorlake.loader.served``.
+    """Make the loader whose batches a server sends; see ``tensorlake.loader.frameworks.server``.
 
     Args:
         rows: Of which batches are made.

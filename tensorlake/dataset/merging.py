@@ -1,7 +1,8 @@
 """Merging a branch into a handle's branch, as a user does it: what is asked, and what is told.
 
-The three-way merge itself is ``versions/merge.py``'s. Here a branch's name becomes a version, names
-of tensors their ids, a function's answers become values, and the outcome becomes a ``MergeReport``.
+The three-way merge itself is ``versions/merge/merge.py``'s. Here a branch's name becomes a version,
+names of tensors their ids, a function's answers become values, and the outcome becomes a
+``MergeReport``.
 """
 
 from __future__ import annotations

@@ -5,34 +5,25 @@ what reads or writes does so through a ``PageSource`` and a ``PageSink`` that th
 The operations on trees are in the module ``tree``: append, replace, concat, locate, scan.
 """
 
-from tensorlake.format import tree
-from tensorlake.format.canonical import (
-    canonical_bytes,
-    digest_of,
-    parse_json,
-    seal,
-    sealed_digest,
-    trusted_bytes,
-    unseal,
-)
-from tensorlake.format.changes import (
-    SCHEMA_CHANGES,
-    ChangedRows,
-    Changes,
-    changed_rows,
-    unite_rows,
-)
-from tensorlake.format.checksum import checksum_of
-from tensorlake.format.chunk import (
+from tensorlake.format.chunk.chunk import (
     ChunkBlob,
     ChunkKind,
     ChunkLayout,
     decode_chunk,
     encode_chunk,
 )
-from tensorlake.format.chunk_header import MAX_CHUNK_ROWS, ChunkHeader, header_rows, read_header
-from tensorlake.format.chunk_in_place import check_in_place, decode_chunk_into
-from tensorlake.format.chunk_units import (
+from tensorlake.format.chunk.codec import (
+    Codec,
+    decode,
+    decode_into,
+    default_codecs,
+    encode,
+    is_raw,
+    parse_codecs,
+)
+from tensorlake.format.chunk.header import MAX_CHUNK_ROWS, ChunkHeader, header_rows, read_header
+from tensorlake.format.chunk.in_place import check_in_place, decode_chunk_into
+from tensorlake.format.chunk.units import (
     Units,
     checked_units,
     decode_units,
@@ -44,17 +35,14 @@ from tensorlake.format.chunk_units import (
     unit_ranges,
     unit_starts,
 )
-from tensorlake.format.codec import (
-    Codec,
-    decode,
-    decode_into,
-    default_codecs,
-    encode,
-    is_raw,
-    parse_codecs,
+from tensorlake.format.entry.changes import (
+    SCHEMA_CHANGES,
+    ChangedRows,
+    Changes,
+    changed_rows,
+    unite_rows,
 )
-from tensorlake.format.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
-from tensorlake.format.entry import (
+from tensorlake.format.entry.entry import (
     DAMAGE,
     ENTRY_KINDS,
     READ_FEATURES,
@@ -67,20 +55,23 @@ from tensorlake.format.entry import (
     Parent,
     published_at,
 )
-from tensorlake.format.entry_line import EntryLine
-from tensorlake.format.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
-from tensorlake.format.lookup import Located
-from tensorlake.format.nodes import (
-    LIMITS,
-    PageRef,
-    PageSink,
-    PageSource,
-    Root,
-    TreeLimits,
+from tensorlake.format.entry.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
+from tensorlake.format.entry.summary_line import EntryLine
+from tensorlake.format.index.bounds import PhysicalBounds
+from tensorlake.format.index.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
+from tensorlake.format.index.new_extents import PlacedChunk, PlacedChunks
+from tensorlake.format.index.row_ids import NO_TXID, ROW_ID, RowIdRuns, find_rows, row_ids, txid_of
+from tensorlake.format.index.rows import (
+    delete_rows,
+    physical_rows,
+    rows_of,
+    select_ranges,
+    select_rows,
 )
-from tensorlake.format.packs import PackedBlob, PackWriter, read_directory
-from tensorlake.format.page_reader import PageReader, Parts, read_json_pages
-from tensorlake.format.pages import (
+from tensorlake.format.index.segments import RowSegments, SegmentKind
+from tensorlake.format.index.units import UnitTable
+from tensorlake.format.pages.packs import PackedBlob, PackWriter, read_directory
+from tensorlake.format.pages.pages import (
     Page,
     PageKind,
     checksum32,
@@ -90,19 +81,20 @@ from tensorlake.format.pages import (
     encode_page,
     read_table,
 )
-from tensorlake.format.physical_bounds import PhysicalBounds
-from tensorlake.format.placed import PlacedChunk, PlacedChunks
-from tensorlake.format.row_ids import NO_TXID, ROW_ID, RowIdRuns, find_rows, row_ids, txid_of
-from tensorlake.format.rows import (
-    delete_rows,
-    physical_rows,
-    rows_of,
-    select_ranges,
-    select_rows,
+from tensorlake.format.pages.statistics import Statistics, StatisticsTable, statistics_of
+from tensorlake.format.pages.summaries import Summaries
+from tensorlake.format.spec.canonical_json import (
+    canonical_bytes,
+    digest_of,
+    parse_json,
+    seal,
+    sealed_digest,
+    trusted_bytes,
+    unseal,
 )
-from tensorlake.format.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
-from tensorlake.format.segments import RowSegments, SegmentKind
-from tensorlake.format.spec import (
+from tensorlake.format.spec.checksum import checksum_of
+from tensorlake.format.spec.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
+from tensorlake.format.spec.spec import (
     BRANCHES,
     COPYING,
     DESCRIPTOR,
@@ -131,10 +123,18 @@ from tensorlake.format.spec import (
     parse_tag_path,
     tag_path,
 )
-from tensorlake.format.statistics import Statistics, StatisticsTable, statistics_of
-from tensorlake.format.summaries import Summaries
-from tensorlake.format.tails import Addition, LeafTable, Tail
-from tensorlake.format.units import UnitTable
+from tensorlake.format.trees import tree
+from tensorlake.format.trees.inline_tail import Addition, LeafTable, Tail
+from tensorlake.format.trees.lookup import Located
+from tensorlake.format.trees.nodes import (
+    LIMITS,
+    PageRef,
+    PageSink,
+    PageSource,
+    Root,
+    TreeLimits,
+)
+from tensorlake.format.trees.page_reader import PageReader, Parts, read_json_pages
 
 __all__ = [
     "BRANCHES",

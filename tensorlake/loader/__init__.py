@@ -4,18 +4,19 @@ One idea carries it: the order of an epoch is a pure function of (version, selec
 From it follow sharding, prefetch, caching and exact resume.
 """
 
-from tensorlake.loader import collate, decode
-from tensorlake.loader.arguments import Framework
-from tensorlake.loader.columns import ColumnPlan
+from tensorlake.loader import decode
+from tensorlake.loader.config import collate
+from tensorlake.loader.config.arguments import Framework
+from tensorlake.loader.config.batch_schema import ColumnPlan
+from tensorlake.loader.config.nulls import NullColumnWarning
 from tensorlake.loader.decode import step_from_json
-from tensorlake.loader.loader import Loader
-from tensorlake.loader.make import make_loader
-from tensorlake.loader.measure import Epoch, Sample, measure_epochs
-from tensorlake.loader.mix import MixRows, MixSource, check_columns, check_weights
-from tensorlake.loader.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
-from tensorlake.loader.nulls import NullColumnWarning
-from tensorlake.loader.ordered_rows import OrderedRows, SelectedRows
-from tensorlake.loader.plan import (
+from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
+from tensorlake.loader.engine.loader import Loader
+from tensorlake.loader.engine.progress import Progress
+from tensorlake.loader.frameworks.make import make_loader
+from tensorlake.loader.frameworks.server import WireConverter, served_loader, written_batches
+from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
+from tensorlake.loader.plan.plan import (
     PLAN_VERSION,
     AccessPlan,
     Order,
@@ -24,13 +25,13 @@ from tensorlake.loader.plan import (
     build_access_plan,
     choose_order,
 )
-from tensorlake.loader.progress import Progress
-from tensorlake.loader.remote import BatchServer
-from tensorlake.loader.served import WireConverter, served_loader, written_batches
-from tensorlake.loader.sharding import Sharding, Share, ShortBatchWarning
-from tensorlake.loader.state import LoaderState, NewerVersionWarning
-from tensorlake.loader.stats import LoaderStats
-from tensorlake.loader.virtual import VirtualColumn, VirtualValues
+from tensorlake.loader.plan.sharding import Sharding, Share, ShortBatchWarning
+from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
+from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
+from tensorlake.loader.runtime.stats import LoaderStats
+from tensorlake.loader.sources.mix import MixRows, MixSource, check_columns, check_weights
+from tensorlake.loader.sources.remote import BatchServer
+from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
 __all__ = [
     "MIX_STOPS",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensorlake.types import Column, concat, take
 
 if TYPE_CHECKING:
-    from tensorlake.reading.flat import Located
+    from tensorlake.reading.index.extent_table import Located
 
 __all__ = ["Fetched", "joined", "rows_by_chunk", "run_of"]
 

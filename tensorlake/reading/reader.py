@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import TensorSpec
-from tensorlake.reading.chunks import ChunkCache, ChunkKey
-from tensorlake.reading.decoding import (
+from tensorlake.reading.bulk_read import Filling, Piece, is_filled, pieces_of, pieces_of_runs
+from tensorlake.reading.decode import (
     adapted,
     as_handed_out,
     decoded,
@@ -28,13 +28,13 @@ from tensorlake.reading.decoding import (
     salvaged,
     verified,
 )
-from tensorlake.reading.fetching import CHUNKS_IN_FLIGHT, RowFetches
-from tensorlake.reading.filling import Filling, Piece, is_filled, pieces_of, pieces_of_runs
-from tensorlake.reading.flat import ChunkRun, Located
-from tensorlake.reading.headers import ChunkHeaders, nulls_told, shapes_told
-from tensorlake.reading.index import ChunkIndex
+from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
+from tensorlake.reading.fetch.headers import ChunkHeaders, nulls_told, shapes_told
+from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_scattered
+from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
+from tensorlake.reading.index.extent_table import ChunkRun, Located
+from tensorlake.reading.index.index import ChunkIndex
 from tensorlake.reading.joining import joined, rows_by_chunk, run_of
-from tensorlake.reading.scattered import SPARSE_ROWS, is_sparse_in, read_scattered
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take

@@ -1,9 +1,9 @@
 """One version, ready to be read: its state, its name, and where its rows lie.
 
 A snapshot is immutable, and making one reads nothing: a commit or a refresh makes a new one, so its
-cost must not grow with the dataset. The row selection (``row_map.py``) and the index of each tensor
-(``index.py``) read pages when rows are asked for; what an earlier snapshot of the same handle has
-read is shared.
+cost must not grow with the dataset. The row selection (``index/row_map.py``) and the index of each
+tensor (``index/index.py``) read pages when rows are asked for; what an earlier snapshot of the same
+handle has read is shared.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from tensorlake.errors import StaleViewError
 from tensorlake.format import Entry, Extents, Schema, TensorSpec, rows_of
-from tensorlake.reading.index import ChunkIndex
-from tensorlake.reading.row_map import MATERIALISED_ROWS_MAX, RowMap
+from tensorlake.reading.index.index import ChunkIndex
+from tensorlake.reading.index.row_map import MATERIALISED_ROWS_MAX, RowMap
 from tensorlake.storage import runtime
 from tensorlake.versions import PackReader, State, state_of
 

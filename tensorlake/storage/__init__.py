@@ -1,26 +1,9 @@
 """Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
 
-from tensorlake.storage.answer_stream import AnswerStream, LostStreamError
-from tensorlake.storage.clock import FIRST_STORED, StoreClock, WrongClockWarning
-from tensorlake.storage.coalesce import MergedRange, merge_ranges, scatter
-from tensorlake.storage.flight import Flight
-from tensorlake.storage.fork_lock import ForkLock
-from tensorlake.storage.fsspec_store import FsspecStore
-from tensorlake.storage.lake_store import LakeStore, is_lake_url
-from tensorlake.storage.local import Durability, LocalStore
-from tensorlake.storage.mappings import Mappings
-from tensorlake.storage.memory import MemoryStore
-from tensorlake.storage.object_store import ObjectStore
-from tensorlake.storage.open import open_store
-from tensorlake.storage.path_names import name_of_part, part_of_name
-from tensorlake.storage.probe import probe
-from tensorlake.storage.problems import error_of_problem
-from tensorlake.storage.retry import RetryPolicy, Surroundings, retry
-from tensorlake.storage.runtime import gather_bounded, run
-from tensorlake.storage.scratch import ScratchFile
-from tensorlake.storage.side_by_side import side_by_side, usable_cores
-from tensorlake.storage.single_flight import SingleFlight
-from tensorlake.storage.store import (
+from tensorlake.storage.api.clock import FIRST_STORED, StoreClock, WrongClockWarning
+from tensorlake.storage.api.coalesce import MergedRange, merge_ranges, scatter
+from tensorlake.storage.api.probe import probe
+from tensorlake.storage.api.store import (
     Buffer,
     Data,
     MissingObjectError,
@@ -33,8 +16,26 @@ from tensorlake.storage.store import (
     nbytes_of,
     pieces_of,
 )
-from tensorlake.storage.tally import Tally, counted, is_counted, note_read
-from tensorlake.storage.urls import join_url, public_url, split_url
+from tensorlake.storage.api.urls import join_url, public_url, split_url
+from tensorlake.storage.concurrency import runtime
+from tensorlake.storage.concurrency.fork_lock import ForkLock
+from tensorlake.storage.concurrency.parallel_map import side_by_side, usable_cores
+from tensorlake.storage.concurrency.read_counter import Tally, counted, is_counted, note_read
+from tensorlake.storage.concurrency.request_limit import Flight
+from tensorlake.storage.concurrency.retry import RetryPolicy, Surroundings, retry
+from tensorlake.storage.concurrency.runtime import gather_bounded, run
+from tensorlake.storage.concurrency.single_flight import SingleFlight
+from tensorlake.storage.files.mappings import Mappings
+from tensorlake.storage.files.temp_files import ScratchFile
+from tensorlake.storage.http.errors import error_of_problem
+from tensorlake.storage.http.names import name_of_part, part_of_name
+from tensorlake.storage.http.stream import AnswerStream, LostStreamError
+from tensorlake.storage.stores.fsspec import FsspecStore
+from tensorlake.storage.stores.local import Durability, LocalStore
+from tensorlake.storage.stores.memory import MemoryStore
+from tensorlake.storage.stores.object_store import ObjectStore
+from tensorlake.storage.stores.open import open_store
+from tensorlake.storage.stores.server import LakeStore, is_lake_url
 
 __all__ = [
     "FIRST_STORED",
@@ -83,6 +84,7 @@ __all__ = [
     "public_url",
     "retry",
     "run",
+    "runtime",
     "scatter",
     "side_by_side",
     "split_url",

@@ -7,15 +7,10 @@ A `SampleType` turns Python values into a `Column` and a column into what users 
 they decode only their own media, import their codecs when first used, and know nothing of storage.
 """
 
-from tensorlake.types.adjoining import join_adjoining
-from tensorlake.types.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
-from tensorlake.types.bbox import BBox
-from tensorlake.types.bbox3d import BBox3D
-from tensorlake.types.binary import Bytes
-from tensorlake.types.binary_mask import BinaryMask
-from tensorlake.types.casting import ragged_column, to_array, uniform_values
-from tensorlake.types.class_label import ClassLabel
-from tensorlake.types.column import (
+from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.buffers import join_adjoining
+from tensorlake.types.base.casting import ragged_column, to_array, uniform_values
+from tensorlake.types.base.column import (
     Buffer,
     Column,
     EncodedColumn,
@@ -28,8 +23,7 @@ from tensorlake.types.column import (
     slice_rows,
     take,
 )
-from tensorlake.types.comparing import in_same_terms
-from tensorlake.types.dtypes import (
+from tensorlake.types.base.dtypes import (
     DTYPE_NAMES,
     NARROW_FLOATS,
     holds_floats,
@@ -39,8 +33,14 @@ from tensorlake.types.dtypes import (
     widened_dtype,
     widened_floats,
 )
-from tensorlake.types.embedding import Embedding
-from tensorlake.types.file import (
+from tensorlake.types.base.errors import (
+    Place,
+    describe_value,
+    dtype_mismatch,
+    shape_mismatch,
+    unreadable,
+)
+from tensorlake.types.base.file import (
     File,
     OwnedBlock,
     given_bytes,
@@ -48,36 +48,36 @@ from tensorlake.types.file import (
     opened_at_once,
     refuse_special,
 )
-from tensorlake.types.image import Image, ImageCodec
-from tensorlake.types.image_codecs import codec_of, too_many_pixels
-from tensorlake.types.image_header import parse_jpeg_header, parse_png_header
-from tensorlake.types.instance_mask import InstanceMask, store_masks
-from tensorlake.types.json_value import Json
-from tensorlake.types.keypoints import Keypoints
-from tensorlake.types.labels import Label, LabelArray, unknown_class
-from tensorlake.types.ndarray import Array
-from tensorlake.types.outlines import fill_polygons, polygon_runs
-from tensorlake.types.picture_header import ImageHeader
-from tensorlake.types.polygon import Polygon
-from tensorlake.types.ragged import Ragged
-from tensorlake.types.registry import as_type, from_json, register
-from tensorlake.types.rejection import (
-    Place,
-    describe_value,
-    dtype_mismatch,
-    shape_mismatch,
-    unreadable,
-)
-from tensorlake.types.run_lengths import RunTable, decode_run_lengths, encode_run_lengths, run_table
-from tensorlake.types.scalar import Bool, Scalar
-from tensorlake.types.segment_mask import SegmentMask
-from tensorlake.types.segmentations import segmentation_runs
-from tensorlake.types.sequence import Sequence
-from tensorlake.types.struct import Struct, expand_structs
-from tensorlake.types.tags import Tags
-from tensorlake.types.text import Text
-from tensorlake.types.timestamp import Timestamp
-from tensorlake.types.uuid_value import Uuid
+from tensorlake.types.base.ragged import Ragged
+from tensorlake.types.base.registry import as_type, from_json, register
+from tensorlake.types.comparing import in_same_terms
+from tensorlake.types.scalar.array import Array
+from tensorlake.types.scalar.binary import Bytes
+from tensorlake.types.scalar.class_label import ClassLabel
+from tensorlake.types.scalar.embedding import Embedding
+from tensorlake.types.scalar.json import Json
+from tensorlake.types.scalar.labels import Label, LabelArray, unknown_class
+from tensorlake.types.scalar.scalar import Bool, Scalar
+from tensorlake.types.scalar.sequence import Sequence
+from tensorlake.types.scalar.struct import Struct, expand_structs
+from tensorlake.types.scalar.tags import Tags
+from tensorlake.types.scalar.text import Text
+from tensorlake.types.scalar.timestamp import Timestamp
+from tensorlake.types.scalar.uuid import Uuid
+from tensorlake.types.vision.bbox import BBox
+from tensorlake.types.vision.bbox3d import BBox3D
+from tensorlake.types.vision.binary_mask import BinaryMask
+from tensorlake.types.vision.codecs import codec_of, too_many_pixels
+from tensorlake.types.vision.headers.encoded import parse_jpeg_header, parse_png_header
+from tensorlake.types.vision.headers.header import ImageHeader
+from tensorlake.types.vision.image import Image, ImageCodec
+from tensorlake.types.vision.instance_mask import InstanceMask, store_masks
+from tensorlake.types.vision.keypoints import Keypoints
+from tensorlake.types.vision.outlines import fill_polygons, polygon_runs
+from tensorlake.types.vision.polygon import Polygon
+from tensorlake.types.vision.rle import RunTable, decode_run_lengths, encode_run_lengths, run_table
+from tensorlake.types.vision.segment_mask import SegmentMask
+from tensorlake.types.vision.segmentations import segmentation_runs
 from tensorlake.types.widening import is_widening, widened
 
 __all__ = [

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorlake.types.base import SampleType
-from tensorlake.types.class_label import ClassLabel
-from tensorlake.types.column import Column, EncodedColumn, RaggedColumn, as_ragged
-from tensorlake.types.dtypes import is_narrow_float, widened_floats
+from tensorlake.types.base.base import SampleType
+from tensorlake.types.base.column import Column, EncodedColumn, RaggedColumn, as_ragged
+from tensorlake.types.base.dtypes import is_narrow_float, widened_floats
+from tensorlake.types.scalar.class_label import ClassLabel
 
 __all__ = ["in_same_terms"]
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorlake.errors import SchemaError
-from tensorlake.types.base import SampleType
-from tensorlake.types.dtypes import (
+from tensorlake.types.base.base import SampleType
+from tensorlake.types.base.dtypes import (
     DTYPE_NAMES,
     float_limits,
     holds_floats,
     is_narrow_float,
     parse_dtype,
 )
-from tensorlake.types.image import Image
-from tensorlake.types.ndarray import Array
-from tensorlake.types.scalar import Scalar
+from tensorlake.types.scalar.array import Array
+from tensorlake.types.scalar.scalar import Scalar
+from tensorlake.types.vision.image import Image
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -1,29 +1,9 @@
 """Versions: branches as logs, transactions and how they are published, tags."""
 
-from tensorlake.versions.admission import Offer, admitted_entry
-from tensorlake.versions.axes import (
-    Matched,
-    SharedRows,
-    Shown,
-    differing_places,
-    match,
-    shared_rows,
-    subtract,
-)
-from tensorlake.versions.bases import Version, version_at
-from tensorlake.versions.branching import create_branch
-from tensorlake.versions.check import Checked, check_dataset
-from tensorlake.versions.citations import FoundNames, parse_citation
-from tensorlake.versions.class_names import codes_in
-from tensorlake.versions.collect import CollectionReport, collect_garbage
-from tensorlake.versions.combine import Conflict, find_conflicts
-from tensorlake.versions.commit import CommitRequest, move_transaction, publish_transaction
-from tensorlake.versions.compaction import small_chunks, stored_chunks
-from tensorlake.versions.contest import CellsDiffer, OnConflict
-from tensorlake.versions.copy import Copied, copy_dataset
-from tensorlake.versions.creation import create_dataset, read_descriptor, what_remains
-from tensorlake.versions.ending import end_branch
-from tensorlake.versions.entries import (
+from tensorlake.versions.admission.entry import Offer, admitted_entry
+from tensorlake.versions.admission.tag import TagOffer, check_tag_admitted
+from tensorlake.versions.copy.copy import Copied, copy_dataset
+from tensorlake.versions.log.entries import (
     author,
     authored_by,
     check_writable,
@@ -31,27 +11,33 @@ from tensorlake.versions.entries import (
     fence_of,
     time_of,
 )
-from tensorlake.versions.expire import ExpiryReport, expire_versions
-from tensorlake.versions.findings import Finding
-from tensorlake.versions.keys import CommitKeys
-from tensorlake.versions.log import (
+from tensorlake.versions.log.findings import Finding
+from tensorlake.versions.log.idempotency_keys import CommitKeys
+from tensorlake.versions.log.log import (
     BranchLog,
     LostRace,
     list_branches,
     readable_branch_names,
     readable_heads,
 )
-from tensorlake.versions.merge import MergeOutcome, merge_branch
-from tensorlake.versions.merge_conflicts import describe_conflicts, merge_conflict_error
-from tensorlake.versions.merge_plan import DisputedCells, MergePlan, MergeRequest
-from tensorlake.versions.merge_planner import plan_merge
-from tensorlake.versions.optimize import Optimized, TensorOptimized, optimize_branch
-from tensorlake.versions.pack_copy import PACKS_AT_ONCE, sizes_of
-from tensorlake.versions.packs import PackReader, loaded
-from tensorlake.versions.pins import Pin, pinned
-from tensorlake.versions.ranges import Ranges, distinct, ranges_of, rows_in
-from tensorlake.versions.recluster import Begun, recluster
-from tensorlake.versions.references import (
+from tensorlake.versions.log.state import Published, State, state_of, table_of
+from tensorlake.versions.log.texts import check_text
+from tensorlake.versions.maintenance.collect import CollectionReport, collect_garbage
+from tensorlake.versions.maintenance.expire import ExpiryReport, expire_versions
+from tensorlake.versions.maintenance.index_edits import dropped_before
+from tensorlake.versions.maintenance.optimize import Optimized, TensorOptimized, optimize_branch
+from tensorlake.versions.maintenance.plan import small_chunks, stored_chunks
+from tensorlake.versions.maintenance.sort import Begun, recluster
+from tensorlake.versions.merge.base import Version, version_at
+from tensorlake.versions.merge.conflicts import describe_conflicts, merge_conflict_error
+from tensorlake.versions.merge.merge import MergeOutcome, merge_branch
+from tensorlake.versions.merge.plan import DisputedCells, MergePlan, MergeRequest
+from tensorlake.versions.merge.planner import plan_merge
+from tensorlake.versions.merge.restore import restore_version
+from tensorlake.versions.merge.side import Side
+from tensorlake.versions.packs.copy import PACKS_AT_ONCE, sizes_of
+from tensorlake.versions.packs.reader import PackReader, loaded
+from tensorlake.versions.reachability import (
     PageKey,
     Reference,
     Unreadable,
@@ -60,7 +46,10 @@ from tensorlake.versions.references import (
     packs_of,
     packs_of_root,
 )
-from tensorlake.versions.refs import (
+from tensorlake.versions.refs.create import create_dataset, read_descriptor, what_remains
+from tensorlake.versions.refs.delete_branch import end_branch
+from tensorlake.versions.refs.pins import Pin, pinned
+from tensorlake.versions.refs.refs import (
     Resolved,
     Tag,
     check_free_name,
@@ -71,27 +60,42 @@ from tensorlake.versions.refs import (
     readable_tags,
     resolve,
 )
-from tensorlake.versions.repair import Repair, repair_dataset
-from tensorlake.versions.restore import restore_version
-from tensorlake.versions.rounds import dropped_before
-from tensorlake.versions.saved_views import (
+from tensorlake.versions.refs.registry import FoundNames, parse_citation
+from tensorlake.versions.rows.alignment import (
+    Matched,
+    SharedRows,
+    Shown,
+    differing_places,
+    match,
+    shared_rows,
+    subtract,
+)
+from tensorlake.versions.rows.class_names import codes_in
+from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
+from tensorlake.versions.rows.ranges import Ranges, distinct, ranges_of, rows_in
+from tensorlake.versions.transaction.branch import create_branch
+from tensorlake.versions.transaction.commit import (
+    CommitRequest,
+    move_transaction,
+    publish_transaction,
+)
+from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict
+from tensorlake.versions.transaction.saved_views import (
     SavedView,
     list_views,
     read_view,
     readable_views,
     save_view,
 )
-from tensorlake.versions.sides import Side
-from tensorlake.versions.state import Published, State, state_of, table_of
-from tensorlake.versions.tag_admission import TagOffer, check_tag_admitted
-from tensorlake.versions.texts import check_text
-from tensorlake.versions.transaction import (
+from tensorlake.versions.transaction.transaction import (
     Edit,
     KeyedMove,
     KeyedRows,
     Savepoint,
     Transaction,
 )
+from tensorlake.versions.verify.check import Checked, check_dataset
+from tensorlake.versions.verify.repair import Repair, repair_dataset
 
 __all__ = [
     "PACKS_AT_ONCE",

@@ -11,8 +11,11 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import StorageError, TransactionExpiredError
 from tensorlake.format import read_directory
-from tensorlake.storage import LocalStore, local, side_by_side
-from tensorlake.versions import filled_packs, pending, stage
+from tensorlake.storage import LocalStore, side_by_side
+from tensorlake.storage.stores import local
+from tensorlake.versions.packs import chunk_builder as pending
+from tensorlake.versions.packs import streaming as filled_packs
+from tensorlake.versions.packs import writer as stage
 from tests.filling import ROWS, SMALL, create, fill, numbers_of, pack_files, rows
 from tests.handles import open_on, wait_for_storage
 from tests.interrupts import interrupted_at

@@ -16,8 +16,8 @@ from tensorlake.errors import TensorlakeError
 from tensorlake.storage import MemoryStore, Store, run
 from tensorlake.testing import SimulatedCrash
 from tensorlake.versions import BranchLog, collect_garbage
-from tensorlake.versions.collect import STEPS, begin_collection
-from tensorlake.versions.saved_views import read_view
+from tensorlake.versions.maintenance.collect import STEPS, begin_collection
+from tensorlake.versions.transaction.saved_views import read_view
 from tests.garbage import (
     Clock,
     InterruptedStore,

@@ -35,7 +35,7 @@ from tensorlake.format import (
 from tensorlake.storage import LakeStore, ObjectExistsError, RetryPolicy, run
 from tensorlake.versions import BranchLog
 from tensorlake_server import Settings, create_app
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.hostile_entries import honest_entry, hostile_entries
 from tests.serving import listening
 

@@ -17,8 +17,8 @@ import pytest
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import LakeStore, RetryPolicy, run
-from tensorlake.storage.answers import Answer, AttemptError
-from tensorlake.storage.http_client import HttpClient
+from tensorlake.storage.http.client import HttpClient
+from tensorlake.storage.http.types import Answer, AttemptError
 
 PATIENCE_S = 60.0
 QUICK = RetryPolicy(attempts=3, first_delay_s=0.001, max_delay_s=0.001)

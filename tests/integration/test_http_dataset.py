@@ -28,7 +28,7 @@ from tensorlake.format import seal
 from tensorlake.storage import LakeStore, ObjectExistsError, RetryPolicy, Store, run
 from tensorlake.testing import StoreConformance
 from tensorlake_server import Settings, create_app
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.serving import listening, reserved_port
 from tests.writers import upsert_keys
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import tensorlake as tl
 from tensorlake_server import Settings, create_app
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.serving import listening
 
 FEW, MANY = 25, 1100

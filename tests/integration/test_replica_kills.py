@@ -25,7 +25,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import StorageError
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.serving import reserved_port
 
 ROOT = Path(__file__).parents[2]

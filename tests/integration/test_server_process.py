@@ -24,7 +24,7 @@ import tensorlake as tl
 from tensorlake.testing import s3_server
 from tensorlake_server import Settings, create_app
 from tensorlake_server.__main__ import DrainingServer
-from tensorlake_server.connections import configure
+from tensorlake_server.request.slow_clients import configure
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {

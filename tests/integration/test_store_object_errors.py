@@ -23,7 +23,7 @@ from tensorlake.storage import (
     UnknownOutcomeError,
     run,
 )
-from tensorlake.storage import object_store as module
+from tensorlake.storage.stores import object_store as module
 
 SECRET = "SuperSecretKey0123"
 

@@ -19,7 +19,7 @@ import simplejpeg
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError
 from tensorlake_server import Settings, create_app
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.serving import listening, reserved_port
 
 ROWS = 41

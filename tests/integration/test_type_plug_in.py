@@ -17,8 +17,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.types import from_json
-from tensorlake_server.app import create_app
-from tensorlake_server.settings import Settings
+from tensorlake_server.app.app import create_app
+from tensorlake_server.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/add-a-type.md"
 TOKEN = "a-token-of-tests"

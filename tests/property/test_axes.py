@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlake.format import Extents, PackId, RowIdRuns, select_rows
-from tensorlake.versions.axes import (
+from tensorlake.versions.rows.alignment import (
     SharedRows,
     Shown,
     differing_places,
@@ -16,7 +16,7 @@ from tensorlake.versions.axes import (
     subtract,
     windows,
 )
-from tensorlake.versions.ranges import ranges_of, rows_in
+from tensorlake.versions.rows.ranges import ranges_of, rows_in
 
 ROWS = 40
 FEW = settings(max_examples=40, deadline=None)

@@ -34,7 +34,7 @@ from tensorlake.format import (
     seal,
     select_rows,
 )
-from tensorlake.format.nodes import read_inner, write_inner
+from tensorlake.format.trees.nodes import read_inner, write_inner
 from tests.memory_pages import MemoryPages
 
 TXID = "0123456789abcdef" * 2

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorlake.loader.mix.plan import (
+from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan
+from tensorlake.loader.sources.mix.plan import (
     ENDLESS,
     MixPlan,
     PlannedSource,
@@ -17,9 +18,8 @@ from tensorlake.loader.mix.plan import (
     first_span,
     source_seed,
 )
-from tensorlake.loader.mix.spans import SPAN_PLACES, Spans
-from tensorlake.loader.mix.weights import assign_places, count_taken, places_until, units_of
-from tensorlake.loader.plan import Order, PlanKey, build_access_plan
+from tensorlake.loader.sources.mix.spans import SPAN_PLACES, Spans
+from tensorlake.loader.sources.mix.weights import assign_places, count_taken, places_until, units_of
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "plan.md"
 

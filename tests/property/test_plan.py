@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.loader.plan import AccessPlan, Order, PlanKey, build_access_plan
-from tensorlake.loader.sharding import Sharding
-from tensorlake.loader.shuffle import permutation_of
+from tensorlake.loader.plan.plan import AccessPlan, Order, PlanKey, build_access_plan
+from tensorlake.loader.plan.sharding import Sharding
+from tensorlake.loader.plan.shuffle import permutation_of
 
 seeds = st.integers(0, 2**64 - 1)
 epochs = st.integers(0, 1000)

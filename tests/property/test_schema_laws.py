@@ -20,7 +20,7 @@ from tensorlake.errors import ConflictError, SchemaError
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.storage import MemoryStore
 from tensorlake.types import ClassLabel, Scalar, is_widening, parse_dtype
-from tensorlake.versions.schema_combine import (
+from tensorlake.versions.rows.schema_rules import (
     CombinedSchema,
     CombineRule,
     combine_schemas,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorlake.loader.plan import Order, PlanKey, build_access_plan, choose_order
+from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan, choose_order
 
 MNIST = Path(__file__).parents[2] / "examples" / "data" / "mnist"
 WINDOW = choose_order("window", num_rows=1, row_nbytes=32 << 10)

@@ -19,7 +19,7 @@ from tensorlake.format import (
     Units,
     trusted_bytes,
 )
-from tensorlake.format.tails import WRITTEN_ENTRIES_MAX
+from tensorlake.format.trees.inline_tail import WRITTEN_ENTRIES_MAX
 
 PACKS = [PackId(f"{number:032x}", number % 3) for number in range(4)]
 COUNT = st.integers(0, 3)

@@ -1,22 +1,20 @@
 """The built-in functions, by name: one small file a group, one table here."""
 
-from tensorlake_query.functions import (
-    conditional,
+from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
+from tensorlake_query.functions.array import (
     elements,
     geometry,
-    math,
-    places,
     reductions,
-    rows,
-    search,
     shape,
     similarity,
-    text,
     tokens,
 )
-from tensorlake_query.functions.aggregates import AGGREGATES
+from tensorlake_query.functions.array import points as places
 from tensorlake_query.functions.registry import Function
-from tensorlake_query.functions.windows import WINDOWS
+from tensorlake_query.functions.scalar import conditional, math, rows
+from tensorlake_query.functions.text import search
+from tensorlake_query.functions.text import strings as text
+from tensorlake_query.functions.window.windows import WINDOWS
 
 _GROUPS = (
     shape, rows, reductions, elements, math, text, search, similarity, tokens, geometry, places,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tensorlake_query import ast
-from tensorlake_query.bound import Apply, Bound, Constant, Kernel, span_of
-from tensorlake_query.errors import QueryTypeError
-from tensorlake_query.source import ColumnType
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.values.bound import Apply, Bound, Constant, Kernel, span_of
+from tensorlake_query.values.source import ColumnType
 
 
 class Site(Struct, frozen=True):

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorlake_query.bound import Bound
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.source import ColumnType, ObjectBatch, RaggedBatch, UniformBatch
-from tensorlake_query.types import BOOL, JSON, TEXT, number
-from tensorlake_query.vectors import RowError, Vector, object_array, to_batch, valid_of
+from tensorlake_query.values.bound import Bound
+from tensorlake_query.values.source import ColumnType, ObjectBatch, RaggedBatch, UniformBatch
+from tensorlake_query.values.types import BOOL, JSON, TEXT, number
+from tensorlake_query.values.vectors import RowError, Vector, object_array, to_batch, valid_of
 
 USER_COST = 1000.0  # Python for each row, against one arithmetic operation on an array element
 MAX_ARGUMENTS = 64

@@ -13,8 +13,8 @@ from tensorlake.loader.decode.boxes import BOX_FORMATS, MIN_AREA, move_boxes
 from tensorlake.loader.decode.clips import ClipDecoder
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
-from tensorlake.loader.decode.pictures import PictureDecoder, Sample
-from tensorlake.loader.decode.placement import Area, Placement
+from tensorlake.loader.decode.geometry import Area, Placement
+from tensorlake.loader.decode.image import PictureDecoder, Sample
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler
 from tensorlake.loader.decode.resize import Letterbox, Resize

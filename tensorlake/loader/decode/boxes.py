@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tensorlake.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.geometry import Placement
 
 __all__ = ["BOX_FORMATS", "MIN_AREA", "move_boxes"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorlake.errors import CorruptSampleError
-from tensorlake.loader.decode.pictures import PictureDecoder, Pixels, Sample
+from tensorlake.loader.decode.image import PictureDecoder, Pixels, Sample
 from tensorlake.types import EncodedColumn, Sequence
 
 if TYPE_CHECKING:

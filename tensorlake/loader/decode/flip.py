@@ -7,10 +7,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.decode.given import plain_number
+from tensorlake.loader.decode.arguments import plain_number
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.geometry import Placement
     from tensorlake.loader.decode.step import Draws
 
 __all__ = ["Flip"]

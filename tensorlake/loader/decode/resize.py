@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.decode.given import SQUARE, settle_resampling, settle_size
-from tensorlake.loader.decode.placement import Area
+from tensorlake.loader.decode.arguments import SQUARE, settle_resampling, settle_size
+from tensorlake.loader.decode.geometry import Area
 from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.geometry import Placement
     from tensorlake.loader.decode.step import Draws
 
 __all__ = ["Letterbox", "Resize"]

@@ -3,7 +3,7 @@
 ``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
 a channel and a dtype, so a chain of them is one multiplication and one addition.
 A step that draws random numbers asks ``draws()`` once; the generator is the sample's own
-(loader/rng.py), so the draws follow from seed, epoch and place alone.
+(loader/decode/rng.py), so the draws follow from seed, epoch and place alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.placement import Placement
+    from tensorlake.loader.decode.geometry import Placement
 
 __all__ = ["Draws", "GeometricStep", "LinearMap", "Step", "ValueStep"]
 

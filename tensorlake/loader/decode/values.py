@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.errors import DTypeMismatchError, InvalidInputError
-from tensorlake.loader.decode.given import plain_number
+from tensorlake.loader.decode.arguments import plain_number
 from tensorlake.loader.decode.step import LinearMap
 from tensorlake.types import holds_floats, parse_dtype, widened_dtype
 

@@ -1,7 +1,7 @@
 """The collector, and what else appends to a log without data: expire, and the end of a branch.
 
-The collector's steps are called as in ``tensorlake/versions/collect.py``; a label begins with the
-step that its request belongs to.
+The collector's steps are called as in ``tensorlake/versions/maintenance/collect.py``; a label
+begins with the step that its request belongs to.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ when something that may be read lacks a pack:
 - a version of a log that has not ended, from the log's expired_before on;
 - what an acknowledged tag or view names.
 
-Steps are called as in ``tensorlake/versions/collect.py``. ``RULES`` names each rule of
+Steps are called as in ``tensorlake/versions/maintenance/collect.py``. ``RULES`` names each rule of
 docs/reference/format.md, "Garbage", that can be left out: the test beside this file sees data lost
 without any one of them. Refs and packs are bit masks, and worlds plain tuples, for speed.
 """

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensorlake.versions.collect import STEPS
+from tensorlake.versions.maintenance.collect import STEPS
 from tests.property.collector_model.cases import MAIN, all_cases, case
 from tests.property.collector_model.collector import Collector
 from tests.property.collector_model.model import FIXED, RULES, Case, explore

@@ -73,8 +73,8 @@ def test_a_dataset_of_any_kind_streams(run, tmp_path, what):
 
 @pytest.mark.parametrize("what", ["pets", *sorted(set(DATASETS) - {"no rows"})])
 def test_torch_makes_the_same_batch_as_ours_of_any_kind_of_rows(tmp_path, pets, what):
-    from tensorlake.cli.bench_run import BenchRun, digest_of
-    from tensorlake.cli.bench_torch import Rows, Stack
+    from tensorlake.cli.bench.run import BenchRun, digest_of
+    from tensorlake.cli.bench.torch import Rows, Stack
 
     url = pets if what == "pets" else made(str(tmp_path / "some.tl"), what)
     asked = BenchRun(url, batch_size=16, side=8, shuffle=False)

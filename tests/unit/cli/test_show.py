@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import tensorlake as tl
-from tensorlake.cli import show as show_module
+from tensorlake.cli.commands import show as show_module
 
 
 @pytest.fixture

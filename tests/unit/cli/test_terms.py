@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 import tensorlake as tl
-from tensorlake.storage.retry import Surroundings
+from tensorlake.storage.concurrency.retry import Surroundings
 
 
 def test_a_token_is_where_the_sdk_looks_for_it(run, pets, monkeypatch):
@@ -21,7 +21,9 @@ def test_a_token_is_where_the_sdk_looks_for_it(run, pets, monkeypatch):
 def test_a_server_that_nobody_answers_for_is_a_failure_without_a_traceback(run, monkeypatch):
     monkeypatch.setenv("TENSORLAKE_TOKEN", "secret")
     at_once = Surroundings(sleep=lambda _: asyncio.sleep(0))
-    monkeypatch.setattr(import_module("tensorlake.storage.retry"), "Surroundings", lambda: at_once)
+    monkeypatch.setattr(
+        import_module("tensorlake.storage.concurrency.retry"), "Surroundings", lambda: at_once
+    )
 
     failed = run("info", "http://127.0.0.1:9/pets", "--token", "secret")
 

@@ -12,7 +12,7 @@ from tensorlake.format import Entry, entry_path, head_path, seal, tag_path
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
 from tensorlake.versions import BranchLog
-from tensorlake.versions.entries import following
+from tensorlake.versions.log.entries import following
 from tests.handles import create_on, open_on, rows_of, wait_for_storage
 
 

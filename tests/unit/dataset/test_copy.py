@@ -10,7 +10,7 @@ from tensorlake.format import head_path
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import Copied, copy_dataset, packs_of, read_descriptor
-from tensorlake.versions.copy_plan import plan_history
+from tensorlake.versions.copy.plan import plan_history
 from tests.garbage import GRACE, Clock
 from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
 

@@ -15,8 +15,8 @@ from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import FaultyStore
 from tensorlake.testing.faults import SimulatedCrash
 from tensorlake.versions import copy_dataset, read_descriptor
-from tensorlake.versions.copy_claim import CopyClaim, read_claim
-from tensorlake.versions.repair import repair_dataset
+from tensorlake.versions.refs.copy_claim import CopyClaim, read_claim
+from tensorlake.versions.verify.repair import repair_dataset
 from tests.garbage import GRACE, Clock
 from tests.handles import create_on, open_on, rows_of, wait_for_storage
 

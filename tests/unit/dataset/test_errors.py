@@ -66,7 +66,7 @@ def test_an_error_or_warning_is_shown_and_pickled_by_the_name_that_users_import(
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.__name__)
 def test_every_variant_of_an_error_survives_pickling_and_copying(kind):
     if issubclass(kind, tensorlake_query.QueryError):
-        position = {"text": "x", "span": tensorlake_query.ast.Span(0, 1), "hint": "h"}
+        position = {"text": "x", "span": tensorlake_query.syntax.ast.Span(0, 1), "hint": "h"}
     else:
         position = {"text": "x"}
     error = kind("what happened", **position)

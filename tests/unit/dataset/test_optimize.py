@@ -9,8 +9,8 @@ from tensorlake.format import ChunkKind
 from tensorlake.quantities import human_nbytes
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
-from tensorlake.versions.compaction import stored_chunks
-from tensorlake.versions.optimize import chunks_in
+from tensorlake.versions.maintenance.optimize import chunks_in
+from tensorlake.versions.maintenance.plan import stored_chunks
 from tests.handles import create_on, open_on, reopened, rows_of
 from tests.small_commits import (
     SCHEMA,

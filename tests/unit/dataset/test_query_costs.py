@@ -11,7 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset.tables import source_of
 from tensorlake.reading import MATERIALISED_ROWS_MAX
 from tensorlake.storage import counted
-from tensorlake_query import batches, workers
+from tensorlake_query.execution import batches, workers
 
 
 @pytest.fixture

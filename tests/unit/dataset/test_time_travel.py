@@ -13,8 +13,8 @@ from tensorlake.format import Entry, entry_path, head_path
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore
 from tensorlake.versions import BranchLog, create_dataset, fence_of
-from tensorlake.versions.at_time import newest_at
-from tensorlake.versions.fences import append_fence
+from tensorlake.versions.log.by_time import newest_at
+from tensorlake.versions.log.fences import append_fence
 from tests.handles import create_on, open_on
 
 _names = itertools.count()

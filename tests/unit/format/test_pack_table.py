@@ -3,7 +3,7 @@
 import numpy as np
 
 from tensorlake.format import PackId
-from tensorlake.format.pack_table import PackTable, pack_column
+from tensorlake.format.pages.pack_table import PackTable, pack_column
 
 PACKS = tuple(PackId(f"{number:032x}", number * 1000) for number in range(300))
 

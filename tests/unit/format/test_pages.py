@@ -17,8 +17,8 @@ from tensorlake.format import (
     encode_json_page,
     encode_page,
 )
-from tensorlake.format.pack_table import pack_column
-from tensorlake.format.pages import checksum32, decode_section, read_table
+from tensorlake.format.pages.pack_table import pack_column
+from tensorlake.format.pages.pages import checksum32, decode_section, read_table
 
 DTYPES = ["<u1", "<u2", "<u4", "<u8", "<i1", "<i2", "<i4", "<i8", "<f4", "<f8"]
 columns = st.dictionaries(

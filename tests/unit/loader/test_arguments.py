@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.loader.arguments import parse_arguments
+from tensorlake.loader.config.arguments import parse_arguments
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.loader.budget import Budget, batch_nbytes_of, bounds
-from tensorlake.loader.group import Group
+from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of, bounds
+from tensorlake.loader.sources.batch_group import Group
 from tensorlake.storage import MemoryStore, runtime
 from tests.handles import create_on, open_on, wait_for_storage
 from tests.noise import noise

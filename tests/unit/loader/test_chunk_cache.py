@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorlake.loader.chunks import ChunkCache, loaded_chunk
+from tensorlake.loader.sources.chunk_cache import ChunkCache, loaded_chunk
 from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
 
 CHUNK_NBYTES = 800

@@ -11,7 +11,7 @@ from tensorlake.errors import (
     ShapeMismatchError,
     UnsupportedFeatureError,
 )
-from tensorlake.loader.collate import (
+from tensorlake.loader.config.collate import (
     Pad,
     check_collate,
     check_fill,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorlake.loader.concurrency import LEAST, MOST, START, ConcurrencyLimit
+from tensorlake.loader.stages.adaptive_limit import LEAST, MOST, START, ConcurrencyLimit
 
 NBYTES = 1_000_000
 WINDOWS = 60

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tensorlake.loader.counters import Counters
-from tensorlake.loader.fetch import (
+from tensorlake.loader.runtime.counters import Counters
+from tensorlake.loader.stages.fetch import (
     GAP_NBYTES,
     RANGE_NBYTES,
     Load,
@@ -17,7 +17,7 @@ from tensorlake.loader.fetch import (
     read_parts,
     run_span,
 )
-from tensorlake.loader.hedge import Hedge
+from tensorlake.loader.stages.hedge import Hedge
 from tensorlake.storage import runtime
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlake.loader.chunks import TensorChunks, loaded_chunk
-from tensorlake.loader.gather import prepare_gather
-from tensorlake.loader.slabs import SlabPool
+from tensorlake.loader.sources.buffer_pool import SlabPool
+from tensorlake.loader.sources.chunk_cache import TensorChunks, loaded_chunk
+from tensorlake.loader.sources.gather import prepare_gather
 from tensorlake.types import UniformColumn
 
 

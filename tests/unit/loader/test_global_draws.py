@@ -15,7 +15,7 @@ from numpy.random import permutation
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.global_draws import DrawWatch
+from tensorlake.loader.stages.rng_guard import DrawWatch
 
 torch = pytest.importorskip("torch")
 

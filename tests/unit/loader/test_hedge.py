@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.loader.counters import Counters
-from tensorlake.loader.hedge import LEAST_KNOWN, LEAST_S, Hedge
+from tensorlake.loader.runtime.counters import Counters
+from tensorlake.loader.stages.hedge import LEAST_KNOWN, LEAST_S, Hedge
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on
 

@@ -15,8 +15,8 @@ from tensorlake.errors import (
     StorageTimeoutError,
 )
 from tensorlake.loader import SelectedRows, make_loader
-from tensorlake.loader.counters import Counters
-from tensorlake.loader.pipeline import Pipeline
+from tensorlake.loader.engine.pipeline import Pipeline
+from tensorlake.loader.runtime.counters import Counters
 from tests.unit.loader.conftest import (
     PLAIN,
     RESIZE,

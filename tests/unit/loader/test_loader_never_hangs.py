@@ -13,7 +13,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.loader import SelectedRows, make_loader
-from tensorlake.loader.threads import WorkerThreads
+from tensorlake.loader.runtime.threads import WorkerThreads
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import Fault, FaultyStore
 from tests.collector import collect_in_the_storage_loop, no_collection
@@ -348,7 +348,7 @@ def test_a_closed_iterator_does_not_look_as_if_it_had_come_to_its_end(gated):
 
 def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(gated, monkeypatch):
     """As it happens: a circle holds the iterator, and whoever allocates next collects it."""
-    monkeypatch.setattr("tensorlake.loader.pipeline.JOIN_TIMEOUT_S", 10 * LONG_S)
+    monkeypatch.setattr("tensorlake.loader.engine.pipeline.JOIN_TIMEOUT_S", 10 * LONG_S)
     dataset = open_on(gated)
     loader = dataset.loader(batch_size=4, shuffle=True, cache=0, timeout=LONG_S)
     for tensor in SCHEMA:

@@ -14,7 +14,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptionError
-from tensorlake.loader.losses import shown_rows
+from tensorlake.loader.sources.damaged_rows import shown_rows
 from tensorlake.storage import MemoryStore, open_store, run
 
 ROWS = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.memory import available_nbytes, memory_nbytes
+from tensorlake.loader.runtime.memory import available_nbytes, memory_nbytes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tensorlake.loader.outcome import Countdown, Outcome
+from tensorlake.loader.runtime.handoff import Countdown, Outcome
 from tests.collector import no_collection
 
 

@@ -24,7 +24,7 @@ from tensorlake.loader.decode import (
     step_from_json,
     step_to_json,
 )
-from tensorlake.loader.decode.placement import Area
+from tensorlake.loader.decode.geometry import Area
 
 MIRROR = Flip(1.0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorlake.loader.plan import Order, PlanKey, build_access_plan
+from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan.md"
 MASK = (1 << 64) - 1

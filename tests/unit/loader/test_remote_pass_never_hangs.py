@@ -17,10 +17,10 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import InvalidStateError, StorageError
 from tensorlake.loader import SelectedRows, make_loader
-from tensorlake.loader.remote import FRUITLESS_STREAMS
-from tensorlake.loader.served import WireConverter, served_loader, written_batches
+from tensorlake.loader.frameworks.server import WireConverter, served_loader, written_batches
+from tensorlake.loader.sources.remote import FRUITLESS_STREAMS
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
-from tensorlake.storage.answers import AttemptError
+from tensorlake.storage.http.types import AttemptError
 from tests.collector import collect_in_the_storage_loop, no_collection
 from tests.handles import wait_for_storage
 from tests.unit.loader.conftest import threads_left

@@ -10,7 +10,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import RaggedBatchError
 from tensorlake.loader import NewerVersionWarning
-from tensorlake.loader.shapes import shape_of_rows
+from tensorlake.loader.sources.shapes import shape_of_rows
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tensorlake.types import Ragged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlake.loader.slabs import SlabPool
+from tensorlake.loader.sources.buffer_pool import SlabPool
 
 SHAPE, DTYPE = (256, 300), np.dtype("uint16")
 

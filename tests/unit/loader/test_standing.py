@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import tensorlake as tl
 from tensorlake.dataset import serve_loader
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.arguments import parse_arguments
-from tensorlake.loader.mesh import place_in_mesh
-from tensorlake.loader.plain import NumpyConverter
-from tensorlake.loader.sharding import Sharding
-from tensorlake.loader.standing import standing_of
+from tensorlake.loader.config.arguments import parse_arguments
+from tensorlake.loader.config.mesh import place_in_mesh
+from tensorlake.loader.engine.rank import standing_of
+from tensorlake.loader.frameworks.numpy import NumpyConverter
+from tensorlake.loader.plan.sharding import Sharding
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
-from tensorlake.loader.plan import Order, choose_order
-from tensorlake.loader.state import LoaderState, check_state, checked_epoch
+from tensorlake.loader.plan.plan import Order, choose_order
+from tensorlake.loader.plan.state import LoaderState, check_state, checked_epoch
 
 STATE = LoaderState(
     version="main@12",

@@ -12,9 +12,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.loader import LoaderStats
-from tensorlake.loader.bottleneck import find_bottleneck
-from tensorlake.loader.clocks import Times, thread_times
-from tensorlake.loader.counters import Counters, Stopwatch
+from tensorlake.loader.runtime.bottleneck import find_bottleneck
+from tensorlake.loader.runtime.clocks import Times, thread_times
+from tensorlake.loader.runtime.counters import Counters, Stopwatch
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on, wait_for_storage
@@ -55,9 +55,9 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(time, "perf_counter", made)
-    monkeypatch.setattr("tensorlake.loader.loader.perf_counter", made)
-    monkeypatch.setattr("tensorlake.loader.counters.thread_times", made.times)
-    monkeypatch.setattr("tensorlake.loader.iteration.Stopwatch", lambda: Stopwatch(made()))
+    monkeypatch.setattr("tensorlake.loader.engine.loader.perf_counter", made)
+    monkeypatch.setattr("tensorlake.loader.runtime.counters.thread_times", made.times)
+    monkeypatch.setattr("tensorlake.loader.engine.iterator.Stopwatch", lambda: Stopwatch(made()))
     return made
 
 

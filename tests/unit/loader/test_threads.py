@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tensorlake.loader.threads import WorkerThreads
+from tensorlake.loader.runtime.threads import WorkerThreads
 
 LONG_S = 60.0
 

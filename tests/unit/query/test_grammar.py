@@ -23,10 +23,10 @@ from tensorlake_query import (
     print_expr,
     print_query,
 )
-from tensorlake_query.lalr import tables
-from tensorlake_query.printer import RESERVED
+from tensorlake_query.syntax.lalr import tables
+from tensorlake_query.syntax.printer import RESERVED
 
-PACKAGE = files("tensorlake_query")
+PACKAGE = files("tensorlake_query.syntax")
 GRAMMAR = PACKAGE.joinpath("tql.lark").read_text(encoding="utf-8")
 ROOT = Path(__file__).resolve().parents[3]
 

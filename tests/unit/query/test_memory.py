@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 from tensorlake_query import ColumnType, QueryLimitError, compile_query, user_function
-from tensorlake_query import workers as workers_module
-from tensorlake_query.memory import Account, Held, TooMuchMemoryError, charge, collecting, working
+from tensorlake_query.execution import workers as workers_module
+from tensorlake_query.values.memory import (
+    Account,
+    Held,
+    TooMuchMemoryError,
+    charge,
+    collecting,
+    working,
+)
 from tests.unit.query.array_source import ArraySource, samples
 
 ROWS = 400

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tensorlake_query import ColumnType, UniformBatch, compile_query
-from tensorlake_query.rules import RULES
+from tensorlake_query.planning.rules import RULES
 from tests.unit.query.array_source import NUMBER, ArraySource
 from tests.unit.query.pets import pets
 

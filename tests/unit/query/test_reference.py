@@ -9,8 +9,8 @@ import pytest
 
 from tensorlake_query import ColumnType, QueryError, compile_query
 from tensorlake_query.functions import ALIASES, FUNCTIONS
-from tensorlake_query.functions.aggregates import AGGREGATES
-from tensorlake_query.printer import RESERVED
+from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
+from tensorlake_query.syntax.printer import RESERVED
 from tests.unit.query.array_source import ArraySource, samples
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/tql.md").read_text(encoding="utf-8")

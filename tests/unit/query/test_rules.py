@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tensorlake_query import parse
-from tensorlake_query.environment import Environment
-from tensorlake_query.explain import explain
-from tensorlake_query.rules import RULES
-from tensorlake_query.statement import bind_statement
+from tensorlake_query.binding.compile import bind_statement
+from tensorlake_query.binding.scope import Environment
+from tensorlake_query.planning.explain import explain
+from tensorlake_query.planning.rules import RULES
 from tests.unit.query.pets import pets
 
 CASES = Path(__file__).parent / "cases"

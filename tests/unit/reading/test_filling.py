@@ -13,7 +13,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import ChunkCache, Reader
-from tensorlake.reading.filling import FILLED_NBYTES_MIN
+from tensorlake.reading.bulk_read import FILLED_NBYTES_MIN
 from tensorlake.storage import LocalStore, MemoryStore, Store, counted, run
 from tensorlake.versions import create_dataset
 from tests.handles import create_on, open_on, wait_for_storage

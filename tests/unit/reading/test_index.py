@@ -20,8 +20,8 @@ from tensorlake.format import (
 )
 from tensorlake.format import PageReader as Pages
 from tensorlake.reading import ChunkIndex
-from tensorlake.reading.flat import FlatExtents
-from tensorlake.reading.row_map import RowMap
+from tensorlake.reading.index.extent_table import FlatExtents
+from tensorlake.reading.index.row_map import RowMap
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
 from tensorlake.types import concat

@@ -7,8 +7,8 @@ import pytest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import ChunkLayout, PackId, Units, encode_chunk
-from tensorlake.reading.chunks import ChunkKey
-from tensorlake.reading.parts import ChunkRows, Parts
+from tensorlake.reading.fetch.partial_chunks import ChunkRows, Parts
+from tensorlake.reading.index.chunk_cache import ChunkKey
 from tensorlake.types import Array, Bytes, EncodedColumn
 
 PACK = PackId("01a1ffd77bc315d3ab822247c03a355f", 0)

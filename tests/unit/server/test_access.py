@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tensorlake_server import Settings
-from tensorlake_server.tokens import create_token, revoke_token
+from tensorlake_server.auth.tokens import create_token, revoke_token
 
 NOW = datetime.now(UTC)
 ELSEWHERE = "http://lake.example.org"

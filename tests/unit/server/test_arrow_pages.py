@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
-from tensorlake_server.parts import MESSAGE_NBYTES
-from tensorlake_server.settings import Settings
+from tensorlake_server.http.chunked_body import MESSAGE_NBYTES
+from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

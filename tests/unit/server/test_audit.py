@@ -13,8 +13,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake_server import Settings
-from tensorlake_server.audit import WAITING_NBYTES_MAX, AuditLog
-from tensorlake_server.problems import Problem
+from tensorlake_server.http.problems import Problem
+from tensorlake_server.request.audit import WAITING_NBYTES_MAX, AuditLog
 
 FULL = Path("/dev/full")  # opens like a file, and each byte written to it is too much
 APPEND = {"operations": [{"op": "append", "columns": {"x": [2]}}], "message": "two"}

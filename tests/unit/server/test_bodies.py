@@ -16,9 +16,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel
 
 from tensorlake_server import Settings
-from tensorlake_server.bodies import BodyRoute, parsed_json
-from tensorlake_server.changes import TransactionRequest
-from tensorlake_server.problems import Problem, add_problem_answers
+from tensorlake_server.bodies.json import BodyRoute, parsed_json
+from tensorlake_server.http.problems import Problem, add_problem_answers
+from tensorlake_server.messages.changes import TransactionRequest
 from tests.unit.server.conftest import AppClient, InProcess
 
 LISTS = 200_000

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake_server.caching import cache_headers, etag_of, is_fixed
-from tensorlake_server.columns import identify_samples
+from tensorlake_server.bodies.columns import identify_samples
+from tensorlake_server.http.caching import cache_headers, etag_of, is_fixed
 
 
 @pytest.mark.parametrize(

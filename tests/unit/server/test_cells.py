@@ -8,7 +8,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.types import EncodedColumn, SampleType, UniformColumn, as_type
-from tensorlake_server.cells import make_cells
+from tensorlake_server.bodies.cells import make_cells
 
 
 def cells_of(kind: Any, values: Any) -> list[Any]:

@@ -8,7 +8,7 @@ import pytest
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake_server import Settings
 from tensorlake_server.__main__ import main
-from tensorlake_server.config import OPTIONS, print_config, resolve_options
+from tensorlake_server.settings.config import OPTIONS, print_config, resolve_options
 
 SETTABLE = dict.fromkeys(OPTIONS)
 

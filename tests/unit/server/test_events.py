@@ -14,9 +14,9 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import TensorlakeError
 from tensorlake_server import Settings, create_app
-from tensorlake_server.events import Heads
-from tensorlake_server.lake import Lake
-from tensorlake_server.streams import Streams
+from tensorlake_server.lake.lake import Lake
+from tensorlake_server.request.stream_limits import Streams
+from tensorlake_server.routes.events import Heads
 from tests.unit.server.conftest import HOST, InProcess
 
 EVENTS = "/v1/datasets/pets/events"

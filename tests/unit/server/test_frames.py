@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 
-from tensorlake_server.frames import Frame, FrameKind
+from tensorlake_server.bodies.frames import Frame, FrameKind
 
 
 def test_a_frame_says_what_it_shows_and_how_long_it_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlake_server.histograms import MOST_BARS, count_bars, tally_values
+from tensorlake_server.stats.histograms import MOST_BARS, count_bars, tally_values
 
 INT64, UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
 

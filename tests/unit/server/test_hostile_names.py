@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tensorlake_server import Settings
-from tensorlake_server.problems import PROBLEM_TYPE, problem_response
+from tensorlake_server.http.problems import PROBLEM_TYPE, problem_response
 
 LONG = "a" * 300  # no file system names a file so
 JSON = {"Content-Type": "application/json"}

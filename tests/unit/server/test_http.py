@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tensorlake_server.negotiation import choose_type
+from tensorlake_server.http.negotiation import choose_type
 
 if TYPE_CHECKING:
     import httpx

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tensorlake_server.kept import Kept
+from tensorlake_server.lru_cache import Kept
 
 
 def test_what_was_used_longest_ago_is_forgotten_first() -> None:

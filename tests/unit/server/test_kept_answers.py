@@ -11,8 +11,8 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
-from tensorlake_server.settings import Settings
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
+from tensorlake_server.settings.settings import Settings
 from tests.unit.server.conftest import picture
 
 if TYPE_CHECKING:

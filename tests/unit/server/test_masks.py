@@ -18,8 +18,8 @@ from tensorlake.types import (
     Timestamp,
     Uuid,
 )
-from tensorlake_server.cells import make_cells
-from tensorlake_server.masks import IGNORED, mask_codes, render_mask
+from tensorlake_server.bodies.cells import make_cells
+from tensorlake_server.media.masks import IGNORED, mask_codes, render_mask
 
 
 def codes_of(png: bytes) -> np.ndarray:

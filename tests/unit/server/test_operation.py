@@ -14,7 +14,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake_server import Settings, create_app
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 from tests.unit.server.conftest import HOST, InProcess
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tensorlake_server.orientation import without_turn
+from tensorlake_server.media.orientation import without_turn
 
 PIXELS = np.arange(24 * 32 * 3, dtype=np.uint32).astype(np.uint8).reshape(24, 32, 3)
 

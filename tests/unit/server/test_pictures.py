@@ -13,16 +13,16 @@ from PIL import Image
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError
 from tensorlake_server import Settings
-from tensorlake_server.frames import FrameKind
-from tensorlake_server.masks import render_mask
-from tensorlake_server.pictures import (
+from tensorlake_server.bodies.frames import FrameKind
+from tensorlake_server.http.problems import ImageTooLargeError
+from tensorlake_server.media.images import (
     check_pixels,
     is_drawable,
     render_array,
     render_sample,
     sniff,
 )
-from tensorlake_server.problems import ImageTooLargeError
+from tensorlake_server.media.masks import render_mask
 
 
 def colour(height: int, width: int) -> np.ndarray:

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tensorlake_server import changes, messages
-from tensorlake_server.messages import Message
+from tensorlake_server.messages import changes, messages
+from tensorlake_server.messages.messages import Message
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/rest.md").read_text()
 FIELDS = sorted(

@@ -9,11 +9,11 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import DatasetNotFoundError
-from tensorlake_server.allowed import AllowedLake
-from tensorlake_server.lake import Lake
-from tensorlake_server.principal import Principal
-from tensorlake_server.scopes import Action, Scope
-from tensorlake_server.settings import Settings
+from tensorlake_server.auth.principal import Principal
+from tensorlake_server.auth.scopes import Action, Scope
+from tensorlake_server.lake.authorized_lake import AllowedLake
+from tensorlake_server.lake.lake import Lake
+from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake_server import Settings, create_app, histograms, row_budget, statistics
+from tensorlake_server import Settings, create_app
+from tensorlake_server.routes import statistics
+from tensorlake_server.stats import histograms, row_budget
 from tests.unit.server.conftest import HOST, InProcess
 
 if TYPE_CHECKING:

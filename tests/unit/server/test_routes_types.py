@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
-from tensorlake_server.settings import Settings
+from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

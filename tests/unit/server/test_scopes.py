@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake_server.scopes import EVERY, Action, Scope
+from tensorlake_server.auth.scopes import EVERY, Action, Scope
 
 NAMES = st.sampled_from(["pets", "pets-old", "vision/pets", "p", "main", "fix-a", "fix-", "x*"])
 

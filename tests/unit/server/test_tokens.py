@@ -9,7 +9,7 @@ import pytest
 
 from tensorlake.errors import AccessError, InvalidInputError, NotFoundError
 from tensorlake_server import token_command
-from tensorlake_server.tokens import (
+from tensorlake_server.auth.tokens import (
     Tokens,
     create_token,
     parse_lifetime,

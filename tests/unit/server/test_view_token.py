@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from tensorlake.errors import ViewNotFoundError
-from tensorlake_server.view_token import ViewQuery, read_token, write_token
+from tensorlake_server.auth.view_token import ViewQuery, read_token, write_token
 
 KEY = b"a key of the servers"
 QUERY = ViewQuery(

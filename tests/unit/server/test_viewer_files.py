@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tensorlake_server import Settings
-from tensorlake_server.negotiation import choose_encoding
+from tensorlake_server.http.negotiation import choose_encoding
 
 SCRIPT = b"const pets = ['cat', 'dog'];\n" * 99
 BROTLI = b"stands for what a browser unpacks: Python has no Brotli of its own"

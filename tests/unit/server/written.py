@@ -14,7 +14,7 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake_server import Settings
-from tensorlake_server.tokens import create_token
+from tensorlake_server.auth.tokens import create_token
 
 NOW = datetime.now(UTC)
 JPEG = simplejpeg.encode_jpeg(np.full((16, 16, 3), 99, dtype=np.uint8))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.storage import MergedRange, merge_ranges, scatter
-from tensorlake.storage.coalesce import calls_of
+from tensorlake.storage.api.coalesce import calls_of
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(0, 200)).map(lambda r: (r[0], r[0] + r[1])),

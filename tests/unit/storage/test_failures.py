@@ -15,7 +15,7 @@ from tensorlake.errors import (
     StorageTimeoutError,
     UnsupportedStoreError,
 )
-from tensorlake.storage.failures import Failure, FailureKind, translate, understand
+from tensorlake.storage.api.failures import Failure, FailureKind, translate, understand
 
 
 def answered(status: int) -> str:

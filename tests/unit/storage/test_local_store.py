@@ -33,7 +33,7 @@ from tensorlake.storage import (
     run,
     runtime,
 )
-from tensorlake.storage.publish import publish_exclusive, rename_exclusive
+from tensorlake.storage.files.rename import publish_exclusive, rename_exclusive
 from tensorlake.testing import StoreConformance
 
 

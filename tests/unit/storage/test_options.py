@@ -6,7 +6,7 @@ import pytest
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import open_store
-from tensorlake.storage.options import connect
+from tensorlake.storage.api.options import connect
 
 
 def test_fsspec_names_are_mapped_for_s3():

@@ -11,7 +11,7 @@ import pytest
 
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.storage import MemoryStore, SingleFlight, gather_bounded, run, runtime
-from tensorlake.storage.runtime import stop
+from tensorlake.storage.concurrency.runtime import stop
 from tests.handles import wait_for_storage
 from tests.interrupts import interrupted_at
 

@@ -10,7 +10,12 @@ from functools import partial
 import pytest
 
 from tensorlake.storage import counted, note_read, side_by_side
-from tensorlake.storage.runtime import BLOCKING_THREADS, gather_bounded, run, submit_work
+from tensorlake.storage.concurrency.runtime import (
+    BLOCKING_THREADS,
+    gather_bounded,
+    run,
+    submit_work,
+)
 
 WAIT_S = 60
 

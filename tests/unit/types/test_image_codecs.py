@@ -19,7 +19,7 @@ from tensorlake.errors import (
     ShapeMismatchError,
 )
 from tensorlake.types import EncodedColumn
-from tensorlake.types.image_codecs import CODECS, turn
+from tensorlake.types.vision.codecs import CODECS, turn
 
 RNG = np.random.default_rng(11)
 SMOOTH = np.asarray(

@@ -239,7 +239,7 @@ def test_loaders_give_each_framework_its_own_dtype(make, name):
 
 
 def test_a_torch_tensor_shares_the_memory_of_its_array():
-    from tensorlake.loader.torch import TorchConverter
+    from tensorlake.loader.frameworks.torch import TorchConverter
 
     values = np.ones(3, ml_dtypes.bfloat16)
     tensor = TorchConverter().convert({"x": values})["x"]

@@ -21,7 +21,7 @@ from tensorlake.errors import (
     ShapeMismatchError,
 )
 from tensorlake.types import Sequence, as_type
-from tensorlake.types.joined_items import join_items, split_items
+from tensorlake.types.base.join import join_items, split_items
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = dt.datetime(2026, 7, 1, 12, 0, 0, 250_000)

@@ -10,9 +10,9 @@ from tensorlake.format import Changes, Entry, Parent
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import BranchLog, PackReader, loaded, version_at
-from tensorlake.versions.bases import contains, merge_bases, was_reordered
-from tensorlake.versions.entries import following
-from tensorlake.versions.stage import PackStage
+from tensorlake.versions.log.entries import following
+from tensorlake.versions.merge.base import contains, merge_bases, was_reordered
+from tensorlake.versions.packs.writer import PackStage
 from tests.handles import create_on, open_on, wait_for_storage
 
 MANY = 10_000

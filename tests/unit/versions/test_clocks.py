@@ -13,7 +13,7 @@ from tensorlake.errors import VersionNotFoundError
 from tensorlake.format import Changes, Entry, entry_path, new_txid
 from tensorlake.storage import FIRST_STORED, LocalStore, MemoryStore, WrongClockWarning, runtime
 from tensorlake.versions import BranchLog
-from tensorlake.versions.entries import following, microseconds
+from tensorlake.versions.log.entries import following, microseconds
 from tests.garbage import NOON, Clock
 from tests.handles import create_on, open_on
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tensorlake.format import Changes
 from tensorlake.versions import distinct, find_conflicts, ranges_of
-from tensorlake.versions.ranges import clip, intersect, rows_in, union
+from tensorlake.versions.rows.ranges import clip, intersect, rows_in, union
 
 row_sets = st.sets(st.integers(0, 60), max_size=30)
 

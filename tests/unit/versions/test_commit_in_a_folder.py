@@ -13,7 +13,7 @@ import pytest
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import StorageError
 from tensorlake.storage import LocalStore
-from tensorlake.storage.runtime import stop
+from tensorlake.storage.concurrency.runtime import stop
 from tests.handles import create_on, open_on, wait_for_storage
 
 GENEROUS_S = 60.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.versions.compaction import Piece, moves
+from tensorlake.versions.maintenance.plan import Piece, moves
 
 WALL = Piece("wall", 0, 0)
 SMALL = Piece("chunk", 0, 4, windows=((0, 4),), nbytes=8, is_whole=True)

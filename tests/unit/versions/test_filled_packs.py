@@ -8,8 +8,8 @@ from tensorlake.dataset.batch_parts import PART_NBYTES, parts_of
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.storage import LocalStore, MemoryStore, run
 from tensorlake.types import UniformColumn
-from tensorlake.versions import stage
-from tensorlake.versions.filled_packs import shares_of
+from tensorlake.versions.packs import writer as stage
+from tensorlake.versions.packs.streaming import shares_of
 from tests.filling import (
     ROWS,
     ROWS_A_CHUNK,

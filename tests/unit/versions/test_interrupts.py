@@ -7,9 +7,13 @@ import os
 
 import pytest
 
-from tensorlake.storage import LocalStore, MemoryStore, local, runtime
+from tensorlake.storage import LocalStore, MemoryStore, runtime
+from tensorlake.storage.stores import local
 from tensorlake.testing import Fault, FaultyStore
-from tensorlake.versions import commit, log, publish, stage, unsent
+from tensorlake.versions.log import log
+from tensorlake.versions.packs import in_memory as unsent
+from tensorlake.versions.packs import writer as stage
+from tensorlake.versions.transaction import commit, publish
 from tests.handles import create_on, open_on
 from tests.interrupts import interrupted_at
 

@@ -11,8 +11,8 @@ from tensorlake.format import Entry, Fence, new_txid
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
-from tensorlake.versions.entries import following, microseconds
-from tensorlake.versions.put_surely import TRIES
+from tensorlake.versions.log.entries import following, microseconds
+from tensorlake.versions.log.put_once import TRIES
 from tests.handles import create_on, open_on
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

@@ -22,11 +22,11 @@ from tensorlake.format import Changes, Entry, Features, Fence, PageSink, new_txi
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
-from tensorlake.versions.entries import following, microseconds
-from tensorlake.versions.packs import PackReader
-from tensorlake.versions.publish import Doubt, Draft, Outcome, Publication, publish
-from tensorlake.versions.stage import PackStage
-from tensorlake.versions.state import State, state_of
+from tensorlake.versions.log.entries import following, microseconds
+from tensorlake.versions.log.state import State, state_of
+from tensorlake.versions.packs.reader import PackReader
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.transaction.publish import Doubt, Draft, Outcome, Publication, publish
 from tests.handles import create_on, open_on, wait_for_storage
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -185,7 +185,7 @@ def test_a_head_that_is_old_costs_one_lost_race_however_many_came(objects, work)
 
 
 def test_a_work_that_loses_every_race_gives_up_with_advice(objects, store, work, monkeypatch):
-    monkeypatch.setattr("tensorlake.versions.publish.RACES_MAX", 3)
+    monkeypatch.setattr("tensorlake.versions.transaction.publish.RACES_MAX", 3)
     overtake(store, objects, races=3)
 
     with pytest.raises(ConflictError, match=r"moved 3 times .*nothing was lost\ncall it again"):

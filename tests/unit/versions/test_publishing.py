@@ -12,7 +12,7 @@ from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
 from tensorlake.storage import Data, MemoryStore, run
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tensorlake.versions.stage import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
+from tensorlake.versions.packs.writer import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
 from tests.handles import create_on, open_on, wait_for_storage
 
 WAIT_S = 60.0
@@ -262,8 +262,8 @@ def test_index_pages_that_fill_a_pack_do_not_wait_on_the_loop_that_sends_it(stor
 
 def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(monkeypatch):
     """What waits becomes chunks in the caller's thread, however few packs may be on their way."""
-    monkeypatch.setattr("tensorlake.versions.stage.PACK_NBYTES", 1)
-    monkeypatch.setattr("tensorlake.versions.stage.UPLOADS_IN_FLIGHT", 0)
+    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.packs.writer.UPLOADS_IN_FLIGHT", 0)
     ds = tl.create("memory://stage-few-uploads", {"x": "int64", "text": "str"})
     ds.extend({"x": [1, 2], "text": ["a", "b"]})
     commit = threading.Thread(target=ds.commit, daemon=True)

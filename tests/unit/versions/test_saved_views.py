@@ -11,7 +11,7 @@ from tensorlake.format import Root, RowSegments, seal, tag_path, unseal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import SavedView
-from tensorlake.versions.put_surely import TRIES
+from tensorlake.versions.log.put_once import TRIES
 from tests.garbage import GRACE, Clock, pack_paths
 from tests.handles import create_on, open_on
 

@@ -9,7 +9,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.types import ClassLabel, Scalar
-from tensorlake.versions.schema_combine import (
+from tensorlake.versions.rows.schema_rules import (
     CombinedSchema,
     CombineRule,
     SchemaSide,

@@ -20,7 +20,7 @@ SCHEMA = {"a": tl.Array("uint8", shape=(1 << 20,))}
 
 @pytest.fixture(autouse=True)
 def small_packs(monkeypatch) -> None:
-    monkeypatch.setattr("tensorlake.versions.stage.PACK_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_an_entry_is_published_after_its_packs_and_their_names_are_on_disk(tmp_p
 
 
 def test_packs_on_their_way_to_disk_are_few(tmp_path, written, monkeypatch):
-    monkeypatch.setattr("tensorlake.versions.unsynced.UNSYNCED_NBYTES", 3 << 20)
+    monkeypatch.setattr("tensorlake.versions.packs.deferred_sync.UNSYNCED_NBYTES", 3 << 20)
     with tl.create(str(tmp_path), SCHEMA) as dataset:
         for value in range(12):
             dataset.extend(rows(value))
@@ -127,7 +127,7 @@ def test_a_failed_sync_publishes_nothing_and_its_packs_are_written_again(store, 
 
 
 def test_a_failed_sync_while_rows_are_staged_leaves_them_whole(store, monkeypatch):
-    monkeypatch.setattr("tensorlake.versions.unsynced.UNSYNCED_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.packs.deferred_sync.UNSYNCED_NBYTES", 1)
     dataset = create_on(store, SCHEMA)
     store.inject(Fault.REFUSED, call="sync", skip=1)
     staged: list[int] = []

@@ -63,6 +63,6 @@ export interface Lens {
   caption?(value: Value, tensor: TensorInfo): string | null;
   /** What is drawn over the picture that the tensor belongs to. */
   shapes?(value: Value, tensor: TensorInfo, context: DrawContext): Shape[];
-  /** For masks: what a pixel's code means (server/tensorlake_server/masks.py); null is no object. */
+  /** For masks: what a pixel's code means (server/tensorlake_server/media/masks.py); null is no object. */
   pixels?(tensor: TensorInfo, context: Omit<DrawContext, "picture">): (code: number) => Pixel | null;
 }

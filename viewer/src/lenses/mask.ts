@@ -6,7 +6,7 @@ import { findLabels } from "./belonging";
 import { formatShape, shortDtype } from "./dtype";
 import type { Lens, Value } from "./lens";
 
-const IGNORED = 0xffff; // server/tensorlake_server/masks.py
+const IGNORED = 0xffff; // server/tensorlake_server/media/masks.py
 
 const describe = (value: Value): string => formatShape(isSummary(value) ? (value.shape ?? []) : shapeOf(value));
 

@@ -1,7 +1,7 @@
 /**
  * Masks over pictures: from the server's picture of codes to colours.
  *
- *     red + 256 · green of a pixel = its code       (server/tensorlake_server/masks.py)
+ *     red + 256 · green of a pixel = its code       (server/tensorlake_server/media/masks.py)
  *
  * The inside of a region is as strong as the opacity says, its edge stronger, so that two objects of
  * one class are told apart. What was coloured is kept until its look changes.

@@ -1,0 +1,103 @@
+"""UNION, INTERSECT, EXCEPT: which columns the two sides have in common, and which rows remain.
+
+By identity the rows of both sides are rows of one source; by value, two rows are equal when all
+their columns are, NULL being equal to NULL here as in SQL's DISTINCT.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.values.group_keys import group_rows
+from tensorlake_query.values.source import ColumnType, IntArray
+from tensorlake_query.values.types import describe, is_numeric
+from tensorlake_query.values.vectors import Vector, concatenated
+
+Schema = Mapping[str, ColumnType]
+
+
+def combined_schema(left: Schema, right: Schema, query: ast.SetQuery, text: str) -> Schema:
+    """Return the columns of a set operation: named by the left side, of a type both have.
+
+    Raises:
+        QueryTypeError: they differ in number, or a pair has no type in common.
+    """
+    if len(left) != len(right):
+        raise QueryTypeError(
+            f"{query.op} of {len(left)} columns and {len(right)}",
+            text=text,
+            span=query.span,
+            hint="select as many on both sides",
+        )
+    schema: dict[str, ColumnType] = {}
+    for (name, a), (other, b) in zip(left.items(), right.items(), strict=True):
+        common = _common(a, b)
+        if common is None:
+            raise QueryTypeError(
+                f"{query.op} of {name!r}, {describe(a)}, and {other!r}, {describe(b)}",
+                text=text,
+                span=query.span,
+                hint="CAST one side to the other's type",
+            )
+        schema[name] = common
+    return schema
+
+
+def _common(a: ColumnType, b: ColumnType) -> ColumnType | None:
+    nullable = a.nullable or b.nullable
+    if replace(a, nullable=nullable) == replace(b, nullable=nullable):
+        return replace(a, nullable=nullable)
+    if not (is_numeric(a) and is_numeric(b)) or a.names != b.names or len(a.shape) != len(b.shape):
+        return None
+    shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
+    dtype = np.result_type(a.dtype or "float64", b.dtype or "float64").name
+    kind = a.kind if a.kind == b.kind else "number"
+    return ColumnType(kind, dtype, shape, a.names, nullable)
+
+
+def kept_rows(
+    op: ast.SetOp, left: Sequence[Vector], right: Sequence[Vector], sizes: tuple[int, int], *,
+    keeps_all: bool,
+) -> IntArray:  # fmt: skip
+    """Return which rows of the two sides, end to end, the result has.
+
+    Args:
+        op: the operation.
+        left: the columns of the left side, as vectors.
+        right: those of the right side, of the same types.
+        sizes: how many rows each side has.
+        keeps_all: keep duplicates, as often as SQL does.
+    """
+    num_left, num_right = sizes
+    both = np.arange(num_left + num_right)
+    if op == "UNION" and keeps_all:
+        return both
+    columns = [concatenated(pair) for pair in zip(left, right, strict=True)]
+    codes = group_rows(columns, len(both)).of_row
+    occurrence = _occurrences(codes)
+    if op == "UNION":
+        return both[occurrence == 0]
+    count = int(codes.max(initial=-1)) + 1
+    on_right = np.bincount(codes[num_left:], minlength=count)
+    mine, nth = codes[:num_left], occurrence[:num_left]
+    if op == "INTERSECT":
+        keep = nth < on_right[mine] if keeps_all else (on_right[mine] > 0) & (nth == 0)
+    else:
+        keep = nth >= on_right[mine] if keeps_all else (on_right[mine] == 0) & (nth == 0)
+    return both[:num_left][keep]
+
+
+def _occurrences(codes: IntArray) -> IntArray:
+    """Return for each row how many rows before it have its code."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    is_first = np.ones(len(codes), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    places = np.arange(len(codes))
+    starts = np.maximum.accumulate(np.where(is_first, places, 0)) if len(codes) else places
+    result = np.empty(len(codes), np.int64)
+    result[order] = places - starts
+    return result

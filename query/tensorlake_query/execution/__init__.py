@@ -1,0 +1,1 @@
+"""Execution: plans over batches of rows."""

@@ -1,0 +1,450 @@
+"""Where the columns of a scope come from: a source, groups, rows with more columns beside them.
+
+    SourceReader   rows of a source, and what was read of it
+    GroupReader    one row a group: slots '#0', '#1', …, and columns stacked over the group's rows
+    WindowReader   the rows of another reader, with slots beside them
+    UngroupReader  one row for each element of some columns
+
+Each knows which rows of its source its own rows are (`source_rows`), and which columns it passes on
+unchanged (`source_column`), so that a result can be rows of a dataset rather than copies of them.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorlake_query.values.group_keys import Groups, by_group
+from tensorlake_query.values.lineage import lineage_of
+from tensorlake_query.values.memory import JSON_FACTOR, charge, current, working
+from tensorlake_query.values.source import (
+    Batch,
+    CodedSource,
+    ColumnSource,
+    ColumnType,
+    IdentifiedSource,
+    IntArray,
+    ObjectBatch,
+    RunSource,
+    UniformBatch,
+)
+from tensorlake_query.values.stacks import element_at, stacked
+from tensorlake_query.values.vectors import (
+    POSITION_NBYTES,
+    RowError,
+    Vector,
+    as_ragged,
+    concatenated,
+    deep_nbytes_of,
+    from_batch,
+    nbytes_of,
+    numbered,
+    object_array,
+    starts_of,
+    take,
+    taken_once,
+)
+
+# finds once a run what a QueryRef or CorpusRef stands for
+Answer = Callable[[Any, "SourceReader"], object]
+
+
+FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of pictures one
+FIRST_NBYTES = 16 << 20  # that they take, by a guess
+RAGGED_SIZE = 16
+STEP_NBYTES = 32 << 20  # read together when their size is known, at least
+STEP_SHARE = 8  # or this part of the memory that is left
+MOST_NBYTES = 1 << 40  # where there is no limit
+
+
+class Reader(Protocol):
+    """Where the columns of a scope come from."""
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the samples of `rows`."""
+        ...
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the sample shapes of `rows`."""
+        ...
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return which rows of the source these are; None where they are none."""
+        ...
+
+    def source_column(self, name: str) -> str | None:
+        """Return which column of the source this is, unchanged; None where it is none."""
+        ...
+
+    @property
+    def base(self) -> "SourceReader":
+        """The source underneath."""
+        ...
+
+
+class SourceReader:
+    """Reads a `ColumnSource`, and counts what it reads. Thread-safe where the source is."""
+
+    def __init__(self, source: ColumnSource, meter: "Meter", answer: Answer) -> None:
+        self.source = source
+        self.rows_read: dict[str, int] = {}
+        self._fixed_nbytes = {  # of a sample, where all have one shape
+            name: _sample_nbytes(column_type)
+            for name, column_type in source.schema.items()
+            if not _differs_in_size(column_type)
+        }
+        self._mean_nbytes: dict[str, float] = {}  # of a sample of each column, as far as was read
+        self.answer = answer
+        self._meter = meter
+        self._schema = source.schema
+        self._lock = Lock()
+        # asked here, once: looking a source's methods up takes as long as a small batch
+        self._by_run = source if isinstance(source, RunSource) else None
+        self._by_code = source if isinstance(source, CodedSource) else None
+
+    @property
+    def base(self) -> "SourceReader":
+        """Itself."""
+        return self
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the samples of `rows`, in the form the column's type asks for."""
+        each = self._fixed_nbytes.get(name)
+        if each is None:
+            return taken_once(partial(self._column, name), rows)
+        charge(len(rows) * each)
+        return self._counted(name, self.source.read(name, rows), len(rows))[0]
+
+    def _column(self, name: str, rows: IntArray) -> Vector:
+        def read(start: int, stop: int) -> Batch:
+            is_all = (start, stop) == (0, len(rows))
+            return self.source.read(name, rows if is_all else rows[start:stop])
+
+        return self._in_steps(name, len(rows), read)
+
+    def run(self, name: str, start: int, stop: int) -> Vector:
+        """Return the samples of rows `start` … `stop` − 1; a source may do that at less cost."""
+        if self._by_run is None:
+            return self.column(name, np.arange(start, stop))
+        read_run = self._by_run.read_run
+        each = self._fixed_nbytes.get(name)
+        if each is not None:
+            charge((stop - start) * each)
+            return self._counted(name, read_run(name, start, stop), stop - start)[0]
+
+        def read(first: int, last: int) -> Batch:
+            return read_run(name, start + first, start + last)
+
+        return self._in_steps(name, stop - start, read)
+
+    def codes(self, name: str, start: int, stop: int) -> Vector:
+        """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
+        if self._by_code is None:
+            return self.run(name, start, stop)
+        codes = self._by_code.read_codes(name, start, stop)
+        vector, nbytes = self._counted(name, codes, stop - start)
+        charge(nbytes)
+        return vector
+
+    def _in_steps(self, name: str, num_rows: int, read: Callable[[int, int], Batch]) -> Vector:
+        """Read samples that differ in size, and charge them: before, as far as sizes are known.
+
+        Few are read first, and then as many together as the sizes seen until then allow.
+        """
+        column_type = self._schema[name]
+        parts: list[Vector] = []
+        start = 0
+        while not parts or start < num_rows:
+            each = self._mean_nbytes.get(name)
+            count = (
+                _first_rows(column_type) if each is None else int(_step_nbytes() // max(each, 1.0))
+            )
+            stop = min(start + max(count, 1), num_rows)
+            expected = int((each or 0.0) * (stop - start))
+            charge(expected)
+            vector, nbytes = self._counted(name, read(start, stop), stop - start)
+            charge(nbytes - expected)
+            if stop > start:
+                self._mean_nbytes[name] = max(nbytes / (stop - start), (each or 0.0) / 2)
+            parts.append(vector)
+            start = stop
+        with working(0 if len(parts) == 1 else sum(map(nbytes_of, parts))):
+            return concatenated(parts)
+
+    def _counted(self, name: str, batch: Batch, num_rows: int) -> tuple[Vector, int]:
+        """Return samples in the form that their type asks for, and the memory they take."""
+        column_type = self._schema[name]
+        vector = from_batch(batch, column_type)
+        with self._lock:
+            self.rows_read[name] = self.rows_read.get(name, 0) + num_rows
+        self._meter.add(vector, is_text=column_type.kind in {"text", "bytes"})
+        if column_type.kind == "json" and isinstance(batch, ObjectBatch) and batch.nbytes:
+            return vector, nbytes_of(vector) + batch.nbytes * JSON_FACTOR
+        return vector, deep_nbytes_of(vector)
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the sample shapes of `rows`; NULL where the source gives −1."""
+        charge(len(rows) * len(self._schema[name].shape) * POSITION_NBYTES)
+        shapes = self.source.shapes(name, rows)
+        known = np.asarray((shapes >= 0).all(axis=1))
+        return UniformBatch(shapes, None if known.all() else known)
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows themselves."""
+        return rows
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column itself."""
+        return name
+
+    def stored_rows(self, rows: IntArray) -> IntArray:
+        """Return where rows stand in what is stored; in the source itself where it stores nothing.
+
+        Raises:
+            RowError: they are rows of nothing, such as groups.
+        """
+        lineage = lineage_of(self.source)
+        if lineage is None:
+            raise RowError("rows that a query made are rows of no version", 0)
+        beneath = lineage.rows(rows)
+        stored = lineage.source
+        return stored.row_numbers(beneath) if isinstance(stored, IdentifiedSource) else beneath
+
+    def row_ids(self, rows: IntArray) -> Vector:
+        """Return the identities of rows.
+
+        Raises:
+            RowError: the source gives its rows none.
+        """
+        lineage = lineage_of(self.source)
+        if lineage is None or not isinstance(lineage.source, IdentifiedSource):
+            raise RowError("rows of this source have no identity", 0)
+        return UniformBatch(object_array(lineage.source.row_ids(lineage.rows(rows))))
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts the bytes of samples that a run reads, and ends it at a limit. Thread-safe."""
+
+    limit_nbytes: int | None
+    fail: Callable[[int], Exception]
+    nbytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, vector: Vector, *, is_text: bool) -> None:
+        """Count what was read; of JSON objects their references, and texts.
+
+        Raises:
+            QueryLimitError: it is more than the limit.
+        """
+        if vector.values.dtype == object:
+            values = vector.values.tolist()
+            nbytes = (
+                sum(map(len, values))
+                if is_text
+                else sum(len(each) if isinstance(each, str) else POSITION_NBYTES for each in values)
+            )
+        else:
+            nbytes = vector.values.nbytes
+        self.count(nbytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count bytes.
+
+        Raises:
+            QueryLimitError: they are more than the limit.
+        """
+        with self._lock:
+            self.nbytes += nbytes
+        if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
+            raise self.fail(self.nbytes)
+
+
+def held_by(reader: Reader) -> int:
+    """Return the bytes that a reader holds for as long as it is: of the rows that a step made."""
+    match reader:
+        case GroupReader() | WindowReader() | UngroupReader():
+            return reader.nbytes
+        case _:
+            return 0
+
+
+def _differs_in_size(column_type: ColumnType) -> bool:
+    return None in column_type.shape or column_type.dtype is None
+
+
+def _sample_nbytes(column_type: ColumnType) -> int:
+    """Return what a sample takes, and whether it is NULL; of a ragged one a guess."""
+    size = math.prod(RAGGED_SIZE if each is None else each for each in column_type.shape)
+    return size * np.dtype(column_type.dtype).itemsize + 1
+
+
+def _first_rows(column_type: ColumnType) -> int:
+    """Return how many samples to read before anything is known of their size."""
+    if column_type.shape.count(None) > 1:  # a picture, a mask: few stored bytes may be a large one
+        return 1
+    guessed = _sample_nbytes(column_type) if column_type.dtype is not None else 1
+    return max(min(FIRST_ROWS, FIRST_NBYTES // guessed), 1)
+
+
+def _step_nbytes() -> int:
+    holder = current()
+    account = None if holder is None else holder.account
+    if account is None or account.limit is None:
+        return MOST_NBYTES
+    return max((account.limit - account.held) // STEP_SHARE, STEP_NBYTES)
+
+
+class GroupReader:
+    """Groups: slots, and the columns of their rows stacked."""
+
+    def __init__(
+        self, slots: Mapping[str, Vector], reader: Reader, rows: IntArray, groups: Groups
+    ) -> None:
+        self._slots = slots
+        self._reader = reader
+        self._rows = rows
+        self._groups = groups
+
+    @property
+    def nbytes(self) -> int:
+        """What is held for the groups."""
+        slots = sum(map(deep_nbytes_of, self._slots.values()))
+        return slots + self._rows.nbytes + 2 * self._groups.of_row.nbytes
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the slot's values of some groups, or the stacks of their samples."""
+        if name in self._slots:
+            return take(self._slots[name], rows)
+        samples = self._reader.column(name, self._members(rows))
+        return stacked(samples, self._counts[rows])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the shapes of the values; of stacks without reading them."""
+        if name in self._slots:
+            return _shapes_of(self._slots[name], rows)
+        inner = self._reader.shapes(name, self._members(rows)).values
+        counts = self._counts[rows]
+        firsts = inner[starts_of(counts)] if len(inner) else inner
+        return UniformBatch(np.concatenate([counts[:, None], firsts], axis=1))
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return None: a group is no row."""
+        del rows
+        return None
+
+    def source_column(self, name: str) -> str | None:
+        """Return None: a stack is no column of the source."""
+        del name
+        return None
+
+    @cached_property
+    def _counts(self) -> IntArray:
+        return np.bincount(self._groups.of_row, minlength=self._groups.count)
+
+    @cached_property
+    def _of_all(self) -> IntArray:
+        """The rows of all groups, one group after the other."""
+        return self._rows[by_group(self._groups.of_row, self._groups.count)]
+
+    def _members(self, groups: IntArray) -> IntArray:
+        counts = self._counts[groups]
+        starts = starts_of(self._counts)[groups]
+        return self._of_all[np.repeat(starts, counts) + numbered(counts)]
+
+
+class WindowReader:
+    """The rows of another reader, with the values of window functions beside them."""
+
+    def __init__(self, reader: Reader, rows: IntArray, slots: Mapping[str, Vector]) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._slots = slots
+
+    @property
+    def nbytes(self) -> int:
+        """What is held beside the rows."""
+        return self._rows.nbytes + sum(map(deep_nbytes_of, self._slots.values()))
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return a slot's values, or the samples of the rows beneath."""
+        if name in self._slots:
+            return take(self._slots[name], rows)
+        return self._reader.column(name, self._rows[rows])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return sample shapes."""
+        if name in self._slots:
+            return _shapes_of(self._slots[name], rows)
+        return self._reader.shapes(name, self._rows[rows])
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows beneath."""
+        return self._reader.source_rows(self._rows[rows])
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column beneath; slots are none."""
+        return None if name in self._slots else self._reader.source_column(name)
+
+
+class UngroupReader:
+    """One row for each element of some columns; the others repeat."""
+
+    def __init__(
+        self, reader: Reader, rows: IntArray, elements: IntArray, split: Mapping[str, ColumnType]
+    ) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._elements = elements
+        self._split = split
+
+    @property
+    def nbytes(self) -> int:
+        """What is held for the elements."""
+        return self._rows.nbytes + self._elements.nbytes
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the elements of a split column, the samples of another."""
+        if name not in self._split:
+            return self._reader.column(name, self._rows[rows])
+        distinct, places = np.unique(self._rows[rows], return_inverse=True)
+        samples = self._reader.column(name, distinct)  # once, however many elements are taken
+        return element_at(samples, places.reshape(-1), self._elements[rows], self._split[name])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return sample shapes: of an element, those of its stack without the first size."""
+        shapes = self._reader.shapes(name, self._rows[rows])
+        if name not in self._split:
+            return shapes
+        return UniformBatch(shapes.values[:, 1:], shapes.valid)
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows beneath: they repeat."""
+        return self._reader.source_rows(self._rows[rows])
+
+    def source_column(self, name: str) -> str | None:
+        """Return the column beneath; a split one is none."""
+        return None if name in self._split else self._reader.source_column(name)
+
+
+def _shapes_of(slot: Vector, rows: IntArray) -> Vector:
+    return UniformBatch(np.asarray(as_ragged(slot).shapes)[rows])

@@ -1,0 +1,441 @@
+"""Running a plan: batches of rows flow from the scan up, each with the columns read for its rows.
+
+A step reads the columns that no step before it has read, for the rows that reached it; the rule
+`read_late` makes that all there is to read. Batches are sized so that one is a few
+milliseconds of work, and between them the deadline is checked.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from msgspec import structs
+
+from tensorlake_query.binding.compile import Statement
+from tensorlake_query.binding.set_operation import kept_rows
+from tensorlake_query.execution.batches import (
+    BATCH_GROWTH,
+    FIRST_BATCH_ROWS,
+    compute,
+    pieces,
+    rows_of,
+    sample_nbytes,
+    values_of,
+)
+from tensorlake_query.execution.columns import Reader, SourceReader, held_by
+from tensorlake_query.execution.evaluate import RunScope, Scope
+from tensorlake_query.execution.joins import Pairs, all_pairs, matching_pairs, with_unmatched
+from tensorlake_query.execution.operators import (
+    aggregated,
+    arranged,
+    distinct_rows,
+    expanded,
+    sampled,
+    ungrouped,
+    windowed,
+)
+from tensorlake_query.execution.run import ROW_NBYTES, Run
+from tensorlake_query.execution.subqueries import CombinedSource, JoinSource, ResultSource
+from tensorlake_query.functions.scalar.membership import Members
+from tensorlake_query.functions.text.search import WORDS_COST, Corpus
+from tensorlake_query.planning.plan import (
+    Aggregate,
+    Arrange,
+    Distinct,
+    Expand,
+    Filter,
+    Limit,
+    Nothing,
+    Plan,
+    Project,
+    Sample,
+    Scan,
+    Sort,
+    TopK,
+    Ungroup,
+    Window,
+    chain,
+)
+from tensorlake_query.planning.relations import Combined, Derived, Joined, Other, Relation, This
+from tensorlake_query.planning.zone_maps import candidate_ranges
+from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.values.bound import Bound, CorpusRef, QueryRef
+from tensorlake_query.values.memory import charge, working
+from tensorlake_query.values.order import Ordering
+from tensorlake_query.values.source import ColumnSource, IntArray, UniformBatch
+from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
+
+MAX_PAIRS = 1_000_000  # tested together where a join has no key
+MEMBER_NBYTES = 128  # of a value in a set, beside itself
+PAIR_NBYTES = 16  # of two rows that belong together
+OPERATORS: dict[type[Plan], str] = {
+    Expand: "EXPAND BY",
+    Aggregate: "GROUP BY",
+    Ungroup: "UNGROUP BY",
+    Window: "OVER (…)",
+    Distinct: "DISTINCT",
+    Arrange: "ARRANGE BY",
+    Sample: "SAMPLE BY",
+}
+
+
+class Executor:
+    """Runs the statements of one query; what several of them name is run once."""
+
+    def __init__(self, this: ColumnSource, run: Run) -> None:
+        self._this = this
+        self._run = run
+        self._opened: dict[int, ColumnSource] = {}
+        self._answers: dict[int, object] = {}
+
+    def result(self, statement: Statement) -> ResultSource:
+        """Return what a statement gives."""
+        scan = list(chain(statement.plan))[-1]
+        relation = scan.relation if isinstance(scan, Scan | Nothing) else This({})
+        source = self._opened_relation(relation)
+        reader = SourceReader(source, self._run.meter, self.answer)
+        self._run.readers.append(reader)
+        block = _Block(self._run, reader)
+        scope = block.joined(statement.plan.input)
+        return ResultSource(statement.plan.outputs, scope)
+
+    def _opened_relation(self, relation: Relation) -> ColumnSource:
+        if isinstance(relation, This):
+            return self._this
+        if isinstance(relation, Other):
+            return relation.source
+        key = id(relation)
+        if key not in self._opened:
+            match relation:
+                case Derived(_, statement):
+                    self._opened[key] = self.result(statement)
+                case Joined():
+                    self._opened[key] = self._joined(relation)
+                case Combined():
+                    self._opened[key] = self._combined(relation)
+        return self._opened[key]
+
+    def answer(self, query: QueryRef | CorpusRef, reader: SourceReader) -> object:
+        """Return what a query inside an expression gives, run at the first call."""
+        key = id(query)
+        if key not in self._answers:
+            self._answers[key] = (
+                self._corpus(query, reader)
+                if isinstance(query, CorpusRef)
+                else self._queried(query)
+            )
+        return self._answers[key]
+
+    def _corpus(self, corpus: CorpusRef, reader: SourceReader) -> Corpus:
+        scope = Scope(reader, np.arange(reader.source.num_rows), self._run.text)
+        texts = (
+            values_of([corpus.texts], piece).vectors[0]
+            for piece in pieces(scope, [corpus.texts], self._run, cost=WORDS_COST)
+        )
+        return Corpus.of(texts, corpus.words)
+
+    def _queried(self, query: QueryRef) -> object:
+        result = self.result(query.statement)
+        name, column_type = next(iter(result.schema.items()))
+        if query.use == "exists":
+            return result.num_rows > 0
+        if query.use == "members":
+            with self._run.step("the list of IN (SELECT …)"):
+                vector = self._all(result, name)
+                charge(result.num_rows * MEMBER_NBYTES)
+                members = Members.of(vector, column_type)
+            self._run.keep(deep_nbytes_of(vector) + len(members.texts) * MEMBER_NBYTES)
+            return members
+        return self._value(query, result, name)
+
+    def _value(self, query: QueryRef, result: ResultSource, name: str) -> object:
+        if result.num_rows > 1:
+            raise QueryTypeError(
+                f"a query used as a value gives one row, and this gives {result.num_rows:,}",
+                text=self._run.text,
+                span=query.syntax.span,
+                hint="aggregate, or write LIMIT 1",
+            )
+        vector = self._all(result, name)
+        if not result.num_rows or (vector.valid is not None and not vector.valid[0]):
+            return None
+        return vector.values[0]
+
+    def _all(self, result: ResultSource | CombinedSource, name: str) -> Vector:
+        """Return a column of a result for all rows, batch by batch."""
+        stop, step = result.num_rows, rows_of(sample_nbytes(result.schema[name]))
+        batches: list[Vector] = []
+        for first in range(0, stop, step):
+            self._run.deadline.check(first, stop)
+            batches.append(result.vector(name, np.arange(first, min(first + step, stop))))
+        with working(sum(map(nbytes_of, batches))):
+            return concatenated(batches) if batches else result.vector(name, np.arange(0))
+
+    def _joined(self, joined: Joined) -> JoinSource:
+        sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
+        with self._run.step("JOIN"):
+            pairs = self._pairs(joined, sources)
+        self._run.keep(len(pairs[0]) * PAIR_NBYTES)
+        return JoinSource(joined, sources, pairs)
+
+    def _pairs(self, joined: Joined, sources: tuple[ColumnSource, ColumnSource]) -> Pairs:
+        sizes = sources[0].num_rows, sources[1].num_rows
+        if joined.keys:
+            sides = [
+                self._columns(source, [pair[number] for pair in joined.keys])
+                for number, source in enumerate(sources)
+            ]
+            pairs = matching_pairs(sides[0], sides[1], sizes, self._run.check_made)
+            pairs = self._tested(joined, sources, pairs)
+        else:
+            pairs = self._crossed(joined, sources, sizes)
+        return with_unmatched(pairs, joined.kind, sizes)
+
+    def _crossed(
+        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], sizes: tuple[int, int]
+    ) -> Pairs:
+        step = max(MAX_PAIRS // max(sizes[1], 1), 1)
+        found: list[Pairs] = []
+        made = 0
+        for start in range(0, sizes[0], step):
+            self._run.deadline.check(start, sizes[0])
+            pairs = all_pairs(start, min(start + step, sizes[0]), sizes[1])
+            found.append(self._tested(joined, sources, pairs))
+            self._run.check_made(len(found[-1][0]), before=made)
+            made += len(found[-1][0])
+        none = np.zeros(0, np.int64)
+        return (
+            np.concatenate([none, *(left for left, _ in found)]),
+            np.concatenate([none, *(right for _, right in found)]),
+        )
+
+    def _tested(
+        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], pairs: Pairs
+    ) -> Pairs:
+        if joined.residual is None or not len(pairs[0]):
+            return pairs
+        inner = structs.replace(joined, kind="INNER")
+        reader = SourceReader(JoinSource(inner, sources, pairs), self._run.meter, self.answer)
+        block = _Block(self._run, reader)
+        kept = block.joined(Filter(Scan(()), joined.residual)).rows
+        return pairs[0][kept], pairs[1][kept]
+
+    def _columns(self, source: ColumnSource, exprs: Sequence[Bound]) -> list[Vector]:
+        reader = SourceReader(source, self._run.meter, self.answer)
+        self._run.readers.append(reader)
+        scope = Scope(reader, np.arange(source.num_rows), self._run.text)
+        return compute(exprs, scope, self._run)
+
+    def _combined(self, combined: Combined) -> CombinedSource:
+        sides = self.result(combined.left), self.result(combined.right)
+        with self._run.step(combined.op):
+            rows = self._combined_rows(combined, sides)
+        self._run.keep(rows.nbytes)
+        return CombinedSource(combined.schema, sides, rows, by_identity=combined.by_identity)
+
+    def _combined_rows(
+        self, combined: Combined, sides: tuple[ResultSource, ResultSource]
+    ) -> IntArray:
+        sizes = sides[0].num_rows, sides[1].num_rows
+        if combined.by_identity:
+            left, right = ([_row_numbers(side)] for side in sides)
+        elif combined.op == "UNION" and combined.keeps_all:
+            left, right = [], []
+        else:
+            whole = CombinedSource(combined.schema, sides, np.arange(sum(sizes)), by_identity=False)
+            both = {name: self._all(whole, name) for name in combined.schema}
+            places = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
+            left, right = ([take(each, rows) for each in both.values()] for rows in places)
+        return kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
+
+
+def _row_numbers(side: ResultSource) -> Vector:
+    lineage = side.lineage()
+    assert lineage is not None, "both sides are rows of one source"
+    return UniformBatch(lineage.rows(np.arange(side.num_rows)))
+
+
+class _Block:
+    """One chain of steps over one source."""
+
+    def __init__(self, run: Run, reader: SourceReader) -> None:
+        self._run = run
+        self._reader = reader
+
+    def joined(self, plan: Plan) -> Scope:
+        """Return all rows of a step as one scope, in order."""
+        only: Scope | None = None  # with what has been read of it; of many batches only the rows
+        reader: Reader | None = None
+        rows: list[IntArray] = []
+        for scope in self.stream(plan):
+            only = scope if reader is None else None
+            reader = scope.reader
+            self._run.keep(len(scope) * ROW_NBYTES)
+            rows.append(scope.rows)
+        if only is not None:
+            return only
+        if reader is None:
+            return self._no_rows(plan)
+        with working(sum(each.nbytes for each in rows)):
+            return Scope(reader, np.concatenate(rows), self._run.text)
+
+    def _no_rows(self, plan: Plan) -> Scope:
+        """Return what a step that gave no batch gives: no rows, with the step's own columns."""
+        none = np.zeros(0, np.int64)
+        scope = Scope(self._reader, none, self._run.text)
+        for step in reversed([*chain(plan)]):
+            if isinstance(step, Aggregate | Ungroup | Window):
+                scope = Scope(self._of_all(step, scope).reader, none, self._run.text)
+        return scope
+
+    def stream(self, plan: Plan) -> Iterator[Scope]:
+        """Yield the rows of a step, batch by batch."""
+        if self._run.counts is None:
+            yield from self._steps(plan)
+            return
+        yield from self._run.counts.timed(plan, self._steps(plan))
+
+    def _steps(self, plan: Plan) -> Iterator[Scope]:
+        match plan:
+            case Scan():
+                yield from self._scan(plan)
+            case Nothing():
+                return
+            case Filter():
+                yield from self._kept(plan)
+            case Limit():
+                yield from self._limited(plan)
+            case Project(step):
+                yield from self.stream(step)
+            case Sort() | TopK():
+                yield self._checked(self._sorted(plan))
+            case _:
+                scope = self.joined(plan.input)
+                with np.errstate(all="ignore"):  # as in `evaluate`: what NumPy gives is the answer
+                    made = self._held_of_all(plan, scope)
+                yield self._checked(made)
+
+    def _held_of_all(
+        self,
+        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
+        scope: Scope,
+    ) -> Scope:
+        """Return what such a step makes, and hold what that takes; what making it took goes."""
+        with self._run.step(OPERATORS[type(plan)]):
+            made = self._of_all(plan, scope)
+        self._run.keep(held_by(made.reader))
+        return made
+
+    def _of_all(
+        self,
+        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
+        scope: Scope,
+    ) -> Scope:
+        """Return what a step that looks at all rows at once makes of them."""
+        run = self._run
+        match plan:
+            case Expand():
+                return expanded(plan, scope, run.check_made)
+            case Aggregate():
+                return aggregated(plan, scope, self._values)
+            case Ungroup():
+                return ungrouped(plan, scope, self._values, run.check_made)
+            case Window():
+                return windowed(plan, scope, self._values)
+            case Distinct(_, exprs):
+                return scope.take(distinct_rows(self._values(exprs, scope), len(scope)))
+            case Arrange(_, exprs):
+                return scope.take(arranged(self._values(exprs, scope), len(scope)))
+            case Sample():
+                weights = self._values([plan.weight], scope)[0]
+                return scope.take(sampled(plan, weights, scope, run.text))
+
+    def _checked(self, scope: Scope) -> Scope:
+        """Pass on what a step made of all rows at once; the time may be up by now."""
+        self._run.deadline.check(len(scope), len(scope))
+        return scope
+
+    def _values(self, exprs: Sequence[Bound], scope: Scope) -> list[Vector]:
+        return compute(exprs, scope, self._run)
+
+    def _parts(self, step: Plan, exprs: Sequence[Bound]) -> Iterator[Scope]:
+        """Yield the rows of a step in batches that suit some expressions."""
+        return (piece for scope in self.stream(step) for piece in pieces(scope, exprs, self._run))
+
+    def _kept(self, plan: Filter) -> Iterator[Scope]:
+        exprs = (plan.predicate,)
+        found = self._run.workers.mapped(
+            partial(_passing, plan.predicate, self._run.deadline.check),
+            self._parts(plan.input, exprs),
+            exprs,
+        )
+        return (kept for _, kept in found if kept is not None)
+
+    def _scan(self, plan: Scan) -> Iterator[Scope]:
+        run, reader = self._run, self._reader
+        schema = reader.source.schema
+        num_rows = reader.source.num_rows
+        largest = max((sample_nbytes(schema[name]) for name in plan.columns), default=1)
+        step = rows_of(largest)
+        size = min(FIRST_BATCH_ROWS, step)
+        for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
+            first = start
+            while first < stop:
+                run.deadline.check(first, num_rows)
+                scope = RunScope(reader, first, min(first + size, stop), run.text)
+                for name in plan.columns:
+                    scope.column(name)
+                yield scope
+                first += size
+                size = min(size * BATCH_GROWTH, step)
+        run.deadline.check(num_rows, num_rows)
+
+    def _sorted(self, plan: Sort | TopK) -> Scope:
+        limit = plan.count if isinstance(plan, TopK) else None
+        ordering = Ordering(plan.keys, limit)
+        reader = None
+        exprs = [key.expr for key in plan.keys]
+        parts = self._parts(plan.input, exprs)
+        work = partial(values_of, exprs, check=self._run.deadline.check)
+        with self._run.step("ORDER BY"):
+            for piece, values in self._run.workers.mapped(work, parts, exprs):
+                reader = piece.reader
+                ordering.add(piece.rows, values.vectors, values.held.nbytes)
+                values.held.drop()
+            rows = ordering.rows()
+        if reader is None:
+            return self._no_rows(plan.input)
+        return Scope(reader, rows, self._run.text)
+
+    def _limited(self, plan: Limit) -> Iterator[Scope]:
+        count = plan.count
+        if plan.percent is not None:
+            whole = self.joined(plan.input)
+            start, stop = plan.offset, plan.offset + int(len(whole) * plan.percent / 100)
+            yield whole.slice(min(start, len(whole)), min(stop, len(whole)))
+            return
+        skip = plan.offset
+        if count == 0:
+            return
+        for scope in self.stream(plan.input):
+            start = min(skip, len(scope))
+            skip -= start
+            stop = len(scope) if count is None else min(start + count, len(scope))
+            if stop > start:
+                yield scope.slice(start, stop)
+            if count is not None:
+                count -= stop - start
+                if count == 0:
+                    return
+
+
+def _passing(predicate: Bound, check: Callable[[int, int], None], piece: Scope) -> Scope | None:
+    """Return the rows of a batch where a condition is true, neither false nor NULL."""
+    condition = values_of([predicate], piece, check).vectors[0]
+    is_true = np.asarray(condition.values, np.bool_)
+    if condition.valid is not None:
+        is_true = is_true & condition.valid
+    kept = np.flatnonzero(is_true)
+    if len(kept) == len(is_true):
+        return piece
+    return piece.take(kept) if len(kept) else None

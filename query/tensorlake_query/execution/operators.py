@@ -1,0 +1,130 @@
+"""Steps that look at all rows at once: neighbours, groups, elements, windows, draws."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tensorlake_query.binding.sampling import checked_weights, drawn
+from tensorlake_query.execution.columns import GroupReader, UngroupReader, WindowReader
+from tensorlake_query.execution.evaluate import Scope
+from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Ungroup, Window, expressions
+from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.values.bound import Bound, ColumnRef, span_of
+from tensorlake_query.values.group_keys import by_group, group_rows
+from tensorlake_query.values.memory import charge, working
+from tensorlake_query.values.source import IntArray
+from tensorlake_query.values.stacks import first_sizes, list_lengths
+from tensorlake_query.values.vectors import RowError, Vector, numbered
+
+DRAWN_NBYTES = 48  # of a draw: a random number, a place among the weights, a row
+WEIGHED_NBYTES = 32
+ARRANGED_NBYTES = 64  # of a row: its group, its place in it, its place in all
+REDUCED_NBYTES = 64  # of a row that is aggregated: its value, its group, its place in the order
+Values = Callable[[Sequence[Bound], Scope], list[Vector]]
+
+
+def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> Scope:
+    """Return each row among its neighbours in the source; `check_made` is told how many, before."""
+    num_rows = scope.reader.base.source.num_rows
+    start = np.maximum(scope.rows - plan.before, 0)
+    stop = np.minimum(scope.rows + plan.after + 1, num_rows)
+    counts = stop - start
+    check_made(int(counts.sum()))
+    rows = np.repeat(start, counts) + numbered(counts)
+    if not plan.overlaps:
+        rows = np.unique(rows)
+    return Scope(scope.reader, rows, scope.text)
+
+
+def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
+    """Return one row a group."""
+    exprs = expressions(plan)
+    columns = values(exprs, scope)
+    keys, arguments = columns[: len(plan.keys)], iter(columns[len(plan.keys) :])
+    groups = group_rows(keys, len(scope))
+    slots = [*groups.keys]
+    for call in plan.calls:
+        argument = None if call.argument is None else next(arguments)
+        with working(len(scope) * REDUCED_NBYTES):
+            slots.append(call.compute(argument, groups.of_row, groups.count))
+    named = {f"#{position}": vector for position, vector in enumerate(slots)}
+    reader = GroupReader(named, scope.reader, scope.rows, groups)
+    return Scope(reader, np.arange(groups.count), scope.text)
+
+
+def ungrouped(
+    plan: Ungroup, scope: Scope, values: Values, check_made: Callable[[int], None]
+) -> Scope:
+    """Return one row for each element of the split columns; `check_made` is told how many, before.
+
+    Raises:
+        QueryTypeError: they have different lengths in some row.
+    """
+    lengths: IntArray | None = None
+    first = next(iter(plan.split))
+    for column in plan.columns:
+        assert isinstance(column, ColumnRef), "only columns are split"
+        if column.type.dtype is None:
+            found = list_lengths(values([column], scope)[0])
+        else:
+            found = first_sizes(scope.shapes(column.name))
+        if lengths is None:
+            lengths = found
+        elif (lengths != found).any():
+            at = int(np.flatnonzero(lengths != found)[0])
+            raise QueryTypeError(
+                f"row {int(scope.rows[at])}: {first!r} has {lengths[at]} elements "
+                f"and {column.name!r} has {found[at]}",
+                text=scope.text,
+                span=span_of(column),
+                hint="columns that are taken apart together have one length in each row",
+            )
+    assert lengths is not None, "UNGROUP BY names a column"
+    check_made(int(lengths.sum()))
+    rows = np.repeat(scope.rows, lengths)
+    reader = UngroupReader(scope.reader, rows, numbered(lengths), plan.split)
+    return Scope(reader, np.arange(len(rows)), scope.text)
+
+
+def windowed(plan: Window, scope: Scope, values: Values) -> Scope:
+    """Return the same rows, with the values of window functions beside them."""
+    slots = {
+        f"#w{number}": call.evaluate(values(call.expressions, scope), len(scope))
+        for number, call in enumerate(plan.calls)
+    }
+    return Scope(WindowReader(scope.reader, scope.rows, slots), np.arange(len(scope)), scope.text)
+
+
+def distinct_rows(values: Sequence[Vector], num_rows: int) -> IntArray:
+    """Return the positions of the first of each set of equal rows, in order."""
+    return group_rows(values, num_rows).first
+
+
+def arranged(keys: Sequence[Vector], num_rows: int) -> IntArray:
+    """Return the positions of rows with each group spread evenly over the whole."""
+    groups = group_rows(keys, num_rows)
+    charge(num_rows * ARRANGED_NBYTES)
+    order = by_group(groups.of_row, groups.count)
+    counts = np.bincount(groups.of_row, minlength=groups.count)
+    place = np.empty(num_rows)
+    place[order] = (numbered(counts) + 0.5) / np.repeat(counts, counts)
+    return np.lexsort((groups.of_row, place))
+
+
+def sampled(plan: Sample, weights: Vector, scope: Scope, text: str) -> IntArray:
+    """Return the positions of rows drawn by weight.
+
+    Raises:
+        QueryTypeError: a weight is not above 0.
+    """
+    try:
+        checked = checked_weights(weights)
+    except RowError as error:
+        row = int(scope.rows[error.position])
+        message, span = f"row {row}: {error.message}", span_of(plan.weight)
+        raise QueryTypeError(message, text=text, span=span) from None
+    count = len(scope) if plan.count is None else plan.count
+    if plan.percent is not None:
+        count = int(len(scope) * plan.percent / 100)
+    charge(count * DRAWN_NBYTES + len(checked) * WEIGHED_NBYTES)
+    return drawn(checked, count, plan.seed, replace=plan.replace)

@@ -1,0 +1,190 @@
+"""What the steps of one run share: its deadline, its limits, and what is counted of it."""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from msgspec import Struct, field, structs
+
+from tensorlake_query.execution.columns import Meter, SourceReader
+from tensorlake_query.execution.evaluate import Scope
+from tensorlake_query.execution.workers import Workers
+from tensorlake_query.planning.plan import Plan
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import QueryLimitError, joined
+from tensorlake_query.values.memory import Account, Held, TooMuchMemoryError, charge, collecting
+
+ROW_NBYTES = 8  # of a row's number
+MADE_NBYTES = 40  # of a row while it is made: its number, where it comes from, how often
+MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
+
+
+class Deadline(Struct, frozen=True):
+    """When a run must end; `clock` gives seconds, `cancelled` tells whether it was called off."""
+
+    clock: Callable[[], float]
+    stop: float | None
+    timeout_s: float | None
+    text: str
+    cancelled: Callable[[], bool] | None = None
+
+    def check(self, done: int, total: int) -> None:
+        """Raise when the time is up, or the run was called off.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        if self.stop is not None and self.clock() > self.stop:
+            raise QueryLimitError(
+                f"the query ran past its timeout of {self.timeout_s} s, "
+                f"{done:,} rows into a step of {total:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+                hint="give more time, or narrow it with WHERE or LIMIT",
+            )
+        if self.cancelled is not None and self.cancelled():
+            raise QueryLimitError(
+                f"the query was cancelled, {done:,} rows into a step of {total:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+            )
+
+
+class StepCount(Struct):
+    """What one step of a plan did."""
+
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+
+
+class StepCounts(Struct):
+    """What the steps of a plan did, by identity of the step."""
+
+    clock: Callable[[], float] = time.perf_counter
+    steps: dict[int, StepCount] = field(default_factory=dict[int, StepCount])
+
+    def timed(self, step: Plan, scopes: Iterator[Scope]) -> Iterator[Scope]:
+        """Pass on the batches of a step, and count them; its time is that of its inputs too."""
+        count = self.steps.setdefault(id(step), StepCount())
+        while True:
+            started = self.clock()
+            scope = next(scopes, None)
+            count.seconds += self.clock() - started
+            if scope is None:
+                return
+            count.rows += len(scope)
+            count.batches += 1
+            yield scope
+
+    def note(self, step: Plan) -> str:
+        """Return what is known of a step, as a plan shows it."""
+        count = self.steps.get(id(step))
+        if count is None:
+            return ""
+        plural = "" if count.rows == 1 else "s"
+        return f"   [{count.rows:,} row{plural}, {count.seconds * 1e3:.1f} ms]"
+
+
+class Run(Struct):
+    """One run of a query.
+
+    Attributes:
+        deadline: when it must end.
+        meter: the bytes of samples read.
+        text: the query, for errors to point at.
+        counts: what each step did; None where nobody asked.
+        readers: everything that was read from, in order of opening.
+        workers: compute batches side by side, until the run is left.
+        memory: what may be held, and is.
+        advice: how to allow more memory.
+    """
+
+    deadline: Deadline
+    meter: Meter
+    text: str
+    counts: StepCounts | None = None
+    readers: list[SourceReader] = field(default_factory=list[SourceReader])
+    workers: Workers = field(default_factory=Workers)
+    memory: Account = field(default_factory=Account)
+    advice: str = ""
+    _held: Held | None = None
+
+    @contextmanager
+    def entered(self) -> Generator[Self]:
+        """Run in the block; what is held at its end is what the result holds.
+
+        Raises:
+            QueryLimitError: a step would hold more memory than there may be held.
+        """
+        self._held = Held(self.memory, "the result")
+        try:
+            with collecting(self._held):
+                yield self
+        except TooMuchMemoryError as error:
+            raise self._too_much(error) from None
+        finally:
+            self.workers.close()
+
+    def reading(self) -> "Run":
+        """Return a run for reading the result later: its memory is limited alike."""
+        return Run(
+            structs.replace(self.deadline, stop=None, cancelled=None),
+            self.meter,
+            self.text,
+            readers=self.readers,
+            memory=Account(self.memory.limit),
+            advice=self.advice,
+        )
+
+    @contextmanager
+    def step(self, operator: str) -> Generator[None]:
+        """Collect what a step takes; at its end all but what it has kept goes back."""
+        held = Held(self.memory, operator)
+        try:
+            with collecting(held):
+                yield
+        finally:
+            held.drop()
+
+    def keep(self, nbytes: int) -> None:
+        """Hold bytes for as long as the result is.
+
+        Raises:
+            TooMuchMemoryError: they are more than are left.
+        """
+        assert self._held is not None, "a run is entered"
+        self._held.add(nbytes)
+
+    def _too_much(self, error: TooMuchMemoryError) -> QueryLimitError:
+        return QueryLimitError(
+            f"{error.operator} would hold {error.nbytes:,} bytes more than the"
+            f" {error.held:,} that the query holds, and it may hold {error.limit:,} in all",
+            text=self.text,
+            span=error.place or ast.Span(0, len(self.text)),
+            hint=joined("narrow it with WHERE or LIMIT", self.advice),
+        )
+
+    def check_made(self, num_rows: int, before: int = 0) -> None:
+        """Raise before a step makes more rows out of those it has than may be held.
+
+        The numbers of such rows count as bytes read, so that `max_nbytes` bounds them too.
+
+        Args:
+            num_rows: how many it is about to make.
+            before: how many it has made.
+
+        Raises:
+            QueryLimitError: they are too many, or the time is up.
+        """
+        self.deadline.check(0, num_rows)
+        if before + num_rows > MAX_MADE_ROWS:
+            raise QueryLimitError(
+                f"a step makes {before + num_rows:,} rows, more than {MAX_MADE_ROWS:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+                hint="join on an equality, or narrow the sides with WHERE in queries of their own",
+            )
+        self.meter.count(num_rows * ROW_NBYTES)
+        charge(num_rows * MADE_NBYTES)

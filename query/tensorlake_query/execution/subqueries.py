@@ -1,0 +1,293 @@
+"""Sources that the engine makes of others: a query's result, a join, a set operation.
+
+Each reads what it is asked for from the sources beneath, and no more: a column of a join that
+nothing names is never read. Where its rows are rows of a plain source, it says so (`lineage`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tensorlake_query.execution.batches import values_of
+from tensorlake_query.execution.evaluate import Scope, evaluate
+from tensorlake_query.planning.plan import Output
+from tensorlake_query.planning.relations import Joined
+from tensorlake_query.values.bound import ColumnRef
+from tensorlake_query.values.lineage import Lineage, lineage_of
+from tensorlake_query.values.source import (
+    Batch,
+    ColumnSource,
+    ColumnStatistics,
+    ColumnType,
+    IntArray,
+    RaggedBatch,
+    UniformBatch,
+)
+from tensorlake_query.values.types import is_ragged
+from tensorlake_query.values.vectors import (
+    Vector,
+    as_ragged,
+    concatenated,
+    constant,
+    from_batch,
+    take,
+    taken_once,
+    to_batch,
+    valid_of,
+)
+
+
+class ResultSource:
+    """The result of a query as a source: outputs are evaluated where they are read."""
+
+    def __init__(self, outputs: Sequence[Output], scope: Scope) -> None:
+        self.scope = scope
+        self._outputs = {output.name: output.expr for output in outputs}
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        """Types of the outputs."""
+        return {name: expr.type for name, expr in self._outputs.items()}
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.scope)
+
+    def read(self, column: str, rows: IntArray) -> Batch:
+        """Evaluate an output for some rows."""
+        return to_batch(self.vector(column, rows))
+
+    def vector(self, column: str, rows: IntArray) -> Vector:
+        """Evaluate an output for some rows."""
+        expr = self._outputs[column]
+        if not len(rows):
+            return constant(None, expr.type, 0)
+        return evaluate(expr, self._at(rows))
+
+    def read_in_parts(self, column: str, rows: IntArray) -> Batch:
+        """Evaluate an output for some rows, all at once where there is the memory for it."""
+        expr = self._outputs[column]
+        if not len(rows):
+            return to_batch(constant(None, expr.type, 0))
+        return to_batch(values_of([expr], self._at(rows)).vectors[0])
+
+    def shapes(self, column: str, rows: IntArray) -> IntArray:
+        """Return sample shapes; of a column that is passed on without reading it."""
+        expr = self._outputs[column]
+        if isinstance(expr, ColumnRef):
+            vector = self._at(rows).shapes(expr.name)
+            return np.where(valid_of(vector)[:, None], vector.values, -1)
+        made = self.vector(column, rows)
+        return np.where(valid_of(made)[:, None], as_ragged(made).shapes, -1)
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """Return None: nothing is known before it is computed."""
+        del column
+
+    def source_rows(self) -> IntArray | None:
+        """Return which rows of a plain source all rows are; None where they are rows of nothing.
+
+        `lineage` answers for some of them, by a gather: about 2 ms for a million rows.
+        """
+        reader, rows = self.scope.reader, self.scope.rows
+        beneath = lineage_of(reader.base.source)
+        found = None if beneath is None else reader.source_rows(rows)
+        return None if beneath is None or found is None else beneath.rows(found)
+
+    def lineage(self) -> Lineage | None:
+        """Return where the rows come from."""
+        reader, rows = self.scope.reader, self.scope.rows
+        beneath = lineage_of(reader.base.source)
+        if beneath is None or reader.source_rows(rows[:0]) is None:
+            return None
+
+        def source_rows(positions: IntArray) -> IntArray:
+            found = reader.source_rows(rows[positions])
+            assert found is not None, "asked above"
+            return beneath.rows(found)
+
+        def source_column(name: str) -> str | None:
+            expr = self._outputs[name]
+            kept = reader.source_column(expr.name) if isinstance(expr, ColumnRef) else None
+            return None if kept is None else beneath.column(kept)
+
+        return Lineage(beneath.source, source_rows, source_column)
+
+    def _at(self, rows: IntArray) -> Scope:
+        return Scope(self.scope.reader, self.scope.rows[rows], self.scope.text)
+
+
+class JoinSource:
+    """Pairs of rows of two sources; −1 is a side that has no row there, and NULL."""
+
+    def __init__(
+        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource],
+        rows: tuple[IntArray, IntArray],
+    ) -> None:  # fmt: skip
+        self._joined = joined
+        self._sources = sources
+        self._rows = rows
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        """Types of the joined columns."""
+        return self._joined.schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many pairs there are."""
+        return len(self._rows[0])
+
+    def read(self, column: str, rows: IntArray) -> Batch:
+        """Read a column of the side it belongs to; a USING column of the side that has it."""
+        if column not in self._joined.merged:
+            side, name = self._joined.sides[column]
+            return to_batch(self._vector(side, name, rows, self._joined.schema[column]))
+        left, right = self._joined.merged[column]
+        kind = self._joined.schema[column]
+        first = self._vector(0, left, rows, kind)
+        second = self._vector(1, right, rows, kind)
+        picks = np.where(self._rows[0][rows] >= 0, 0, len(rows)) + np.arange(len(rows))
+        return to_batch(take(concatenated([first, second]), picks))
+
+    def shapes(self, column: str, rows: IntArray) -> IntArray:
+        """Return sample shapes; −1s where there is no row."""
+        side, name = self._joined.sides[column]
+        there = self._rows[side][rows]
+        known = there >= 0
+        shapes = np.full((len(rows), len(self._joined.schema[column].shape)), -1, np.int64)
+        shapes[known] = self._sources[side].shapes(name, there[known])
+        return shapes
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """Return None: pairs stand in another order than rows."""
+        del column
+
+    def lineage(self) -> Lineage | None:
+        """Return where the rows of the side that every pair has come from."""
+        kind = self._joined.kind
+        if kind == "FULL":
+            return None
+        side = 1 if kind == "RIGHT" else 0
+        beneath = lineage_of(self._sources[side])
+        if beneath is None:
+            return None
+        own = self._rows[side]
+
+        def source_column(column: str) -> str | None:
+            if column in self._joined.merged:
+                return beneath.column(self._joined.merged[column][side])
+            owner, name = self._joined.sides[column]
+            return beneath.column(name) if owner == side else None
+
+        return Lineage(beneath.source, lambda rows: beneath.rows(own[rows]), source_column)
+
+    def _vector(self, side: int, name: str, rows: IntArray, joined_type: ColumnType) -> Vector:
+        source = self._sources[side]
+        there = self._rows[side][rows]
+        known = there >= 0
+
+        def read(rows: IntArray) -> Vector:
+            return from_batch(source.read(name, rows), source.schema[name])
+
+        repeats = is_ragged(source.schema[name]) or source.schema[name].dtype is None
+        if known.all():
+            return _as_type(taken_once(read, there) if repeats else read(there), joined_type)
+        found = taken_once(read, there[known]) if repeats else read(there[known])
+        padded = concatenated(
+            [found, constant(None, replace(source.schema[name], nullable=True), 1)]
+        )
+        places = np.full(len(rows), int(known.sum()))
+        places[known] = np.arange(int(known.sum()))
+        return _as_type(take(padded, places), joined_type)
+
+
+class CombinedSource:
+    """Rows of two results end to end, some of them: a set operation."""
+
+    def __init__(
+        self, schema: Mapping[str, ColumnType], sides: tuple[ResultSource, ResultSource],
+        rows: IntArray, *, by_identity: bool,
+    ) -> None:  # fmt: skip
+        self._schema = schema
+        self._sides = sides
+        self._rows = rows
+        self._by_identity = by_identity
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        """Types that both sides have in common."""
+        return self._schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    def read(self, column: str, rows: IntArray) -> Batch:
+        """Read from each side the rows that are its own."""
+        return to_batch(self.vector(column, rows))
+
+    def vector(self, column: str, rows: IntArray) -> Vector:
+        """Read from each side the rows that are its own."""
+        place = list(self._schema).index(column)
+        parts, picks = self._split(rows)
+        vectors = [
+            _as_type(side.vector(list(side.schema)[place], part), self._schema[column])
+            for side, part in zip(self._sides, parts, strict=True)
+        ]
+        return take(concatenated(vectors), picks)
+
+    def shapes(self, column: str, rows: IntArray) -> IntArray:
+        """Return sample shapes."""
+        place = list(self._schema).index(column)
+        parts, picks = self._split(rows)
+        shapes = [
+            side.shapes(list(side.schema)[place], part)
+            for side, part in zip(self._sides, parts, strict=True)
+        ]
+        return np.concatenate(shapes)[picks]
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """Return None: nothing is known of the rows."""
+        del column
+
+    def lineage(self) -> Lineage | None:
+        """Return where the rows come from, where both sides are rows of one source."""
+        beneath = [side.lineage() for side in self._sides]
+        left, right = beneath
+        if not self._by_identity or left is None or right is None:
+            return None
+        known = (left, right)
+
+        def source_rows(rows: IntArray) -> IntArray:
+            parts, picks = self._split(rows)
+            found = [each.rows(part) for each, part in zip(known, parts, strict=True)]
+            return np.concatenate(found)[picks]
+
+        return Lineage(left.source, source_rows, left.column)
+
+    def _split(self, rows: IntArray) -> tuple[tuple[IntArray, IntArray], IntArray]:
+        """Return the rows of each side, and where each is after the two are put end to end."""
+        there = self._rows[rows]
+        boundary = self._sides[0].num_rows
+        on_left = there < boundary
+        picks = np.empty(len(rows), np.int64)
+        num_left = int(on_left.sum())
+        picks[on_left] = np.arange(num_left)
+        picks[~on_left] = num_left + np.arange(len(rows) - num_left)
+        return (there[on_left], there[~on_left] - boundary), picks
+
+
+def _as_type(vector: Vector, column_type: ColumnType) -> Vector:
+    """Bring a vector to the type that both sides have in common."""
+    if column_type.dtype is None:
+        return vector
+    values = vector.values.astype(column_type.dtype, copy=False)
+    made = replace(vector, values=values)
+    if is_ragged(column_type) and isinstance(made, UniformBatch):
+        ragged = as_ragged(made)
+        return RaggedBatch(ragged.values, ragged.shapes, ragged.valid)
+    return made

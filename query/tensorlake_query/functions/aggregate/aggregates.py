@@ -1,0 +1,208 @@
+"""Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, over all rows or over each group.
+
+NULLs do not count. Of no value at all COUNT is 0 and the others are NULL. SUM of integers is int64
+(uint64), of floats float64; AVG is float64; MIN and MAX keep the type, and skip NaN unless there is
+nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the first that is none; both
+take anything, the others refuse arrays: what is within a sample belongs to ARRAY_SUM and its kin.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from msgspec import Struct, structs
+
+from tensorlake_query.functions.aggregate.distributions import bind_distribution, present
+from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.scalar.operators import presence_of, required_number
+from tensorlake_query.syntax import ast
+from tensorlake_query.values.bound import Bound, show
+from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of
+from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
+from tensorlake_query.values.types import INT, describe, number
+from tensorlake_query.values.vectors import Vector, constant, take, valid_of
+
+# (values of the rows or None, group of each row, number of groups) → one value a group
+Compute = Callable[[Vector | None, IntArray, int], Vector]
+
+WITHIN_SAMPLE = {
+    "SUM": "ARRAY_SUM", "AVG": "ARRAY_MEAN", "MIN": "ARRAY_MIN", "MAX": "ARRAY_MAX",
+    "STD": "ARRAY_STD",
+}  # fmt: skip
+USAGES = {
+    "COUNT": "COUNT(*), COUNT(x) or COUNT(DISTINCT x)",
+    "QUANTILE": "QUANTILE(x, 0.9)",
+    "HISTOGRAM": "HISTOGRAM(x, bins) or HISTOGRAM(x, bins, low, high)",
+    **{name: f"{name}(x)" for name in (*WITHIN_SAMPLE, "VAR", "MEDIAN", "FIRST", "ANY_VALUE")},
+}
+AGGREGATES = frozenset(USAGES)
+_ARGUMENTS = {"QUANTILE": {2}, "HISTOGRAM": {2, 4}}
+
+
+class AggregateCall(Struct, frozen=True):
+    """One aggregate of a query; `argument` None is `COUNT(*)`."""
+
+    argument: Bound | None
+    compute: Compute
+    type: ColumnType
+    syntax: ast.Call
+
+
+def is_aggregate(node: ast.Node) -> bool:
+    """Tell whether a call goes across rows; with `axis =>` it stays within a sample."""
+    return (
+        isinstance(node, ast.Call)
+        and node.name in AGGREGATES
+        and node.over is None
+        and not (node.named and node.name in WITHIN_SAMPLE)
+    )
+
+
+def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
+    """Bind an aggregate function; the site's arguments are its operands (none for `*`)."""
+    name = syntax.name
+    is_star = any(isinstance(arg, ast.Star) for arg in syntax.args)
+    fits = len(syntax.args) in _ARGUMENTS.get(name, {1})
+    if not fits or syntax.named or (is_star and (name != "COUNT" or syntax.distinct)):
+        takes = "one argument" if name not in _ARGUMENTS else "a column and numbers"
+        raise site.fail(f"{name} takes {takes}", hint=f"write {USAGES[name]}")
+    if syntax.distinct and name == "COUNT":
+        return AggregateCall(site.args[0], _count_distinct, INT, syntax)
+    if syntax.distinct:
+        call = bind_aggregate(site, ast.with_fields(syntax, distinct=False))
+        return structs.replace(call, compute=_of_distinct(call.compute), syntax=syntax)
+    if name == "COUNT":
+        counts_all = is_star or not site.args[0].type.nullable
+        return AggregateCall(None if counts_all else presence_of(site.args[0]), _count, INT, syntax)
+    argument = site.args[0]
+    if name in {"FIRST", "ANY_VALUE"}:
+        return _bind_first(argument, syntax)
+    if argument.type.shape:
+        within = WITHIN_SAMPLE.get(name)
+        raise site.fail(
+            f"{show(argument)} is {describe(argument.type)}; {name} goes across rows, "
+            "one value each",
+            hint=f"write {within}({show(argument)}) for the array of each row" if within else "",
+        )
+    if name in {"MIN", "MAX"}:
+        return _bind_extreme(site, argument, syntax)
+    if name not in {"SUM", "AVG"}:
+        compute, column_type = bind_distribution(site, name)
+        argument = required_number(site, argument)
+        return AggregateCall(argument, compute, column_type, syntax)
+    argument = required_number(site, argument)
+    if name == "AVG":
+        return AggregateCall(argument, _average, number("float64", nullable=True), syntax)
+    kind = np.dtype(argument.type.dtype).kind
+    dtype = np.dtype({"f": np.float64, "u": np.uint64}.get(kind, np.int64))
+
+    def total(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        values, groups = present(vector, groups)
+        sums = np.zeros(num_groups, dtype)
+        np.add.at(sums, groups, values.astype(dtype, copy=False))
+        return UniformBatch(sums, np.bincount(groups, minlength=num_groups) > 0)
+
+    return AggregateCall(argument, total, number(dtype, nullable=True), syntax)
+
+
+def _bind_first(argument: Bound, syntax: ast.Call) -> AggregateCall:
+    column_type = replace(argument.type, nullable=True)
+    skips_null = syntax.name == "ANY_VALUE"
+
+    def first(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        assert vector is not None, "FIRST has an argument"
+        rows = np.arange(len(groups))
+        if skips_null and vector.valid is not None:
+            rows, groups = rows[vector.valid], groups[vector.valid]
+        if not len(rows):
+            return constant(None, column_type, num_groups)
+        found, where = np.unique(groups, return_index=True)
+        firsts = np.full(num_groups, rows[where[0]])
+        firsts[found] = rows[where]
+        chosen = take(vector, firsts)
+        valid = np.zeros(num_groups, np.bool_)
+        valid[found] = valid_of(chosen)[found]
+        return replace(chosen, valid=valid)
+
+    return AggregateCall(argument, first, column_type, syntax)
+
+
+def _of_distinct(compute: Compute) -> Compute:
+    """Return an aggregate of each group's distinct values: the first row of each counts."""
+
+    def of_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        assert vector is not None, "DISTINCT has an argument"
+        codes, count = codes_of(vector)
+        _, first = np.unique(groups * (count + 1) + codes, return_index=True)
+        first = np.sort(first).astype(np.int64)
+        return compute(take(vector, first), groups[first], num_groups)
+
+    return of_distinct
+
+
+def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+    assert vector is not None, "COUNT(DISTINCT x) has an argument"
+    codes, count = codes_of(vector)
+    groups, codes = (
+        (groups, codes) if vector.valid is None else (groups[vector.valid], codes[vector.valid])
+    )
+    if num_groups * count <= max(len(codes), DENSE_MIN):
+        is_there = np.zeros((num_groups, count), np.bool_)
+        is_there[groups, codes] = True
+        return UniformBatch(np.count_nonzero(is_there, axis=1))
+    pairs = np.unique(groups * count + codes)
+    return UniformBatch(np.bincount(pairs // max(count, 1), minlength=num_groups))
+
+
+def _count(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+    if vector is not None and vector.valid is not None:
+        groups = groups[vector.valid]
+    return UniformBatch(np.bincount(groups, minlength=num_groups).astype(np.int64))
+
+
+def _average(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+    values, groups = present(vector, groups)
+    counts = np.bincount(groups, minlength=num_groups)
+    sums = np.bincount(groups, values.astype(np.float64), num_groups)
+    return UniformBatch(sums / np.maximum(counts, 1), counts > 0)
+
+
+def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCall:
+    if argument.type.kind in {"json", "bytes"}:
+        raise site.fail(
+            f"{show(argument)} is {describe(argument.type)} and has no order",
+            hint=f"write {syntax.name}(CAST({show(argument)} AS FLOAT))",
+        )
+    is_min = syntax.name == "MIN"
+
+    def extreme(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        values, groups = present(vector, groups)
+        is_filled = np.bincount(groups, minlength=num_groups) > 0
+        if values.dtype == object:
+            return UniformBatch(_extreme_text(values, groups, num_groups, is_min=is_min), is_filled)
+        order = by_group(groups, num_groups)
+        starts = np.searchsorted(groups[order], np.flatnonzero(is_filled))
+        result = np.zeros(num_groups, values.dtype)
+        if len(values):
+            ufunc = extreme_ufunc(values.dtype, is_min=is_min)
+            result[is_filled] = ufunc.reduceat(values[order], starts)
+        return UniformBatch(result, is_filled)
+
+    return AggregateCall(argument, extreme, replace(argument.type, nullable=True), syntax)
+
+
+def extreme_ufunc(dtype: np.dtype[np.generic], *, is_min: bool) -> np.ufunc:
+    """Return what gives the smaller (or larger) of two; a number wins over NaN."""
+    if dtype.kind == "f":
+        return np.fmin if is_min else np.fmax
+    return np.minimum if is_min else np.maximum
+
+
+def _extreme_text(values: AnyArray, groups: IntArray, num_groups: int, *, is_min: bool) -> AnyArray:
+    result = np.full(num_groups, "", object)
+    distinct, ranks = np.unique(values, return_inverse=True)
+    if len(distinct):
+        best = np.full(num_groups, len(distinct) - 1 if is_min else 0, np.int64)
+        (np.minimum if is_min else np.maximum).at(best, groups, ranks)
+        result[:] = distinct[best]
+    return result

@@ -1,0 +1,1 @@
+"""Functions of arrays, vectors, boxes and masks."""

@@ -1,0 +1,275 @@
+"""Within a sample: ANY, ALL, sums and extremes of one row's array, whole or along one axis.
+
+An empty array has the sum 0, is ANY false and ALL true; its mean, minimum and maximum are NULL.
+Sums of integers are int64 (or uint64) as NumPy's are; floats accumulate in float64 and come back in
+their own dtype.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from msgspec import Struct
+
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.functions.scalar.operators import required_number
+from tensorlake_query.values.bound import Bound, show
+from tensorlake_query.values.conversions import as_condition
+from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
+from tensorlake_query.values.types import Shape, describe, number
+from tensorlake_query.values.vectors import (
+    Vector,
+    as_ragged,
+    conform,
+    counts_of,
+    starts_of,
+    strides_of,
+    valid_of,
+    walk,
+)
+
+AXIS = frozenset({"axis"})
+
+
+class _Reduction(Struct, frozen=True):
+    """A ufunc that reduces, what it accumulates in, what an empty array gives (None: NULL)."""
+
+    ufunc: np.ufunc
+    accumulate: Callable[[np.dtype[np.generic]], np.dtype[np.generic]]
+    result: Callable[[np.dtype[np.generic]], np.dtype[np.generic]]
+    empty: int | None
+    is_mean: bool = False
+    is_strict: bool = False  # only to tell ALL_STRICT of a uniform array from ALL
+
+
+def _same(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return dtype
+
+
+def _wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    if dtype.kind == "f":
+        return np.dtype(np.float64)
+    return np.dtype(np.uint64) if dtype.kind == "u" else np.dtype(np.int64)
+
+
+def _sum_result(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return dtype if dtype.kind == "f" else _wide(dtype)
+
+
+def _real(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
+def _float64(_dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return np.dtype(np.float64)
+
+
+_ANY = _Reduction(np.logical_or, _same, _same, empty=0)
+_ALL = _Reduction(np.logical_and, _same, _same, empty=1)
+_ALL_STRICT = _Reduction(np.logical_and, _same, _same, empty=0, is_strict=True)
+_PROD = _Reduction(np.multiply, _wide, _sum_result, empty=1)
+_SUM = _Reduction(np.add, _wide, _sum_result, empty=0)
+_MEAN = _Reduction(np.add, _float64, _real, empty=None, is_mean=True)
+_MIN = _Reduction(np.minimum, _same, _same, empty=None)
+_MAX = _Reduction(np.maximum, _same, _same, empty=None)
+
+
+def _bind_condition(reduction: _Reduction) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        condition = as_condition(site.args[0])
+        if condition is None:
+            shown = f"{show(site.args[0])} is {describe(site.args[0].type)}"
+            raise site.fail(f"a condition is needed, and {shown}", at=site.args[0])
+        return _bind_reduction(site, condition, reduction)
+
+    return bind
+
+
+def _bind_number(reduction: _Reduction) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return _bind_reduction(site, required_number(site, site.args[0]), reduction)
+
+    return bind
+
+
+def _bind_reduction(site: Site, operand: Bound, reduction: _Reduction) -> Bound:
+    shape = operand.type.shape
+    axis = site.static_int("axis")
+    if axis is not None:
+        if not -len(shape) <= axis < len(shape):
+            raise site.fail(f"axis {axis} is outside {show(operand)}, {describe(operand.type)}")
+        axis %= len(shape)
+    given = np.dtype(operand.type.dtype)
+    dtype = reduction.result(given)
+    rest = () if axis is None else shape[:axis] + shape[axis + 1 :]
+    may_be_empty = reduction.empty is None and any(size is None or size == 0 for size in shape)
+    column_type = number(dtype, rest, nullable=operand.type.nullable or may_be_empty)
+    if operand.type.kind == "label" and reduction in {_MIN, _MAX}:
+        column_type = replace(operand.type, shape=rest, nullable=column_type.nullable)
+    accumulator = reduction.accumulate(given)
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        vector = vectors[0]
+        if isinstance(vector, UniformBatch) and all(vector.values.shape[1:]):
+            axes = tuple(range(1, vector.values.ndim)) if axis is None else (axis + 1,)
+            return UniformBatch(
+                _reduced(reduction, vector.values, axes, accumulator).astype(dtype, copy=False)
+            )
+        if axis is None:
+            counts = counts_of(as_ragged(vector).shapes)
+            values, valid = _segments(
+                reduction, vector.values.reshape(-1), counts, accumulator, vector
+            )
+            return UniformBatch(values.astype(dtype, copy=False), valid)
+        return _along(reduction, as_ragged(vector), axis, accumulator, dtype, rest)
+
+    role = "any" if reduction is _ANY and axis is None else ""
+    return site.apply(kernel, column_type, args=(operand, *site.args[1:]), role=role)
+
+
+def _reduced(
+    reduction: _Reduction,
+    values: AnyArray,
+    axes: tuple[int, ...],
+    accumulator: np.dtype[np.generic],
+) -> AnyArray:
+    result = reduction.ufunc.reduce(values, axis=axes, dtype=_loop_dtype(reduction, accumulator))
+    if reduction.is_mean:
+        result = result / np.prod([values.shape[axis] for axis in axes])
+    return np.asarray(result)
+
+
+def _loop_dtype(
+    reduction: _Reduction, accumulator: np.dtype[np.generic]
+) -> np.dtype[np.generic] | None:
+    return None if reduction in {_ANY, _ALL, _ALL_STRICT} else accumulator
+
+
+def _segments(
+    reduction: _Reduction,
+    values: AnyArray,
+    counts: IntArray,
+    accumulator: np.dtype[np.generic],
+    like: Vector,
+) -> tuple[AnyArray, np.ndarray[tuple[int], np.dtype[np.bool_]] | None]:
+    """Reduce runs of `counts` elements; also return which runs have an answer (None: all)."""
+    result = np.full(len(counts), reduction.empty or 0, accumulator)
+    filled = counts > 0
+    if filled.any():
+        starts = starts_of(counts)[filled]
+        loop = _loop_dtype(reduction, accumulator)
+        result[filled] = reduction.ufunc.reduceat(values, starts, dtype=loop)
+    if reduction.is_mean:
+        np.divide(result, counts, out=result, where=filled)
+    del like
+    return result, None if reduction.empty is not None or filled.all() else filled
+
+
+def _along(
+    reduction: _Reduction,
+    ragged: RaggedBatch,
+    axis: int,
+    accumulator: np.dtype[np.generic],
+    dtype: np.dtype[np.generic],
+    rest: Shape,
+) -> Vector:
+    values, runs, kept = runs_along(ragged, axis)
+    reduced, filled = _segments(reduction, values, runs, accumulator, ragged)
+    filled = np.ones(len(runs), np.bool_) if filled is None else filled
+    return shaped_as(reduced.astype(dtype, copy=False), filled, kept, ragged, rest)
+
+
+def runs_along(ragged: RaggedBatch, axis: int | None) -> tuple[AnyArray, IntArray, IntArray]:
+    """Bring what one answer is made of next to each other: a whole sample, or a line of an axis.
+
+    Returns:
+        The values run after run, how long each run is, and the shape of each row's answers.
+    """
+    counts = counts_of(ragged.shapes)
+    if axis is None:
+        return ragged.values, counts, np.zeros((len(counts), 0), np.int64)
+    order = [*(each for each in range(ragged.shapes.shape[1]) if each != axis), axis]
+    shapes = ragged.shapes[:, order]
+    values = ragged.values[walk(starts_of(counts), strides_of(ragged.shapes)[:, order], shapes)]
+    kept = shapes[:, :-1]
+    return values, np.repeat(shapes[:, -1], counts_of(kept)), kept
+
+
+def shaped_as(
+    answers: AnyArray, filled: BoolArray, kept: IntArray, like: RaggedBatch, rest: Shape
+) -> Vector:
+    """Return answers as samples; a row with an answer of nothing is NULL, for arrays have none."""
+    valid = like.valid
+    if not filled.all():
+        counts = counts_of(kept)
+        row = np.repeat(np.arange(len(counts)), counts)
+        valid = valid_of(like) & (np.bincount(row, ~filled, len(counts)) == 0)
+    if not rest:
+        return UniformBatch(answers, valid)
+    result = RaggedBatch(answers, kept, valid)
+    if any(size is None for size in rest):
+        return result
+    return conform(result, tuple(size or 0 for size in rest))
+
+
+FUNCTIONS = (
+    Function(
+        "ANY",
+        "ANY(condition, axis => n)",
+        "Is it true of any element; false for none.",
+        (1, 1),
+        _bind_condition(_ANY),
+        AXIS,
+    ),
+    Function(
+        "ALL",
+        "ALL(condition, axis => n)",
+        "Is it true of every element; true for none.",
+        (1, 1),
+        _bind_condition(_ALL),
+        AXIS,
+    ),
+    Function(
+        "ALL_STRICT",
+        "ALL_STRICT(condition, axis => n)",
+        "Is it true of every element; false for none.",
+        (1, 1),
+        _bind_condition(_ALL_STRICT),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_PROD",
+        "ARRAY_PROD(x, axis => n)",
+        "Product of the elements.",
+        (1, 1),
+        _bind_number(_PROD),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_SUM",
+        "ARRAY_SUM(x, axis => n)",
+        "Sum of the elements.",
+        (1, 1),
+        _bind_number(_SUM),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MEAN",
+        "ARRAY_MEAN(x, axis => n)",
+        "Mean of the elements.",
+        (1, 1),
+        _bind_number(_MEAN),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MIN",
+        "ARRAY_MIN(x, axis => n)",
+        "Smallest element.",
+        (1, 1),
+        _bind_number(_MIN),
+        AXIS,
+    ),
+    Function(
+        "ARRAY_MAX", "ARRAY_MAX(x, axis => n)", "Largest element.", (1, 1), _bind_number(_MAX), AXIS
+    ),
+)

@@ -1,0 +1,1 @@
+"""Operators, and functions of scalars, times and rows."""

@@ -1,0 +1,83 @@
+"""EXTRACT: a part of a moment, in UTC; EPOCH and the rest of a length of time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tensorlake_query.functions.registry import Site
+from tensorlake_query.syntax.errors import joined, listed, nearest
+from tensorlake_query.values.bound import Bound, show
+from tensorlake_query.values.source import AnyArray, UniformBatch
+from tensorlake_query.values.times import PER_SECOND, is_time
+from tensorlake_query.values.types import FLOAT, INT, describe
+from tensorlake_query.values.vectors import Vector
+
+DAY, HOUR, MINUTE = 86_400, 3600, 60
+_THURSDAY = 4  # the day of the week of 1 January 1970, from Sunday
+
+
+def _year(seconds: AnyArray) -> AnyArray:
+    return _date(seconds).astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def _month(seconds: AnyArray) -> AnyArray:
+    return _date(seconds).astype("datetime64[M]").astype(np.int64) % 12 + 1
+
+
+def _day(seconds: AnyArray) -> AnyArray:
+    date = _date(seconds)
+    return (date - date.astype("datetime64[M]")).astype(np.int64) + 1
+
+
+def _day_of_year(seconds: AnyArray) -> AnyArray:
+    date = _date(seconds)
+    return (date - date.astype("datetime64[Y]")).astype(np.int64) + 1
+
+
+def _date(seconds: AnyArray) -> AnyArray:
+    return np.floor_divide(seconds, DAY).astype("datetime64[D]")
+
+
+PARTS: dict[str, Callable[[AnyArray], AnyArray]] = {
+    "YEAR": _year,
+    "QUARTER": lambda seconds: (_month(seconds) - 1) // 3 + 1,
+    "MONTH": _month,
+    "DAY": _day,
+    "HOUR": lambda seconds: seconds % DAY // HOUR,
+    "MINUTE": lambda seconds: seconds % HOUR // MINUTE,
+    "SECOND": lambda seconds: seconds % MINUTE,
+    "DOW": lambda seconds: (seconds // DAY + _THURSDAY) % 7,
+    "DOY": _day_of_year,
+}
+EPOCH = "EPOCH"
+
+
+def bind_extract(site: Site, part: str) -> Bound:
+    """Bind `EXTRACT(part FROM time)`."""
+    operand = site.args[0]
+    if not is_time(operand.type):
+        shown = f"{show(operand)} is {describe(operand.type)}"
+        raise site.fail(f"EXTRACT takes a time, and {shown}", at=operand)
+    unit = operand.type.timestamp_unit or operand.type.duration_unit
+    assert unit is not None, "a time has a unit"
+    per_second = PER_SECOND[unit]
+    if part == EPOCH:
+
+        def epoch(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            return UniformBatch(vectors[0].values / per_second, vectors[0].valid)
+
+        return site.apply(epoch, replace(FLOAT, nullable=operand.type.nullable))
+    compute = PARTS.get(part)
+    if compute is None or operand.type.timestamp_unit is None:
+        known = [EPOCH] if operand.type.timestamp_unit is None else [*PARTS, EPOCH]
+        raise site.fail(
+            f"no part {part!r} of {describe(operand.type)}",
+            hint=joined(nearest(part, known), listed("parts", known)),
+        )
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        seconds = np.floor_divide(vectors[0].values.astype(np.int64), per_second)
+        return UniformBatch(compute(seconds).astype(np.int64), vectors[0].valid)
+
+    return site.apply(kernel, replace(INT, nullable=operand.type.nullable), cost=8.0)

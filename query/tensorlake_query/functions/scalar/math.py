@@ -1,0 +1,98 @@
+"""Element by element: ABS, SQRT, EXP, LOG, POW, FLOOR, CEIL, ROUND, CLIP, LOGICAL_AND, LOGICAL_OR.
+
+Integers give float64 where the answer is not whole. The rest is NumPy's: the square root of −1 is
+NaN, the logarithm of 0 is −inf, and ROUND goes to the even neighbour at .5.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.functions.scalar.operators import apply_ufunc, bind_arithmetic, bind_logic
+from tensorlake_query.values.bound import Bound, Constant
+from tensorlake_query.values.source import AnyArray
+
+MAX_DECIMALS = 300  # beyond any float64 digit
+
+
+def _bind(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return apply_ufunc(site, function, cost=cost)
+
+    return bind
+
+
+def _bind_real(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bound]:
+    def real(values: AnyArray) -> AnyArray:
+        # NumPy would give float16 for a small integer type
+        return function(values.astype(np.float64) if values.dtype.kind in "biu" else values)
+
+    return _bind(real, cost)
+
+
+def _abs(values: AnyArray) -> AnyArray:
+    return values if values.dtype.kind == "b" else np.abs(values)
+
+
+def _bind_round(site: Site) -> Bound:
+    decimals = 0
+    if len(site.args) > 1:
+        given = site.args[1]
+        value = given.value if isinstance(given, Constant) else None
+        if type(value) is not int or abs(value) > MAX_DECIMALS:
+            raise site.fail(
+                "the decimals of ROUND must be a whole number", at=given, hint="write ROUND(x, 2)"
+            )
+        decimals = value
+
+    def rounded(values: AnyArray, *_decimals: AnyArray) -> AnyArray:
+        return np.round(values, decimals)
+
+    return apply_ufunc(site, rounded)
+
+
+def _bind_power(site: Site) -> Bound:
+    return bind_arithmetic(site, "^")
+
+
+def _bind_logical(role: str) -> Callable[[Site], Bound]:
+    def bind(site: Site) -> Bound:
+        return bind_logic(site, role)
+
+    return bind
+
+
+FUNCTIONS = (
+    Function("POW", "POW(x, y)", "x to the power y, as x ^ y.", (2, 2), _bind_power),
+    Function(
+        "CLIP",
+        "CLIP(x, low, high)",
+        "x, but not below low nor above high.",
+        (3, 3),
+        _bind(np.clip, 2),
+    ),
+    Function(
+        "LOGICAL_AND",
+        "LOGICAL_AND(a, b)",
+        "Are both true, element by element.",
+        (2, 2),
+        _bind_logical("and"),
+    ),
+    Function(
+        "LOGICAL_OR",
+        "LOGICAL_OR(a, b)",
+        "Is either true, element by element.",
+        (2, 2),
+        _bind_logical("or"),
+    ),
+    Function("ABS", "ABS(x)", "Absolute value.", (1, 1), _bind(_abs, 1)),
+    Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind_real(np.sqrt, 4)),
+    Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind_real(np.exp, 8)),
+    Function("LOG", "LOG(x)", "Natural logarithm.", (1, 1), _bind_real(np.log, 8)),
+    Function("FLOOR", "FLOOR(x)", "Largest whole number not above x.", (1, 1), _bind(np.floor, 1)),
+    Function("CEIL", "CEIL(x)", "Smallest whole number not below x.", (1, 1), _bind(np.ceil, 1)),
+    Function(
+        "ROUND", "ROUND(x, decimals)", "Nearest number of so many decimals.", (1, 2), _bind_round
+    ),
+)

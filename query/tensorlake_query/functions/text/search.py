@@ -1,0 +1,134 @@
+"""Words in text: MATCH and BM25_SIMILARITY, exact by scan.
+
+A word is a run of letters, digits and underscores, compared without case. MATCH asks for all words;
+BM25 ranks by them, with k1 = 1.2 and b = 0.75 and Lucene's idf, over all texts of what is queried,
+whichever of them the query keeps: a filter, or an index, never changes a score.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from msgspec import Struct
+
+from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
+from tensorlake_query.values.bound import Bound, Constant, CorpusRef
+from tensorlake_query.values.memory import working
+from tensorlake_query.values.source import UniformBatch
+from tensorlake_query.values.types import BOOL, FLOAT
+from tensorlake_query.values.vectors import Vector, python_values, valid_of
+
+K1, B = 1.2, 0.75
+WORDS_COST = 16 * TEXT_COST  # a text cut into words, some microseconds
+LONG_TEXT = 1 << 16  # characters
+WORD_NBYTES = 64  # for each character: words may have one
+_WORD = re.compile(r"\w+")
+
+
+class Corpus(Struct, frozen=True):
+    """What BM25 needs to know of all texts."""
+
+    num_texts: int
+    mean_length: float
+    texts_with: Mapping[str, int]
+
+    @staticmethod
+    def of(batches: Iterable[Vector], words: Sequence[str]) -> "Corpus":
+        """Count words in all texts that are not NULL."""
+        num_texts = total = 0
+        texts_with = dict.fromkeys(words, 0)
+        for vector in batches:
+            for text, known in zip(python_values(vector.values), valid_of(vector), strict=True):
+                if not known:
+                    continue
+                found = words_of(text)
+                num_texts += 1
+                total += len(found)
+                for word in texts_with.keys() & set(found):
+                    texts_with[word] += 1
+        return Corpus(num_texts, total / max(num_texts, 1), texts_with)
+
+    def idf(self, word: str) -> float:
+        """Return how much a word tells."""
+        having = self.texts_with[word]
+        return float(np.log1p((self.num_texts - having + 0.5) / (having + 0.5)))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without case."""
+    with working(len(text) * WORD_NBYTES if len(text) > LONG_TEXT else 0):
+        return _WORD.findall(text.casefold())
+
+
+def _wanted(site: Site) -> list[str]:
+    given = site.args[1]
+    words = (
+        words_of(given.value)
+        if isinstance(given, Constant) and isinstance(given.value, str)
+        else []
+    )
+    if not words:
+        raise site.fail(
+            "the words to look for are a text known beforehand",
+            at=given,
+            hint="write MATCH(caption, 'red car'), or pass them: MATCH(caption, $words)",
+        )
+    return list(dict.fromkeys(words))
+
+
+def _bind_match(site: Site) -> Bound:
+    operand = required_text(site, site.args[0])
+    wanted = frozenset(_wanted(site))
+
+    def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+        texts = python_values(vectors[0].values)
+        found = (wanted.issubset(words_of(text)) for text in texts)
+        return UniformBatch(np.fromiter(found, np.bool_, num_rows))
+
+    column_type = replace(BOOL, nullable=operand.type.nullable)
+    return site.apply(kernel, column_type, args=(operand, site.args[1]), cost=WORDS_COST)
+
+
+def _bind_bm25(site: Site) -> Bound:
+    operand = required_text(site, site.args[0])
+    words = _wanted(site)
+    corpus_ref = CorpusRef(operand, tuple(words), site.syntax)
+
+    def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+        scores = np.zeros(num_rows)
+        corpus: Corpus | None = vectors[-1].values[0] if num_rows else None
+        if corpus is None:
+            return UniformBatch(scores)
+        idfs = {word: corpus.idf(word) for word in words}
+        for row, text in enumerate(python_values(vectors[0].values)):
+            found = words_of(text)
+            norm = K1 * (1 - B + B * len(found) / max(corpus.mean_length, 1e-9))
+            for word, idf in idfs.items():
+                count = found.count(word)
+                if count:
+                    scores[row] += idf * count * (K1 + 1) / (count + norm)
+        return UniformBatch(scores)
+
+    column_type = replace(FLOAT, nullable=operand.type.nullable)
+    args = (operand, site.args[1], corpus_ref)
+    return site.apply(kernel, column_type, args=args, cost=1.5 * WORDS_COST)
+
+
+FUNCTIONS = (
+    Function(
+        "MATCH",
+        "MATCH(text, 'words')",
+        "Does the text have all these words, in any case and order.",
+        (2, 2),
+        _bind_match,
+    ),
+    Function(
+        "BM25_SIMILARITY",
+        "BM25_SIMILARITY(text, 'words')",
+        "How well the text matches the words, among all texts.",
+        (2, 2),
+        _bind_bm25,
+    ),
+)

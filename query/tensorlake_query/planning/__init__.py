@@ -1,0 +1,1 @@
+"""Planning: logical plans, optimizer rules and EXPLAIN."""

@@ -1,0 +1,46 @@
+"""What a plan is expected to read, said before anything is: rows, chunks, bytes, requests.
+
+Zone maps tell which rows a scan cannot skip; each column that a step needs is then read from the
+chunks of these rows at most. A filter that leaves few rows makes that less for the columns read
+after it, which only `EXPLAIN ANALYZE` can tell.
+"""
+
+from collections.abc import Iterator
+
+from tensorlake_query.planning.plan import Plan, Scan, chain, expressions
+from tensorlake_query.planning.relations import Other, This
+from tensorlake_query.planning.zone_maps import candidate_ranges
+from tensorlake_query.syntax.printer import print_name
+from tensorlake_query.values.bound import columns_of
+from tensorlake_query.values.source import ColumnSource, CostedSource
+
+
+def expected_reads(plan: Plan, this: ColumnSource) -> Iterator[str]:
+    """Yield a line on the rows that a plan scans, and one for each column it reads of them.
+
+    Nothing is said of what stands beneath queries in FROM, joins and set operations, or of a column
+    of which the source does not know what reading takes.
+    """
+    steps = list(chain(plan))
+    scan = steps[-1]
+    if not isinstance(scan, Scan) or not isinstance(scan.relation, This | Other):
+        return
+    source = scan.relation.source if isinstance(scan.relation, Other) else this
+    if not isinstance(source, CostedSource):
+        return
+    ranges = candidate_ranges(scan.prunable, source)
+    scanned = int((ranges[:, 1] - ranges[:, 0]).sum())
+    yield f"scans {scanned:,} of {source.num_rows:,} rows"
+    names = {name for step in steps for expr in expressions(step) for name in columns_of(expr)}
+    for name in sorted(names & set(source.schema)):
+        cost = source.cost(name, ranges)
+        if cost is None:
+            continue
+        yield (
+            f"reads of {print_name(name)} at most: {_counted(cost.chunks, 'chunk')}, "
+            f"{_counted(cost.nbytes, 'byte')}, {_counted(cost.requests, 'request')}"
+        )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,247 @@
+"""The logical plan: what a query does, as a chain of small steps over a relation.
+
+    Scan      rows 0 … n − 1 in order, without zones that cannot match; reads `columns` of each row
+    Nothing   no row: a condition is known to be false
+    Filter    keeps the rows where a condition is true
+    Expand    adds the rows before and after each
+    Aggregate one row a group (or one in all); its slots are columns named '#0', '#1', …
+    Ungroup   one row for each element of some columns
+    Window    puts values beside the rows, as columns '#w0', '#w1', …
+    Sort      orders rows; TopK keeps only the first `count` while it does
+    Distinct  keeps the first of the rows that are equal
+    Arrange   interleaves groups
+    Sample    draws rows at random
+    Limit     cuts out a range of rows
+    Project   the outputs
+
+Rules rewrite plans; `planning/explain.py` prints one, the last step first.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct, field, structs
+
+from tensorlake_query.functions.aggregate.aggregates import AggregateCall
+from tensorlake_query.functions.window.windows import WindowCall
+from tensorlake_query.planning.relations import Relation, This
+from tensorlake_query.values.bound import Bound, ColumnRef
+from tensorlake_query.values.order import SortKey
+from tensorlake_query.values.source import ColumnType
+
+
+class Output(Struct, frozen=True, eq=False):
+    """A result column."""
+
+    name: str
+    expr: Bound
+
+    @property
+    def type(self) -> ColumnType:
+        """What the column holds."""
+        return self.expr.type
+
+
+class Scan(Struct, frozen=True, eq=False):
+    """All rows of the relation that the zone maps cannot rule out.
+
+    Attributes:
+        columns: read of every row before any step asks; none after optimization (`read_late`).
+        prunable: conditions above it that zone maps can answer.
+        relation: what its rows are of.
+    """
+
+    columns: tuple[str, ...]
+    prunable: tuple[Bound, ...] = ()
+    relation: Relation = field(default_factory=lambda: This({}))
+
+
+class Nothing(Struct, frozen=True, eq=False):
+    """No rows of the relation."""
+
+    relation: Relation = field(default_factory=lambda: This({}))
+
+
+class Filter(Struct, frozen=True, eq=False):
+    """The rows where `predicate` is true (not false, not NULL)."""
+
+    input: "Plan"
+    predicate: Bound
+
+
+class Aggregate(Struct, frozen=True, eq=False):
+    """One row for each distinct `keys`, in order of first appearance; without keys one row."""
+
+    input: "Plan"
+    keys: tuple[Bound, ...]
+    calls: tuple[AggregateCall, ...]
+
+
+class Expand(Struct, frozen=True, eq=False):
+    """Each row with `before` rows before it and `after` after it; once each, unless overlapping."""
+
+    input: "Plan"
+    before: int
+    after: int
+    overlaps: bool
+
+
+class Ungroup(Struct, frozen=True, eq=False):
+    """One row for each element of `split` columns (name → type of an element); others repeat."""
+
+    input: "Plan"
+    split: Mapping[str, ColumnType]
+    columns: tuple[Bound, ...]  # the split columns, as they were
+
+
+class Window(Struct, frozen=True, eq=False):
+    """The same rows, with what window functions say of them."""
+
+    input: "Plan"
+    calls: tuple[WindowCall, ...]
+
+
+class Distinct(Struct, frozen=True, eq=False):
+    """The first of the rows with equal values."""
+
+    input: "Plan"
+    exprs: tuple[Bound, ...]
+
+
+class Arrange(Struct, frozen=True, eq=False):
+    """Rows in an order that spreads the rows of each group evenly; within a group as they came."""
+
+    input: "Plan"
+    keys: tuple[Bound, ...]
+
+
+class Sample(Struct, frozen=True, eq=False):
+    """Rows drawn at random by weight: `count` of them, or `percent`, or as many as there are."""
+
+    input: "Plan"
+    weight: Bound
+    replace: bool
+    seed: int
+    count: int | None
+    percent: float | None
+
+
+class Sort(Struct, frozen=True, eq=False):
+    """Rows in order, ties as they came."""
+
+    input: "Plan"
+    keys: tuple[SortKey, ...]
+
+
+class TopK(Struct, frozen=True, eq=False):
+    """The first `count` rows of an order, without keeping the others."""
+
+    input: "Plan"
+    keys: tuple[SortKey, ...]
+    count: int
+
+
+class Limit(Struct, frozen=True, eq=False):
+    """Rows from `offset`: `count` of them, or `percent` of all rows, or all where both are None."""
+
+    input: "Plan"
+    count: int | None
+    percent: float | None
+    offset: int
+
+
+class Project(Struct, frozen=True, eq=False):
+    """The outputs of a query."""
+
+    input: "Plan"
+    outputs: tuple[Output, ...]
+
+
+Plan = (
+    Scan | Nothing | Filter | Expand | Aggregate | Ungroup | Window | Sort | TopK | Distinct
+    | Arrange | Sample | Limit | Project
+)  # fmt: skip
+
+
+def chain(plan: Plan) -> Iterator[Plan]:
+    """Yield the steps of a plan, the last one first."""
+    current = plan
+    while True:
+        yield current
+        if isinstance(current, Scan | Nothing):
+            return
+        current = current.input
+
+
+def with_input(plan: Plan, new_input: Plan) -> Plan:
+    """Return a step over another input."""
+    return plan if isinstance(plan, Scan | Nothing) else structs.replace(plan, input=new_input)
+
+
+def rewritten(plan: Plan, rule: Callable[[Plan], Plan]) -> Plan:
+    """Apply `rule` to every step, from the scan up."""
+    result: Plan | None = None
+    for step in reversed(list(chain(plan))):
+        result = rule(step if result is None else with_input(step, result))
+    assert result is not None, "a plan has at least its scan"
+    return result
+
+
+def expressions(plan: Plan) -> tuple[Bound, ...]:
+    """Return the expressions that one step evaluates."""
+    match plan:
+        case Filter(_, predicate):
+            return (predicate,)
+        case Aggregate(_, keys, calls):
+            return (*keys, *(call.argument for call in calls if call.argument is not None))
+        case Window(_, calls):
+            return tuple(expr for call in calls for expr in call.expressions)
+        case Sort(_, keys) | TopK(_, keys, _):
+            return tuple(key.expr for key in keys)
+        case Distinct(_, exprs) | Arrange(_, exprs):
+            return exprs
+        case Sample(_, weight):
+            return (weight,)
+        case Ungroup():
+            return plan.columns
+        case Project(_, outputs):
+            return tuple(
+                output.expr for output in outputs if not isinstance(output.expr, ColumnRef)
+            )
+        case Scan() | Nothing() | Expand() | Limit():
+            return ()
+
+
+def with_expressions(plan: Plan, change: Callable[[Bound], Bound]) -> Plan:
+    """Return a step with each of its expressions replaced."""
+    match plan:
+        case Filter(_, predicate):
+            return structs.replace(plan, predicate=change(predicate))
+        case Aggregate(_, keys, calls):
+            changed = tuple(
+                call
+                if call.argument is None
+                else structs.replace(call, argument=change(call.argument))
+                for call in calls
+            )
+            return structs.replace(plan, keys=tuple(map(change, keys)), calls=changed)
+        case Window(_, calls):
+            return structs.replace(
+                plan, calls=tuple(call.with_expressions(change) for call in calls)
+            )
+        case Sort(_, keys) | TopK(_, keys, _):
+            return structs.replace(
+                plan, keys=tuple(structs.replace(key, expr=change(key.expr)) for key in keys)
+            )
+        case Distinct(_, exprs):
+            return structs.replace(plan, exprs=tuple(map(change, exprs)))
+        case Arrange(_, keys):
+            return structs.replace(plan, keys=tuple(map(change, keys)))
+        case Sample(_, weight):
+            return structs.replace(plan, weight=change(weight))
+        case Project(_, outputs):
+            return structs.replace(
+                plan,
+                outputs=tuple(structs.replace(each, expr=change(each.expr)) for each in outputs),
+            )
+        case Scan() | Nothing() | Expand() | Ungroup() | Limit():
+            return plan

@@ -1,0 +1,191 @@
+"""Which rows can match at all, told from zone maps alone.
+
+`candidate_ranges` turns a condition and the source's statistics into half-open row ranges outside
+of which the condition cannot be true. It only ever errs by keeping too much: a column without
+statistics, a zone without bounds, or a form it does not know keeps everything.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlake_query.syntax import ast
+from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
+from tensorlake_query.values.source import (
+    AnyArray,
+    BoolArray,
+    ColumnSource,
+    ColumnStatistics,
+    IntArray,
+)
+
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_Bounds = tuple[AnyArray, AnyArray]
+
+
+def is_prunable(expr: Bound) -> bool:
+    """Tell whether zone maps could say anything about a condition."""
+    if not isinstance(expr, Apply):
+        return False
+    match expr.role:
+        case "and":
+            return any(map(is_prunable, expr.args))
+        case "or":
+            return all(map(is_prunable, expr.args))
+        case "any":
+            return _comparison(expr.args[0]) is not None
+        case "compare":
+            return _comparison(expr) is not None and not expr.type.shape
+        case "in":
+            operand, *items = expr.args
+            return isinstance(operand, ColumnRef) and all(
+                isinstance(item, Constant) for item in items
+            )
+        case "is null" | "is not null":
+            return isinstance(expr.args[0], ColumnRef)
+        case _:
+            return False
+
+
+def candidate_ranges(conditions: Iterable[Bound], source: ColumnSource) -> IntArray:
+    """Return the row ranges, (k, 2) and in order, where all conditions could be true."""
+    ranges = _everything(source)
+    for condition in conditions:
+        found = _ranges(condition, source)
+        if found is not None:
+            ranges = intersected(ranges, found)
+    return ranges
+
+
+def intersected(a: IntArray, b: IntArray) -> IntArray:
+    """Return the rows that lie in both of two lists of ranges."""
+    return _combined(a, b, needed=2)
+
+
+def united(a: IntArray, b: IntArray) -> IntArray:
+    """Return the rows that lie in either of two lists of ranges."""
+    return _combined(a, b, needed=1)
+
+
+def _combined(a: IntArray, b: IntArray, *, needed: int) -> IntArray:
+    edges = np.concatenate([a[:, 0], b[:, 0], a[:, 1], b[:, 1]])
+    steps = np.repeat([1, -1], len(a) + len(b))
+    order = np.lexsort((-steps, edges))
+    depth = np.cumsum(steps[order])
+    edges = edges[order]
+    inside = depth >= needed
+    starts = edges[inside & ~np.concatenate([[False], inside[:-1]])]
+    stops = edges[~inside & np.concatenate([[False], inside[:-1]])]
+    ranges = np.stack([starts, stops], axis=1)
+    return ranges[ranges[:, 1] > ranges[:, 0]]
+
+
+def _everything(source: ColumnSource) -> IntArray:
+    return np.array([[0, source.num_rows]], np.int64)[: 1 if source.num_rows else 0]
+
+
+def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
+    """Return where a condition could be true; None where nothing is known."""
+    if not isinstance(expr, Apply) or not is_prunable(expr):
+        return None
+    if expr.role in {"and", "or"}:
+        return _logic(expr, source)
+    if expr.role in {"compare", "any"}:
+        found = _comparison(expr.args[0] if expr.role == "any" else expr)
+        assert found is not None, "is_prunable looked"
+        column, op, value = found
+        return _zone_ranges(source, column, lambda bounds: _could(op, bounds, value))
+    operand = expr.args[0]
+    assert isinstance(operand, ColumnRef), "is_prunable looked"
+    if expr.role == "in":
+        values = [
+            item.value
+            for item in expr.args[1:]
+            if isinstance(item, Constant) and item.value is not None
+        ]
+        return _zone_ranges(source, operand, lambda bounds: _any_of(bounds, values))
+    statistics = source.statistics(operand.name)
+    if statistics is None:
+        return None
+    if expr.role == "is null":
+        return _kept(statistics, statistics.null_count > 0)
+    # The count is an upper bound: a zone of so many rows may still hold a value. And an array
+    # without elements is a value.
+    if statistics.empty is None or operand.type.shape:
+        return None
+    return _kept(statistics, ~statistics.empty)
+
+
+def _logic(expr: Apply, source: ColumnSource) -> IntArray | None:
+    known = [_ranges(arg, source) for arg in expr.args]
+    if expr.role == "or" and any(ranges is None for ranges in known):
+        return None
+    result: IntArray | None = None
+    for ranges in known:
+        if ranges is not None:
+            combine = intersected if expr.role == "and" else united
+            result = ranges if result is None else combine(result, ranges)
+    return result
+
+
+def _comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:
+    """Return (column, op, value) of a comparison of a column with one known value."""
+    if not isinstance(expr, Apply) or not isinstance(expr.syntax, ast.Compare):
+        return None
+    left, right = expr.args
+    op: str = expr.syntax.op
+    if isinstance(left, Constant):
+        left, right, op = right, left, _FLIPPED[op]
+    if not isinstance(left, ColumnRef) or not isinstance(right, Constant):
+        return None
+    return None if right.value is None or right.type.shape else (left, op, right.value)
+
+
+def _could(op: str, bounds: _Bounds, value: Any) -> BoolArray:
+    low, high = bounds
+    match op:
+        case "=":
+            return np.asarray((low <= value) & (high >= value), np.bool_)
+        case "<":
+            return np.asarray(low < value, np.bool_)
+        case "<=":
+            return np.asarray(low <= value, np.bool_)
+        case ">":
+            return np.asarray(high > value, np.bool_)
+        case ">=":
+            return np.asarray(high >= value, np.bool_)
+        case _:  # a float zone may hide NaN, which differs from everything
+            is_float = low.dtype.kind == "f"
+            return np.asarray((low != value) | (high != value) | is_float, np.bool_)
+
+
+def _any_of(bounds: _Bounds, values: Sequence[Any]) -> BoolArray:
+    """Tell for each zone whether one of the values lies within its bounds."""
+    low, high = bounds
+    domain = low.dtype if low.dtype.kind in "fO" else None  # 0.05 is sought as a float32 there
+    ordered = np.sort(np.array(values, domain))
+    return np.searchsorted(ordered, low, "left") < np.searchsorted(ordered, high, "right")
+
+
+def _zone_ranges(
+    source: ColumnSource, column: ColumnRef, could: Callable[[_Bounds], BoolArray]
+) -> IntArray | None:
+    statistics = source.statistics(column.name)
+    if statistics is None:
+        return None
+    known = statistics.known.copy()
+    if statistics.minimum.dtype.kind == "f":
+        known &= ~(np.isnan(statistics.minimum) | np.isnan(statistics.maximum))
+    keep = ~known
+    bounds = statistics.minimum[known], statistics.maximum[known]
+    keep[known] = could(bounds)
+    if statistics.empty is not None:
+        keep &= ~statistics.empty  # a comparison with NULL is never true
+    return _kept(statistics, keep)
+
+
+def _kept(statistics: ColumnStatistics, keep: BoolArray) -> IntArray:
+    return np.stack([statistics.starts[:-1][keep], statistics.starts[1:][keep]], axis=1).astype(
+        np.int64
+    )

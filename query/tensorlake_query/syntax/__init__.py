@@ -1,0 +1,1 @@
+"""Syntax: grammar, parser, syntax tree, printer and error messages."""

@@ -1,0 +1,1 @@
+"""Values: types, vectors, conversions, and the `ColumnSource` protocol."""

@@ -1,0 +1,185 @@
+"""Bound expressions: names resolved, types known, functions chosen.
+
+    ColumnRef   a column of the source (or a slot of an aggregation)
+    CodesRef    a label column's codes, as narrow as the source keeps them
+    ShapeRef    a column's sample shapes, which a source gives without decoding
+    RowNumber   the row's number in the source
+    Constant    a value
+    DataRef     a column's sample at another row
+    QueryRef    what a query in parentheses gives, found once a run
+    CorpusRef   what a ranking needs to know of all texts, found once a run
+    Apply       a kernel over arguments
+
+An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
+up with `ast.operands(syntax)`; with no syntax it is a conversion the binder added, and shows as its
+only argument. These, and a plan's steps, are msgspec structs for the reason that syntax trees are
+(`ast/expressions.py`): they are defined at the first query.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.printer import print_expr
+from tensorlake_query.values.source import ColumnType
+from tensorlake_query.values.vectors import Vector
+
+# Rows a kernel is asked about come as vectors of one length, given again as a number for kernels of
+# no argument.
+Kernel = Callable[[Sequence[Vector], int], Vector]
+
+
+class ColumnRef(Struct, frozen=True, eq=False):
+    """A column, read for exactly the rows that are asked about."""
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class CodesRef(Struct, frozen=True, eq=False):
+    """A label column where only its codes matter, not their dtype.
+
+    `syntax` is the column, or the whole condition that is looked up by its codes.
+    """
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class ShapeRef(Struct, frozen=True, eq=False):
+    """`SHAPE(column)`: nothing is decoded."""
+
+    name: str
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class RowNumber(Struct, frozen=True, eq=False):
+    """`ROW_NUMBER()`; or `_row`, the row's number in the version that is queried, `is_stored`."""
+
+    type: ColumnType
+    syntax: ast.Expr
+    is_stored: bool = False
+
+
+class RowId(Struct, frozen=True, eq=False):
+    """`ROW_ID()`: the row's identity, where the source gives one."""
+
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class Constant(Struct, frozen=True, eq=False):
+    """One value for all rows: a scalar, an ndarray, or None.
+
+    A `weak` number was written without a dtype (a literal, a Python number): it takes the dtype of
+    what it meets, so that `score = 0.05` finds the float32 nearest to 0.05.
+    """
+
+    value: object
+    type: ColumnType
+    syntax: ast.Expr
+    weak: bool = True
+
+
+class DataRef(Struct, frozen=True, eq=False):
+    """`DATA(column, row)`: NULL where there is no such row; negative rows count from the end."""
+
+    name: str
+    row: "Bound"
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class QueryRef(Struct, frozen=True, eq=False):
+    """A query inside an expression, which does not see the rows around it.
+
+    `use` says what of it is wanted: its one value, whether it has a row, or the values it has.
+    """
+
+    statement: Any  # a Statement, whose plan is made of these very nodes
+    use: Literal["value", "exists", "members"]
+    type: ColumnType
+    syntax: ast.Expr
+
+
+class CorpusRef(Struct, frozen=True, eq=False):
+    """What a ranking needs to know of all texts of the source, found once a run."""
+
+    texts: "Bound"
+    words: tuple[str, ...]
+    syntax: ast.Expr
+
+    @property
+    def type(self) -> ColumnType:
+        """It is no value of a query; it passes as one of the kernel's arguments."""
+        return ColumnType("json", None, ())
+
+
+class Apply(Struct, frozen=True, eq=False):
+    """A kernel over arguments.
+
+    A strict kernel is NULL where any argument is; the evaluator sees to it. `cost` is relative to
+    one arithmetic operation on one element. `role` lets a rule recognise what it rewrites ("and",
+    "compare", …).
+    """
+
+    kernel: Kernel
+    args: "tuple[Bound, ...]"
+    type: ColumnType
+    syntax: ast.Expr | None
+    strict: bool = True
+    cost: float = 1.0
+    role: str = ""
+
+
+Bound = (
+    ColumnRef | CodesRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | CorpusRef
+    | Apply
+)  # fmt: skip
+
+
+def walk_bound(expr: Bound) -> Iterator[Bound]:
+    """Yield `expr` and everything inside it."""
+    stack: list[Bound] = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        if isinstance(current, Apply):
+            stack.extend(current.args)
+        elif isinstance(current, DataRef):
+            stack.append(current.row)
+
+
+def columns_of(expr: Bound) -> frozenset[str]:
+    """Return the columns whose samples the expression reads."""
+    return frozenset(
+        node.name for node in walk_bound(expr) if isinstance(node, ColumnRef | CodesRef)
+    )
+
+
+def syntax_of(expr: Bound) -> ast.Expr:
+    """Return the syntax that a bound expression stands for now, after any rewriting."""
+    if not isinstance(expr, Apply):
+        return expr.syntax
+    if expr.syntax is None:
+        return syntax_of(expr.args[0])
+    return ast.with_operands(expr.syntax, map(syntax_of, expr.args))
+
+
+def show(expr: Bound) -> str:
+    """Return the text of a bound expression."""
+    return print_expr(syntax_of(expr))
+
+
+def span_of(expr: Bound) -> ast.Span:
+    """Return where in the query an expression is written."""
+    while isinstance(expr, Apply):
+        if expr.syntax is not None:
+            return expr.syntax.span
+        expr = expr.args[0]
+    return expr.syntax.span

@@ -1,0 +1,148 @@
+"""Moments and lengths of time: int64 counts of a unit, with the unit in the type.
+
+A moment counts from 1970 in UTC, as a Timestamp tensor does. Literals have the coarsest unit that
+holds them exactly; what meets is brought to the finer unit of the two.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from msgspec import structs
+
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import QuerySyntaxError
+from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
+from tensorlake_query.values.source import ColumnType, TimeUnit
+from tensorlake_query.values.types import INT
+from tensorlake_query.values.vectors import Vector
+
+PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_PART = re.compile(r"\s*(?:,|and\b)?\s*(-?\d{1,12})\s*([a-z]+?)s?(?![a-z])\s*", re.IGNORECASE)
+_MAX_SECONDS = 9_000_000_000  # of an interval: some 285 years, which nanoseconds can count
+
+
+def is_time(column_type: ColumnType) -> bool:
+    """Tell whether a type is a moment or a length of time."""
+    return column_type.timestamp_unit is not None or column_type.duration_unit is not None
+
+
+def moment_of_text(text: object, query: str, syntax: ast.Expr) -> Constant:
+    """Return the moment that a text says, in UTC where it names no zone.
+
+    Raises:
+        QuerySyntaxError: it says none.
+    """
+    try:
+        moment = dt.datetime.fromisoformat(str(text).strip())
+    except ValueError:
+        raise QuerySyntaxError(
+            f"{text!r} is no time",
+            text=query,
+            span=syntax.span,
+            hint="write DATE '2026-01-01', or TIMESTAMP '2026-01-01 12:30:00'",
+        ) from None
+    return _moment(moment, syntax)
+
+
+def moment_of_value(
+    value: dt.date | dt.timedelta | np.datetime64 | np.timedelta64, query: str, syntax: ast.Expr
+) -> Constant:
+    """Return a Python or NumPy time as a constant.
+
+    Raises:
+        QuerySyntaxError: it is not a time (NaT), or beyond what int64 counts.
+    """
+    if isinstance(value, dt.datetime):
+        return _moment(value, syntax)
+    if isinstance(value, dt.date):
+        return _moment(dt.datetime.combine(value, dt.time()), syntax)
+    if isinstance(value, dt.timedelta):
+        return _duration(value // dt.timedelta(microseconds=1), "us", syntax)
+    if np.isnat(value):
+        raise QuerySyntaxError("NaT is no time", text=query, span=syntax.span, hint="give None")
+    unit: TimeUnit = "ns" if np.datetime_data(value.dtype)[0] == "ns" else "us"
+    if isinstance(value, np.datetime64):
+        count = int(value.astype(f"datetime64[{unit}]").astype(np.int64))
+        return Constant(count, replace(INT, timestamp_unit=unit), syntax, weak=False)
+    return _duration(int(value.astype(f"timedelta64[{unit}]").astype(np.int64)), unit, syntax)
+
+
+def interval_of_text(text: str, query: str, syntax: ast.Expr) -> Constant:
+    """Return the length of time that a text says.
+
+    Raises:
+        QuerySyntaxError: it says none, or counts months or years, whose lengths differ.
+    """
+    seconds, place = 0, 0
+    while place < len(text):
+        found = _PART.match(text, place)
+        if found is None or found[2].lower() not in _SECONDS:
+            named = found[2].lower() if found else ""
+            hint = "write INTERVAL '7 days', '2 weeks' or '1 hour 30 minutes'"
+            if named in {"month", "year"}:
+                hint = f"a {named} has no fixed length: give days"
+            raise QuerySyntaxError(
+                f"{text!r} is no length of time", text=query, span=syntax.span, hint=hint
+            )
+        seconds += int(found[1]) * _SECONDS[found[2].lower()]
+        place = found.end()
+    if not text.strip() or abs(seconds) > _MAX_SECONDS:
+        raise QuerySyntaxError(
+            f"{text!r} is no length of time that can be counted", text=query, span=syntax.span
+        )
+    return _duration(seconds, "s", syntax)
+
+
+def in_unit(expr: Bound, unit: TimeUnit) -> Bound:
+    """Return a time in a finer unit."""
+    own = expr.type.timestamp_unit or expr.type.duration_unit
+    if own is None or own == unit:
+        return expr
+    factor = PER_SECOND[unit] // PER_SECOND[own]
+    is_moment = expr.type.timestamp_unit is not None
+    column_type = replace(
+        expr.type,
+        timestamp_unit=unit if is_moment else None,
+        duration_unit=None if is_moment else unit,
+    )
+    if isinstance(expr, Constant) and isinstance(expr.value, int):
+        return structs.replace(expr, value=expr.value * factor, type=column_type)
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        return replace(vectors[0], values=vectors[0].values.astype(np.int64) * factor)
+
+    return Apply(kernel, (expr,), column_type, None)
+
+
+def untimed(expr: Bound) -> Bound:
+    """Return a time as the number it is counted by."""
+    if not is_time(expr.type):
+        return expr
+    column_type = replace(expr.type, timestamp_unit=None, duration_unit=None)
+    if isinstance(expr, ColumnRef | Constant | Apply):
+        return structs.replace(expr, type=column_type)
+    return Apply(_first, (expr,), column_type, None)
+
+
+def _first(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+    return vectors[0]
+
+
+def _moment(moment: dt.datetime, syntax: ast.Expr) -> Constant:
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    count = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 both are in UTC
+    unit: TimeUnit = "us"
+    if count % 10**6 == 0:
+        count, unit = count // 10**6, "s"
+    elif count % 10**3 == 0:
+        count, unit = count // 10**3, "ms"
+    return Constant(count, replace(INT, timestamp_unit=unit), syntax, weak=False)
+
+
+def _duration(count: int, unit: TimeUnit, syntax: ast.Expr) -> Constant:
+    return Constant(count, replace(INT, duration_unit=unit), syntax, weak=False)

@@ -1,0 +1,1 @@
+"""The application: routes, health checks and the viewer's files."""

@@ -1,0 +1,228 @@
+"""The application: routes under ``/v1``, health, and the viewer's page for everything else.
+
+The page holds no data and is served to anybody; it asks ``/v1`` like every other client. Its policy
+lets it load from its own host alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import FastAPI, Request, Response
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+
+import tensorlake_query as tql
+from tensorlake.errors import TensorlakeError
+from tensorlake_server.app.viewer_files import ViewerFiles
+from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.bodies.put_rules import FormatRules
+from tensorlake_server.bodies.thumbnails import Thumbnails
+from tensorlake_server.http.openapi import add_components, component
+from tensorlake_server.http.parameters import CHECKED
+from tensorlake_server.http.problems import PROBLEM_TYPE, Problem, add_problem_answers
+from tensorlake_server.lake.lake import Lake
+from tensorlake_server.messages.changes import TransactionRequest
+from tensorlake_server.messages.messages import ProblemInfo, SessionRequest
+from tensorlake_server.request.access import Access, cookie_name
+from tensorlake_server.request.audit import AuditLog
+from tensorlake_server.request.context import settings_of
+from tensorlake_server.request.metrics import METRICS_TYPE, Metrics
+from tensorlake_server.request.middleware import Guard, UnderWay
+from tensorlake_server.request.stream_limits import Streams
+from tensorlake_server.routes import (
+    datasets,
+    events,
+    objects,
+    query,
+    refs,
+    rows,
+    samples,
+    selection,
+    statistics,
+    stream,
+    views,
+    writing,
+)
+from tensorlake_server.routes.events import Heads
+
+if TYPE_CHECKING:
+    from tensorlake_server.settings.settings import Settings
+
+__all__ = ["create_app"]
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
+)  # inline styles: the editor brings its rules in a <style> of its own
+NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
+PAGE, ICON = "index.html", "favicon.svg"
+HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
+
+BODY_THREADS = 4  # that parse bodies: each holds the interpreter, or a processor
+
+NO_REQUEST = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
+
+PROBLEM: dict[str, Any] = {
+    "description": "what went wrong, as RFC 9457 problem JSON",
+    "content": {PROBLEM_TYPE: {"schema": component(ProblemInfo)}},
+}
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Build the application for one lake."""
+    access = Access(settings)
+    audit = None
+    if settings.audit_log is not None:
+        audit = AuditLog(
+            settings.audit_log, most_nbytes=settings.audit_nbytes, files=settings.audit_files
+        )
+    under_way = UnderWay()
+    streams = Streams(settings.max_streams, most_each=settings.max_streams_each)
+    batch_streams = Streams(settings.max_batch_streams, most_each=settings.max_batch_streams_each)
+    metrics = Metrics(streams=lambda: streams.count + batch_streams.count)
+    app = FastAPI(
+        title="tensorlake",
+        description="Datasets of one lake: docs/reference/rest.md says more.",
+        openapi_url=None,  # FastAPI's own route would take any parameter
+        docs_url=None,  # FastAPI's page loads its scripts from another host
+        redoc_url=None,
+        middleware=[
+            Middleware(
+                Guard,
+                settings=settings,
+                access=access,
+                audit=audit,
+                metrics=metrics,
+                under_way=under_way,
+            )
+        ],
+        responses={"4XX": PROBLEM, "5XX": PROBLEM},
+    )
+    tql.parse("WHERE true")  # builds the parser now, not in the first query
+    app.state.settings = settings
+    app.state.access = access
+    app.state.under_way = under_way
+    app.state.lake = Lake(settings)
+    app.state.heads = Heads(app.state.lake)
+    app.state.readiness = Readiness(app.state.lake)
+    app.state.streams = streams
+    app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
+    app.state.batch_streams = batch_streams
+    app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
+    app.state.body_threads = CapacityLimiter(BODY_THREADS)
+    app.router.route_class = BodyRoute
+    app.state.metrics = metrics
+    app.state.object_rules = FormatRules()
+    app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
+    hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
+    add_problem_answers(app, hidden_url=hidden_url)
+    # Routes are tried in this order, and an epoch asks for a thousand objects: they come first.
+    asking = (objects, datasets, rows, query, selection, views, samples, statistics, stream)
+    for module in (*asking, writing, refs, events):
+        app.include_router(module.router, dependencies=CHECKED)
+    add_components(app, [TransactionRequest, ProblemInfo])
+    app.add_api_route(
+        "/v1/session", open_session, methods=["POST"], status_code=204, dependencies=CHECKED
+    )
+    app.add_api_route(
+        "/v1/openapi.json", read_openapi, include_in_schema=False, dependencies=CHECKED
+    )
+    operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
+    for route, answer in operation.items():
+        app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
+    _add_viewer(app, settings)
+    for route in app.routes:  # FastAPI prepares them when it first looks: now, not in a request
+        route.matches(NO_REQUEST)
+    return app
+
+
+def open_session(request: Request, asked: SessionRequest) -> Response:
+    """Exchange a token for a cookie that no script can read."""
+    access: Access = request.app.state.access
+    response = Response(status_code=204)
+    response.set_cookie(
+        cookie_name(settings_of(request)),
+        access.cookie(asked.token),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+        path="/",
+    )
+    return response
+
+
+def read_openapi(request: Request) -> Response:
+    """Describe the routes under ``/v1``."""
+    app: FastAPI = request.app
+    return JSONResponse(app.openapi())
+
+
+async def healthz() -> Response:
+    """Say that the process answers: on its loop, however busy its threads are."""
+    return Response("ok\n", media_type="text/plain")
+
+
+class Readiness:
+    """Whether the lake can be read: one look at a time, shared by all who ask meanwhile.
+
+    It has a thread of its own: those of the routes may all be busy.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._thread = CapacityLimiter(1)
+        self._looking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Look.
+
+        Raises:
+            TensorlakeError: It cannot be read.
+        """
+        if self._looking is None or self._looking.done():
+            look = to_thread.run_sync(self._lake.check, limiter=self._thread)
+            self._looking = asyncio.ensure_future(look)
+        await asyncio.shield(self._looking)
+
+
+async def readyz(request: Request) -> Response:
+    """Say whether the lake can be read; if not, why, and that another replica be asked."""
+    readiness: Readiness = request.app.state.readiness
+    try:
+        await readiness.check()
+    except TensorlakeError as error:
+        raise Problem(503, "lake-unreadable", str(error), {"Retry-After": "5"}) from error
+    return Response("ok\n", media_type="text/plain")
+
+
+def read_metrics(request: Request) -> Response:
+    """Count requests, seconds and bytes by route, for Prometheus."""
+    metrics: Metrics = request.app.state.metrics
+    return Response(metrics.text(), headers={"Content-Type": METRICS_TYPE})
+
+
+def _add_viewer(app: FastAPI, settings: Settings) -> None:
+    files = ViewerFiles(settings.static)
+    policy = PAGE_POLICY + (NOTEBOOKS if settings.is_framed else "")
+
+    def viewer_page(request: Request) -> Response:
+        if PAGE not in files:
+            raise Problem(
+                503, "viewer-not-built", "this server was installed without its viewer\nmake viewer"
+            )
+        headers = {"Cache-Control": "no-cache", "Content-Security-Policy": policy}
+        return files.answer(request, PAGE, headers)
+
+    def asset(request: Request, path: str) -> Response:
+        return files.answer(request, f"assets/{path}", {"Cache-Control": HASHED})
+
+    def icon(request: Request) -> Response:
+        return files.answer(request, ICON, {"Cache-Control": "no-cache"})
+
+    pages = {"/assets/{path:path}": asset, f"/{ICON}": icon, "/": viewer_page}
+    for route, answer in {**pages, "/{dataset}": viewer_page}.items():
+        app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)

@@ -1,0 +1,1 @@
+"""Authentication: tokens, scopes and principals."""

@@ -1,0 +1,31 @@
+"""Who asks, and what they may do: decided once for each request, by `Access`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorlake_server.auth.scopes import Action, Scope
+
+__all__ = ["NOBODY", "Principal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who asks.
+
+    Attributes:
+        name: For the audit log: ``link``, ``anonymous``, ``token:<id>:<name>``.
+        scopes: What they may do.
+        author: In whose name their commits are; None for the server's own user.
+    """
+
+    name: str
+    scopes: tuple[Scope, ...] = ()
+    author: str | None = None
+
+    def may(self, action: Action, dataset: str, branch: str | None = None) -> bool:
+        """Whether one of the scopes allows it."""
+        return any(scope.allows(action, dataset, branch) for scope in self.scopes)
+
+
+NOBODY = Principal("nobody")

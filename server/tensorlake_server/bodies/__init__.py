@@ -1,0 +1,1 @@
+"""Bodies of requests and responses: JSON, Arrow, thumbnails, pages of rows."""

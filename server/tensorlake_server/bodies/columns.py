@@ -1,0 +1,241 @@
+"""What the routes read of a dataset or a view: its columns, their samples, who the rows are.
+
+Stored tensors are read as they are stored (media stay encoded); columns that a query computed are
+values already, and are given the sample type that would store them. Both come out as a
+`TypedColumn`, so that no route tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tensorlake_query as tql
+from tensorlake.errors import RowNotFoundError, TensorNotFoundError
+from tensorlake.types import (
+    Array,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Json,
+    RaggedColumn,
+    Scalar,
+    Text,
+    UniformColumn,
+    widened_column,
+)
+from tensorlake_server.media.images import is_drawable
+from tensorlake_server.media.masks import MASK_KINDS
+from tensorlake_server.messages.messages import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from tensorlake.types import Column, SampleType
+    from tensorlake_server.lake.lake import Readable
+
+__all__ = [
+    "IDENTITY",
+    "TypedColumn",
+    "check_names",
+    "column_names",
+    "column_type",
+    "identify_samples",
+    "list_tensors",
+    "named_positions",
+    "page_positions",
+    "read_column",
+    "read_identity",
+    "read_rows",
+]
+
+IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
+NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumn:
+    """Samples, media as stored, and what they are."""
+
+    type: SampleType
+    column: Column
+
+    def is_null(self, position: int) -> bool:
+        """Whether the sample is NULL."""
+        return self.column.valid is not None and not self.column.valid[position]
+
+
+def column_names(readable: Readable) -> list[str]:
+    """Name the columns, stored ones first."""
+    return [*readable.selection().columns, *readable.computed]
+
+
+def list_tensors(readable: Readable) -> list[TensorInfo]:
+    """Describe the columns, stored ones first."""
+    return [_describe(name, column_type(readable, name)) for name in column_names(readable)]
+
+
+def column_type(readable: Readable, name: str) -> SampleType:
+    """Type of a column; of one that a query computed, the type that would store it.
+
+    Raises:
+        TensorNotFoundError: There is none of this name.
+    """
+    check_names(readable, [name])
+    computed = readable.computed.get(name)
+    return readable.schema[name] if computed is None else _type_of(computed.type)
+
+
+def check_names(readable: Readable, names: Sequence[str]) -> None:
+    """Check that all columns exist.
+
+    Raises:
+        TensorNotFoundError: One does not.
+    """
+    known = column_names(readable)
+    for name in names:
+        if name not in known:
+            raise TensorNotFoundError(
+                f"{readable.url!r} has no tensor {name!r}\nits tensors are {', '.join(known)}",
+                tensor=name,
+            )
+
+
+def named_positions(readable: Readable, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Check rows that a request names one by one; they may repeat, and be of any size.
+
+    Raises:
+        RowNotFoundError: One is outside.
+    """
+    count = len(readable)
+    for row in rows:
+        if not 0 <= row < count:
+            raise RowNotFoundError(
+                f"there are {count:,} rows, no row {row}"
+                + (f"\nrows are 0 to {count - 1}" if count else ""),
+                row=row,
+                expected=count,
+            )
+    return np.array(rows, dtype=np.int64)
+
+
+def page_positions(readable: Readable, offset: int, limit: int) -> npt.NDArray[np.int64]:
+    """Positions of a page; empty beyond the end."""
+    count = len(readable)
+    return np.arange(min(offset, count), min(offset + limit, count), dtype=np.int64)
+
+
+def read_identity(readable: Readable, positions: npt.NDArray[np.int64]) -> dict[str, TypedColumn]:
+    """Say who the rows are, as columns of the names in `IDENTITY`."""
+    rows = read_rows(readable, positions)
+    valid = np.array([row["_row"] is not None for row in rows], dtype=np.bool_)
+    numbers = np.array([row["_row"] or 0 for row in rows], dtype=np.int64)
+    number, text = Scalar("int64", nullable=True), Text(nullable=True)
+    ids = text.convert([row["_row_id"] for row in rows], tensor="_row_id", call="rows")
+    return {
+        "_row": TypedColumn(number, UniformColumn(numbers, None if valid.all() else valid)),
+        "_row_id": TypedColumn(text, ids),
+    }
+
+
+def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Say who the rows are: number in the version, and identity; None where a query made them."""
+    if not getattr(readable, "has_rows", True):  # only a View can be without
+        return [{"_row": None, "_row_id": None} for _ in positions]
+    page = readable[positions]
+    rows, ids = page.rows.tolist(), page.row_ids
+    return [{"_row": row, "_row_id": row_id} for row, row_id in zip(rows, ids, strict=True)]
+
+
+def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:
+    """Read one column at these positions; floats that only few programs know come as float32.
+
+    Raises:
+        TensorNotFoundError: There is none of this name.
+    """
+    check_names(readable, [name])
+    computed = readable.computed.get(name)
+    if computed is not None:
+        return _computed_column(name, computed.type, computed.take(positions).batch)
+    physical = readable.selection().physical(positions)
+    column = readable.reader().read(name, physical, decode=False)
+    return TypedColumn(readable.schema[name], widened_column(column))
+
+
+def identify_samples(
+    readable: Readable, name: str, positions: npt.NDArray[np.int64], *, view: str | None
+) -> list[str]:
+    """Name the samples: equal names are equal bytes, whatever version or view they are read in.
+
+    A stored sample is named by where it lies, so that what a commit did not touch keeps its name;
+    fills and what a query computed lie nowhere and are named by version, view and position.
+    """
+    check_names(readable, [name])
+    selection = readable.selection()
+    version = f"{selection.snapshot.digest} {view} {name}"
+    if name in readable.computed:
+        return [f"{version} {position}" for position in positions.tolist()]
+    # What a chunk reads as changes with the tensor's type, and with the codes of merged classes.
+    spec = selection.snapshot.spec(name)
+    read_as = [f"{spec.layout.kind} {spec.layout.dtype} {one.codes}" for one in spec.encodings]
+    located = readable.reader().locate(name, selection.physical(positions))
+    places = [
+        version
+        if key.is_fill
+        else f"{key.pack.path} {key.offset} {key.nbytes} {read_as[key.read_as]}"
+        for key in located.chunks
+    ]
+    pairs = zip(located.chunk.tolist(), located.row_in_chunk.tolist(), strict=True)
+    return [f"{places[chunk]} {row}" for chunk, row in pairs]
+
+
+def _describe(name: str, one: SampleType) -> TensorInfo:
+    dtype = one.dtype
+    of = getattr(one, "of", None)
+    kind = one.drawn_as
+    is_picture = kind == "image" or is_drawable(dtype, one.shape)
+    return TensorInfo(
+        name=name,
+        kind=kind,
+        type=one.describe(),
+        dtype=None if dtype is None else dtype.name,
+        shape=None if dtype is None else list(one.shape),
+        nullable=one.nullable,
+        media_type=one.media_type,
+        picture=is_picture and kind not in MASK_KINDS,
+        names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
+        of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
+        per=getattr(one, "per", None),
+        format=getattr(one, "format", None),
+        skeleton=list(getattr(one, "skeleton", ())) if kind == "keypoints" else None,
+    )
+
+
+def _type_of(computed: tql.ColumnType) -> SampleType:
+    """Choose the type that would store what a query computed; any value may be NULL."""
+    if computed.kind == "text":
+        return Text(nullable=True)
+    if computed.kind == "bytes":
+        return Bytes(nullable=True)
+    if computed.kind == "json" or computed.dtype is None:
+        return Json(nullable=True)
+    if computed.kind == "label" and computed.names is not None:
+        return ClassLabel(computed.names, multi=bool(computed.shape), nullable=True)
+    if computed.shape:
+        return Array(computed.dtype, computed.shape, nullable=True)
+    return Bool(nullable=True) if computed.kind == "bool" else Scalar(computed.dtype, nullable=True)
+
+
+def _computed_column(name: str, column_type: tql.ColumnType, batch: tql.Batch) -> TypedColumn:
+    kind = _type_of(column_type)
+    match batch:
+        case tql.ObjectBatch(values=values):
+            return TypedColumn(kind, kind.convert(values, tensor=name, call="query()"))
+        case tql.UniformBatch(values=values, valid=valid):
+            return TypedColumn(kind, UniformColumn(np.asarray(values), valid))
+        case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
+            return TypedColumn(kind, RaggedColumn(np.asarray(values), shapes, valid))

@@ -1,0 +1,77 @@
+"""Many pictures in one body: the answer of ``POST …/thumbnails``.
+
+    body   = frame*
+    frame  = u32 index in the request's rows · u8 kind · u8[3] zero
+             · u32 width · u32 height of the whole sample · u32 nbytes · nbytes of picture
+    kind   = 0 no value · 1 JPEG · 2 PNG · 3 error (the bytes are a UTF-8 message)
+
+Integers are little-endian. Frames come in the order of the request, each as soon as it is made.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorlake_server.media.images import Picture
+
+__all__ = ["FRAMES_TYPE", "Frame", "FrameKind"]
+
+FRAMES_TYPE = "application/vnd.tensorlake.frames"
+HEADER = struct.Struct("<IB3xIII")
+MAX_MESSAGE_NBYTES = 500
+
+
+class FrameKind(IntEnum):
+    """What the bytes of a frame are."""
+
+    NONE = 0
+    JPEG = 1
+    PNG = 2
+    ERROR = 3
+
+
+MEDIA_TYPES = {FrameKind.JPEG: "image/jpeg", FrameKind.PNG: "image/png"}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture, or what is said in its place; ``width`` and ``height`` are the sample's own."""
+
+    kind: FrameKind
+    body: bytes = b""
+    width: int = 0
+    height: int = 0
+
+    @classmethod
+    def of_error(cls, error: Exception) -> Frame:
+        """Say why there is no picture, in as many words as a cell has room for."""
+        cut = str(error).encode(errors="replace")[:MAX_MESSAGE_NBYTES]
+        return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
+
+    @classmethod
+    def of_picture(cls, picture: Picture) -> Frame:
+        """Frame a picture."""
+        kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
+        return cls(kind, picture.data, picture.width, picture.height)
+
+    @property
+    def media_type(self) -> str | None:
+        """Of the picture; None where there is none."""
+        return MEDIA_TYPES.get(self.kind)
+
+    @property
+    def nbytes(self) -> int:
+        """How long it is, encoded."""
+        return HEADER.size + len(self.body)
+
+    def encode(self, index: int) -> bytes:
+        """Lay it out as the answer for ``rows[index]`` of a request.
+
+        >>> Frame(FrameKind.NONE).encode(7).hex()
+        '0700000000000000000000000000000000000000'
+        """
+        return HEADER.pack(index, self.kind, self.width, self.height, len(self.body)) + self.body

@@ -1,0 +1,51 @@
+"""Thumbnails drawn last, and which sample each row of a version is.
+
+    (version's digest, tensor, row)  →  the sample's name     rows stay what they are in a version
+    (the sample's name, size)        →  the picture           the same in all versions that have it
+
+Both are look-ups in memory, so that a thumbnail that was drawn before is answered on the event
+loop. Who may read the dataset is asked before.
+"""
+
+from __future__ import annotations
+
+from tensorlake_server.bodies.frames import Frame
+from tensorlake_server.lru_cache import Kept
+
+__all__ = ["Thumbnails"]
+
+KEPT_NAMES = 1 << 15  # some 300 bytes each
+
+
+class Thumbnails:
+    """Pictures within a budget. Thread-safe.
+
+    >>> from tensorlake_server.bodies.frames import FrameKind
+    >>> thumbnails = Thumbnails(1 << 20)
+    >>> thumbnails.put("pack 0 4096 chunk 3", 128, Frame(FrameKind.PNG, b"PNG", 640, 480))
+    >>> thumbnails.note("9f3c", "image", 3, "pack 0 4096 chunk 3")
+    >>> thumbnails.name_of("9f3c", "image", 3)
+    'pack 0 4096 chunk 3'
+    >>> thumbnails.get("pack 0 4096 chunk 3", 128).width
+    640
+    """
+
+    def __init__(self, budget_nbytes: int) -> None:
+        self._frames = Kept[tuple[str, int], Frame](budget_nbytes, size=lambda one: one.nbytes)
+        self._names: Kept[tuple[str, str, int], str] = Kept(KEPT_NAMES)
+
+    def get(self, sample: str, size: int) -> Frame | None:
+        """Return what was drawn of a sample."""
+        return self._frames.get((sample, size))
+
+    def put(self, sample: str, size: int, frame: Frame) -> None:
+        """Keep what was drawn of a sample."""
+        self._frames.put((sample, size), frame)
+
+    def name_of(self, digest: str, tensor: str, row: int) -> str | None:
+        """Return the name of a row's sample, if it was asked for before."""
+        return self._names.get((digest, tensor, row))
+
+    def note(self, digest: str, tensor: str, row: int, sample: str) -> None:
+        """Remember the name of a row's sample."""
+        self._names.put((digest, tensor, row), sample)

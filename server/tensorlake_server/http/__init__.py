@@ -1,0 +1,1 @@
+"""HTTP: problem details, caching, ranges, content negotiation."""

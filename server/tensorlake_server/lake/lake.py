@@ -1,0 +1,350 @@
+"""Datasets of the served lake, by name and version: the one place that opens any.
+
+A name is a path under the lake's URL, and nothing else: no empty, ``.`` or ``..`` part, nothing
+absolute, and in a local folder no link that leads out of it. What does not resolve is "not found",
+so that names tell nothing about what lies outside.
+
+Handles of fixed versions and evaluated views are kept, the most recently used ones: a request costs
+no opening, and readers keep their chunk caches. Nothing here is more than a cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import tensorlake as tl
+from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside, saved_inside
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    StorageError,
+    VersionNotFoundError,
+)
+from tensorlake.format import DESCRIPTOR
+from tensorlake.storage import LocalStore, open_store, run
+from tensorlake_server.auth.view_token import read_token
+from tensorlake_server.http.caching import is_fixed
+from tensorlake_server.lru_cache import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.storage import Store
+    from tensorlake.types import SampleType
+    from tensorlake_server.auth.view_token import ViewQuery
+    from tensorlake_server.messages.row_request import AskedRows
+    from tensorlake_server.settings.settings import Settings
+
+__all__ = ["Lake", "Readable"]
+
+Readable: TypeAlias = "Dataset | View"
+
+CHECK_S = 10.0  # until the lake counts as one that does not answer
+KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
+KEPT_VIEWS = 64  # at most; a large one takes the place of several
+KEPT_STORES = 256
+
+
+class Lake:
+    """One dataset, or all datasets under a folder."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._url = settings.url.rstrip("/")
+        self._options = settings.storage_options
+        self._handles: Kept[tuple[str, str], Dataset] = Kept(KEPT_HANDLES)
+        # what a branch's newest commit was, when somebody asked last
+        self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
+        self._stores: Kept[str, Store] = Kept(KEPT_STORES)
+        least = settings.views_nbytes // KEPT_VIEWS
+        self._views: Kept[tuple[str, str, str], View] = Kept(
+            settings.views_nbytes, size=lambda view: max(view.held_nbytes, least, 1)
+        )
+        self._store = open_store(self._url, storage_options=self._options)
+        self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
+
+    @property
+    def url(self) -> str:
+        """What is served."""
+        return self._url
+
+    def names(self) -> list[str]:
+        """List the datasets; what a link leads to outside is none of the lake's."""
+        if self.is_one_dataset:
+            return [self._own_name]
+        found = tl.list(self._url, storage_options=self._options)
+        return [name for name in found if not self._leads_out(name)]
+
+    def check(self) -> None:
+        """See that the lake is there, and answers.
+
+        Raises:
+            StorageError: It is not, or does not.
+            AccessError: It may not be read.
+        """
+        if isinstance(self._store, LocalStore):
+            self._store.check_readable()
+        if not self.is_one_dataset:
+            run(self._store.folders(""), timeout_s=CHECK_S)
+        elif run(self._store.head(DESCRIPTOR), timeout_s=CHECK_S) is None:
+            raise StorageError(
+                f"the dataset {self._url!r} is gone: it has no {DESCRIPTOR}"
+                "\nbring it back from a copy, or serve another",
+                url=self._url,
+            )
+
+    def url_of(self, name: str) -> str:
+        """Where a dataset is.
+
+        Raises:
+            DatasetNotFoundError: No dataset of the lake can have this name.
+        """
+        parts = name.split("/")
+        if self.is_one_dataset:
+            if name != self._own_name:
+                raise self.not_found(name)
+            return self._url
+        is_path = all(part not in ("", ".", "..") for part in parts)
+        if not is_path or "\\" in name or not name.isprintable() or self._leads_out(name):
+            raise self.not_found(name)
+        return f"{self._url}/{name}"
+
+    def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
+        """Open a version: a commit, tag or branch; None is main's newest.
+
+        Args:
+            name: Of the dataset.
+            version: As ``tl.open`` takes it.
+            digest: The commit must have it, when it is given: a dataset that was deleted and made
+                anew has other commits under the same names.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset.
+            VersionNotFoundError: There is no such version, or it is another one now.
+        """
+        url = self.url_of(name)
+        handle = self._handles.get((name, version)) if version and is_fixed(version) else None
+        if handle is None:
+            with self._found(name):
+                handle = self._opened(name, url, version)
+        actual = handle.selection().snapshot.digest
+        if digest is not None and not actual.startswith(digest):
+            raise VersionNotFoundError(
+                f"{name!r} has another {handle.version} now ({actual[:8]}, not {digest[:8]})"
+                "\nit was made anew: open it without a version",
+                version=version,
+                expected=digest,
+                actual=actual,
+            )
+        return handle
+
+    def kept(self, name: str, version: str) -> Dataset | None:
+        """Look up a commit that is open already, without asking the store anything."""
+        return self._handles.get((name, version)) if is_fixed(version) else None
+
+    def begin(
+        self, name: str, branch: str, *, base: str | None = None, key: str | None = None
+    ) -> Work:
+        """Open a branch for writing; see `begin_work`."""
+        url = self.url_of(name)
+        with self._found(name):
+            return begin_work(url, branch, base=base, key=key, storage_options=self._options)
+
+    def store(self, name: str) -> Store:
+        """Open where a dataset's objects are.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset.
+        """
+        store = self.kept_store(name)
+        if store is None:
+            url = self.url_of(name)
+            if not tl.exists(url, storage_options=self._options):
+                raise self.not_found(name)
+            store = open_store(url, storage_options=self._options)
+            self._stores.put(name, store)
+        return store
+
+    def kept_store(self, name: str) -> Store | None:
+        """Look up where a dataset's objects are, without asking the store anything.
+
+        Raises:
+            DatasetNotFoundError: No dataset of the lake can have this name.
+        """
+        self.url_of(name)
+        return self._stores.get(name)
+
+    def create(
+        self, name: str, schema: Mapping[str, SampleType], *, grace: str, exist_ok: bool
+    ) -> Dataset:
+        """Make a dataset; see ``tl.create``.
+
+        Raises:
+            InvalidInputError: It can have no such name here.
+        """
+        try:
+            url, options = self.url_of(name), self._options
+        except DatasetNotFoundError as error:
+            shown = (
+                "this server serves one dataset" if self.is_one_dataset else "no name of a dataset"
+            )
+            raise InvalidInputError(
+                f"{name!r} cannot be made here: {shown}"
+                "\ngive names joined by '/', inside of a lake, none of them empty, '.' or '..'",
+                dataset=name,
+            ) from error
+        parents = name.split("/")[:-1]
+        around = ["/".join(parents[: depth + 1]) for depth in range(len(parents))]
+        inside = [one for one in tl.list(url, storage_options=options) if one != "."]
+        taken = [one for one in around if tl.exists(self.url_of(one), storage_options=options)]
+        if inside or taken:
+            # One dataset in another would be read, and removed, with it.
+            raise InvalidInputError(
+                f"{name!r} would lie inside a dataset, or around one: {(taken or inside)[0]!r}"
+                "\nchoose another name",
+                dataset=name,
+            )
+        return tl.create(url, schema, grace=grace, exist_ok=exist_ok, storage_options=options)
+
+    def delete(self, name: str) -> None:
+        """Remove a dataset for good; see ``tl.delete``."""
+        url = self.url_of(name)
+        with self._found(name):
+            tl.delete(url, confirm=url, storage_options=self._options)
+        self._handles.drop(lambda key: key[0] == name)
+        self._stores.drop(lambda key: key == name)
+
+    def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
+        """Open the result of a query, evaluating it again where it is not kept.
+
+        Raises:
+            ViewNotFoundError: The token is none of ours, or of another dataset.
+        """
+        query = read_token(token, key=self._settings.signing_key)
+        if query.dataset != name:
+            raise DatasetNotFoundError(
+                f"the view is of {query.dataset!r}, not of {name!r}"
+                f"\nread it as /v1/datasets/{query.dataset}/rows?view=…"
+            )
+        key = (name, query.version, token)
+        view = self._views.get(key)
+        if view is None:
+            view = _evaluated(self.open(name, query.version, query.digest), query, self._limits)
+            self._views.put(key, view)
+        return query, view
+
+    def save_view(self, name: str, token: str, saved: str, message: str) -> View:
+        """Give the result of a query a name in the dataset; see ``View.save``.
+
+        Raises:
+            InvalidInputError: The name is taken, or the result is no rows of the dataset.
+        """
+        query, _ = self.view(name, token)  # that it is of this dataset, as it was
+        dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)
+        return _evaluated(dataset, query, self._limits).save(saved, message)
+
+    def keep_view(self, token: str, view: View) -> None:
+        """Keep a result that was evaluated just now."""
+        query = read_token(token, key=self._settings.signing_key)
+        self._views.put((query.dataset, query.version, token), view)
+
+    @property
+    def views_nbytes(self) -> int:
+        """How much memory the results hold that are kept."""
+        return self._views.used
+
+    def readable(
+        self, name: str, *, version: str | None, view: str | None, digest: str | None = None
+    ) -> Readable:
+        """Open what a request reads: a view when it names one, else a version."""
+        if view is not None:
+            return self.view(name, view)[1]
+        return self.open(name, version, digest)
+
+    def rows(self, name: str, asked: AskedRows, limits: QueryLimits | None = None) -> Readable:
+        """Open the rows that a request names.
+
+        Raises:
+            ViewNotFoundError: There is no such saved view.
+            InvalidInputError: They are named in two ways.
+        """
+        if asked.view is not None and (asked.version is not None or asked.saved is not None):
+            raise InvalidInputError(
+                "rows are named in two ways\ngive a view, or a version, with saved or without"
+            )
+        readable = self.readable(name, version=asked.version, view=asked.view, digest=asked.digest)
+        if asked.saved is not None:
+            assert isinstance(readable, tl.Dataset), "no view was named"
+            readable = saved_inside(readable, asked.saved, limits or self._limits)
+        if not asked.steps:
+            return readable
+        return replay_inside(readable, asked.steps_json(), limits or self._limits)
+
+    @property
+    def _limits(self) -> QueryLimits:
+        return self._settings.query_limits()
+
+    @contextmanager
+    def _found(self, name: str) -> Generator[None]:
+        """Say of a dataset that is not there no more than that: not what lies beside it."""
+        try:
+            yield
+        except DatasetNotFoundError as error:
+            raise self.not_found(name) from error
+
+    def not_found(self, name: str) -> DatasetNotFoundError:
+        """Build the error of a dataset that is not there."""
+        return DatasetNotFoundError(
+            f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
+        )
+
+    @property
+    def _own_name(self) -> str:
+        return self._url.rpartition("/")[2]
+
+    def _opened(self, name: str, url: str, version: str | None) -> Dataset:
+        tip = self._tip(name, version)
+        if tip is not None:
+            return tip
+        handle = tl.open(url, version, read_only=True, storage_options=self._options)
+        session = handle.session
+        if session.name == session.branch and session.mirror_of is None:
+            self._tips.put((name, version), handle.version)
+        key = (name, handle.version)
+        kept = self._handles.get(key)
+        if kept is not None:
+            if kept.selection().snapshot.digest == handle.selection().snapshot.digest:
+                return kept
+            self._handles.drop(lambda key: key[0] == name)  # the dataset was made anew
+        self._handles.put(key, handle)
+        kept = (
+            self._handles.keys()
+        )  # a result keeps its version's handle alive, and what that caches
+        self._views.drop(lambda view: view[:2] not in kept)
+        return handle
+
+    def _tip(self, name: str, version: str | None) -> Dataset | None:
+        """Look up what a branch's newest commit was, and see that it still is."""
+        commit = self._tips.get((name, version))
+        handle = None if commit is None else self._handles.get((name, commit))
+        if handle is None:
+            return None
+        session = handle.session
+        return handle if run(session.log.is_newest(session.head)) else None
+
+    def _leads_out(self, name: str) -> bool:
+        if "://" in self._url and not self._url.startswith("file://"):
+            return False
+        root = os.path.realpath(self._url.removeprefix("file://"))
+        place = os.path.realpath(f"{root}/{name}")  # a Path costs more than the rest of a look-up
+        return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _evaluated(dataset: Dataset, query: ViewQuery, limits: QueryLimits) -> View:
+    if query.saved is not None:
+        return saved_inside(dataset, query.saved, limits)
+    return query_inside(dataset, query.tql, query.params, limits)

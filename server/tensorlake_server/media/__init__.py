@@ -1,0 +1,1 @@
+"""Media: stored images and masks for browsers."""

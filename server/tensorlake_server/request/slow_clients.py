@@ -1,0 +1,242 @@
+"""Connections: how long a client may take to say what it wants, and to take what it is answered.
+
+uvicorn waits for ever for the end of a request's headers, takes any number of them, and keeps what
+a client does not read for as long as the client likes. `PatientProtocol` is its protocol with ends:
+
+    nothing, or a part of headers         closed after ``header_patience_s``, with 408 if it began
+    headers without an end                431 after MAX_HEADERS_NBYTES
+    the rest of a body that was refused   closed after ``header_patience_s``
+    an answer that is hardly read         aborted after ``answer_patience_s``: what waits is dropped
+    one more than ``max_connections``     takes the place of that which is idle longest, or of a
+                                          stranger's; 503 where all are of those who are known
+
+Streams have a patience of their own (``PATIENCE`` in the request's state): training takes a batch
+and comes back minutes later. How long a body may take is the guard's affair, which can say so in
+words.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from tensorlake_server.auth.principal import NOBODY
+from tensorlake_server.http.problems import problem_response
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from fastapi import FastAPI
+
+    from tensorlake_server.settings.settings import Settings
+
+__all__ = ["PATIENCE", "PatientProtocol", "configure"]
+
+PATIENCE = "patience_s"  # in a request's state: how long its answer may wait for its client
+MAX_HEADERS_NBYTES = 64 << 10
+LOOKS = 4  # at a client that reads nothing, within its patience
+
+
+def configure(app: FastAPI, *, log_level: str, shutdown_s: int | None = None) -> uvicorn.Config:
+    """Say how uvicorn serves our application.
+
+    Args:
+        app: What `create_app` made.
+        log_level: Of uvicorn's own log.
+        shutdown_s: How long answers under way may take when it is stopped; None: as they need.
+    """
+    return uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",  # we have none; a connection that became one would be out of these ends
+        log_level=log_level,
+        access_log=False,  # it would show query strings; the guard's log has no secrets
+        timeout_graceful_shutdown=shutdown_s,
+    )
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """One connection of a client that is waited for, but not for ever."""
+
+    def __init__(self, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)
+        app: Any = config.app
+        settings: Settings = app.state.settings
+        self._header_patience_s = settings.header_patience_s
+        self._answer_patience_s = settings.answer_patience_s
+        self._min_nbytes_per_s = settings.min_nbytes_per_s
+        self._max_connections = settings.max_connections
+        self._waits_since = 0.0
+        self._unanswered: list[RequestResponseCycle] = []
+        self._is_in_body = False
+        self._headers_nbytes = 0
+        self._waiting: asyncio.TimerHandle | None = None  # for headers
+        self._looking: asyncio.TimerHandle | None = None  # whether an answer is read
+        self._left_nbytes = 0
+        self._read_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin to wait for the first headers, if there is room for one more."""
+        super().connection_made(transport)
+        self._waits_since = self.loop.time()
+        if len(self.connections) > self._max_connections and not self._make_room():
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too-many-connections",
+                f"{self._max_connections:,} connections are open, and each is answered"
+                "\ntry again later, or keep connections and use them again",
+            )
+            return
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more, and let no request of the client do so."""
+        self._stop_waiting()
+        self._stop_looking()
+        for one in self._unanswered:  # uvicorn tells it only to the last of those sent at once
+            one.disconnected = True
+            one.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; without a request under way it is a part of headers, or too late."""
+        super().data_received(data)
+        if self.transport.is_closing() or not self._is_idle:
+            return
+        self._wait_for_headers()
+        if not self._is_in_body:
+            self._headers_nbytes += len(data)
+            if self._headers_nbytes > MAX_HEADERS_NBYTES:
+                self._refuse(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    "headers-too-large",
+                    f"a request's address and headers may have {MAX_HEADERS_NBYTES:,} bytes at most"
+                    "\nsend long texts in a body",
+                )
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what uvicorn cannot read; its own words would be no problem."""
+        self._refuse(
+            HTTPStatus.BAD_REQUEST,
+            "bad-request",
+            f"{msg}\nsend HTTP/1.1, an address of ASCII characters (others as %XX) and of 64 KiB at"
+            " most, and headers that agree with each other",
+        )
+
+    def on_headers_complete(self) -> None:
+        """Begin a request: its headers are here."""
+        self._stop_waiting()
+        self._headers_nbytes = 0
+        self._waits_since = self.loop.time()
+        self._is_in_body = True
+        super().on_headers_complete()
+        self._unanswered = [one for one in self._unanswered if not one.response_complete]
+        self._unanswered.append(self.cycle)
+
+    def on_message_complete(self) -> None:
+        """Note that the whole of a request is here."""
+        self._is_in_body = False
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Begin to look whether the client reads."""
+        super().pause_writing()
+        self._left_nbytes = self.transport.get_write_buffer_size()
+        self._read_at = self.loop.time()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        """Stop looking: it reads."""
+        self._stop_looking()
+        super().resume_writing()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_for_headers(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(self._header_patience_s, self._give_up)
+
+    def _make_room(self) -> bool:
+        """End the connection that has asked nothing for longest, then that of a stranger.
+
+        Returns:
+            False where all ask something, and are known.
+        """
+        others = [one for one in self.connections if isinstance(one, PatientProtocol)]
+        ended = [one for one in others if one is not self and one.may_end]
+        if not ended:
+            return False
+        min(ended, key=_waits_since).transport.close()
+        return True
+
+    @property
+    def may_end(self) -> bool:
+        """Whether nothing is asked here, or by somebody whom nobody knows yet: a login, a probe."""
+        if self.transport.is_closing():
+            return False
+        return self._is_idle or self.cycle.scope.get("state", {}).get("principal") is NOBODY
+
+    @property
+    def waits_since(self) -> tuple[bool, float]:
+        """Whether something is asked here, and since when this is so, by the loop's clock."""
+        return not self._is_idle, self._waits_since
+
+    def on_response_complete(self) -> None:
+        """Note that the client may ask again, or be ended where there is no room."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if self._headers_nbytes and not self._is_in_body:
+            patience = f"{self._header_patience_s:g} seconds"
+            self._refuse(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "request-timeout",
+                f"the headers of a request did not end within {patience}\nsend it again, all of it",
+            )
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: HTTPStatus, code: str, detail: str) -> None:
+        """Answer what is no request yet with a problem, and end the connection."""
+        problem = problem_response(status, code, detail, headers={"Connection": "close"})
+        headers = b"".join(b"%s: %s\r\n" % one for one in problem.raw_headers)
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
+        self.transport.write(b"%s%s\r\n%s" % (line, headers, problem.body))
+        self.transport.close()
+
+    def _look_later(self) -> None:
+        self._looking = self.loop.call_later(self._answer_patience_s / LOOKS, self._look)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _look(self) -> None:
+        """Abort the connection when its client has read too little for too long."""
+        left, now = self.transport.get_write_buffer_size(), self.loop.time()
+        state: dict[str, Any] = self.cycle.scope.get("state", {})
+        patience_s: float = state.get(PATIENCE, self._answer_patience_s)
+        least = self._answer_patience_s / LOOKS * self._min_nbytes_per_s
+        if self._left_nbytes - left >= least:
+            self._left_nbytes, self._read_at = left, now
+        elif now - self._read_at >= patience_s:
+            self.transport.abort()
+            return
+        self._look_later()
+
+
+def _waits_since(connection: PatientProtocol) -> tuple[bool, float]:
+    return connection.waits_since

@@ -1,0 +1,125 @@
+"""``POST …/query``: a TQL query, run beside the data; its answer names the result for ever.
+
+``/query/explain`` says how one would run, or what is wrong with it, and ``/query/complete`` what
+could come next: an editor asks both while somebody writes. Neither reads a sample.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from tensorlake.dataset import complete_inside, explain_inside, query_inside
+from tensorlake.errors import InvalidInputError
+from tensorlake_server.auth.view_token import ViewQuery, write_token
+from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.messages.messages import (
+    CompletionRequest,
+    Completions,
+    ExplainRequest,
+    Explanation,
+    Offer,
+    QueryRequest,
+    QueryResult,
+)
+from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
+from tensorlake_server.request.deadline import run_query_for
+from tensorlake_server.routes.results import costed, write_result
+
+if TYPE_CHECKING:
+    from tensorlake.dataset import QueryLimits
+
+__all__ = ["router"]
+
+MAX_OFFERS = 200  # more than anybody scrolls through; another letter narrows them
+TAKEN_NAMES = frozenset({"self", "tql"})  # of query()'s own arguments
+
+router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
+
+
+@router.post("/{name}/query", response_model=QueryResult)
+async def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Response:
+    """Run a query over one version: the rows' count, their columns, the first page."""
+    return await run_query_for(request, partial(_run, request, name, asked))
+
+
+def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) -> Response:
+    lake = lake_of(request)
+    dataset = lake.open(name, asked.version)
+    _check_params(asked)
+    with costed() as cost:
+        view = query_inside(dataset, asked.tql, asked.params, limits)
+    query = ViewQuery(
+        dataset=name,
+        version=dataset.version,
+        digest=dataset.selection().snapshot.digest,
+        tql=view.tql or asked.tql,  # the text with its seed: evaluated again it gives the same
+        params=asked.params,
+    )
+    token = write_token(query, key=settings_of(request).signing_key)
+    lake.keep_view(token, view)
+    return write_result(
+        view,
+        token,
+        text=query.tql,
+        cost=cost,
+        limit=asked.limit,
+        columns=asked.columns,
+        most_nbytes=settings_of(request).max_page_nbytes,
+    )
+
+
+@router.post("/{name}/query/explain", response_model=Explanation)
+def explain_query(
+    request: Request, response: Response, name: DatasetPath, asked: ExplainRequest
+) -> Explanation:
+    """Say how a query would run; a text that is none is an error with its place."""
+    dataset = lake_of(request).open(name, asked.version)
+    _check_params(asked)
+    response.headers["Cache-Control"] = "private, no-store"
+    return Explanation(plan=explain_inside(dataset, asked.tql, asked.params))
+
+
+@router.post("/{name}/query/complete", response_model=Completions)
+def complete_query(
+    request: Request, response: Response, name: DatasetPath, asked: CompletionRequest
+) -> Completions:
+    """Say what the word before the cursor could become."""
+    dataset = lake_of(request).open(name, asked.version)
+    offers = complete_inside(dataset, asked.tql, asked.cursor)[:MAX_OFFERS]
+    response.headers["Cache-Control"] = "private, no-store"
+    return Completions(
+        offers=[Offer(text=one.text, kind=one.kind, detail=one.detail) for one in offers]
+    )
+
+
+def _check_params(asked: QueryRequest | ExplainRequest) -> None:
+    """Refuse parameters that a query cannot have, or that its result's id could not hold.
+
+    Raises:
+        InvalidInputError: One is such.
+    """
+    for name in asked.params:
+        if not name.isidentifier() or name in TAKEN_NAMES:
+            raise InvalidInputError(
+                f"{name!r} cannot be the name of a parameter"
+                "\nuse another word, made of letters, digits and _",
+                actual=name,
+            )
+        if not _is_json(asked.params[name]):
+            raise InvalidInputError(
+                f"the parameter {name!r} holds what no JSON does: NaN, an infinity or half a"
+                " character\ngive another value, or write it into the query's text",
+                parameter=name,
+            )
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is read back as it was written; Python's reader takes more than JSON."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value)) == value
+    except UnicodeEncodeError:
+        return False

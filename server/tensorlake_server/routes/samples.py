@@ -1,0 +1,307 @@
+"""One sample, and thumbnails of many.
+
+Only types that are nothing but pictures, sound, film or text are served as themselves; everything
+else leaves as an ``application/octet-stream`` attachment. Samples are other people's bytes:
+whatever the type, ``nosniff`` and a sandboxing policy keep a browser from running any of it.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeGuard
+
+import numpy as np
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from tensorlake.errors import CorruptSampleError, TensorlakeError
+from tensorlake.types import EncodedColumn, take
+from tensorlake_server.bodies.columns import (
+    TypedColumn,
+    check_names,
+    identify_samples,
+    named_positions,
+    read_column,
+)
+from tensorlake_server.bodies.frames import FRAMES_TYPE, Frame, FrameKind
+from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.http.caching import asks_any, cache_headers, etag_of, not_modified
+from tensorlake_server.http.problems import ImageTooLargeError, Problem
+from tensorlake_server.http.ranges import asked_range, is_same_answer
+from tensorlake_server.media.images import (
+    PASSIVE_IMAGES,
+    Picture,
+    check_pixels,
+    is_drawable,
+    render_array,
+    render_sample,
+    sniff,
+)
+from tensorlake_server.media.masks import MASK_KINDS, render_mask
+from tensorlake_server.media.orientation import without_turn
+from tensorlake_server.messages.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
+from tensorlake_server.request.context import DatasetPath, TensorPath, lake_of, thumbnails_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from tensorlake_server.bodies.thumbnails import Thumbnails
+    from tensorlake_server.lake.lake import Readable
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["samples"], route_class=BodyRoute)
+
+ROWS_AT_ONCE = 8  # read together: few enough that the first thumbnails leave early
+
+SAMPLE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Accept-Ranges": "bytes",
+}
+ATTACHMENT = {"Content-Disposition": 'attachment; filename="sample.bin"'}
+OCTETS = "application/octet-stream"
+PASSIVE_FAMILIES = ("audio/", "video/", "model/")
+
+
+@router.get("/{name}/tensors/{tensor}/{row}", response_class=Response)
+async def read_sample(
+    request: Request,
+    name: DatasetPath,
+    tensor: TensorPath,
+    row: int,
+    version: Annotated[str | None, Query(description="main when left out")] = None,
+    view: Annotated[str | None, Query(description="`row` is a position in its result")] = None,
+    digest: Annotated[str | None, Query(description="the version must have it")] = None,
+    size: Annotated[int | None, Query(ge=16, le=MAX_THUMBNAIL_SIDE)] = None,
+    raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
+) -> Response:
+    """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
+    asked = _Asked(name, tensor, row, version, view, digest, size, is_raw=raw is not None)
+    drawn = _drawn_before(request, asked)
+    return await run_in_threadpool(_answer, request, asked) if drawn is None else drawn
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which sample, and as what."""
+
+    name: str
+    tensor: str
+    row: int
+    version: str | None
+    view: str | None
+    digest: str | None
+    size: int | None
+    is_raw: bool
+
+    def headers(self, sample: str) -> dict[str, str]:
+        """Headers of the answer with a sample of this name."""
+        etag = etag_of("sample", self.name, sample, self.size, self.is_raw)
+        version = self.version if self.view is None else None
+        return {**cache_headers(version, etag), **SAMPLE_HEADERS}
+
+
+def _drawn_before(request: Request, asked: _Asked) -> Response | None:
+    """Answer with a thumbnail of a commit that is kept; only look-ups, for the event loop."""
+    if asked.size is None or asked.is_raw or asked.view is not None or asked.version is None:
+        return None
+    dataset = lake_of(request).kept(asked.name, asked.version)
+    if dataset is None:
+        return None
+    digest = dataset.selection().snapshot.digest
+    if asked.digest is not None and not digest.startswith(asked.digest):
+        return None
+    thumbnails = thumbnails_of(request)
+    sample = thumbnails.name_of(digest, asked.tensor, asked.row)
+    frame = None if sample is None else thumbnails.get(sample, asked.size)
+    if sample is None or frame is None or frame.media_type is None:
+        return None
+    headers = asked.headers(sample)
+    known = not_modified(request, headers)
+    return _ranged(request, frame.body, headers, frame.media_type) if known is None else known
+
+
+def _answer(request: Request, asked: _Asked) -> Response:
+    tensor, row, size = asked.tensor, asked.row, asked.size
+    readable = lake_of(request).readable(
+        asked.name, version=asked.version, view=asked.view, digest=asked.digest
+    )
+    positions = named_positions(readable, [row])
+    (sample,) = identify_samples(readable, tensor, positions, view=asked.view)
+    headers = asked.headers(sample)
+    known = not_modified(request, headers)
+    if known is not None and not asks_any(request):  # of `*` it matters that there is one
+        return known
+    read = read_column(readable, tensor, positions)
+    if read.is_null(0):
+        raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+    if known is not None:
+        return known
+    shown = _represent(read, size=size, is_raw=asked.is_raw)
+    if isinstance(shown, Picture) and size is not None:
+        thumbnails = thumbnails_of(request)
+        thumbnails.put(sample, size, Frame.of_picture(shown))
+        if asked.view is None:
+            thumbnails.note(readable.selection().snapshot.digest, tensor, row, sample)
+    if shown.media_type == OCTETS:
+        headers |= ATTACHMENT
+    return _ranged(request, shown.data, headers, shown.media_type)
+
+
+@router.post(
+    "/{name}/thumbnails",
+    response_class=Response,
+    responses={200: {"content": {FRAMES_TYPE: {}}}},
+)
+def read_thumbnails(
+    request: Request, name: DatasetPath, asked: ThumbnailsRequest
+) -> StreamingResponse:
+    """Make many thumbnails in one framed body (`bodies/frames.py`), each sent when made."""
+    readable = lake_of(request).readable(name, version=asked.version, view=asked.view)
+    check_names(readable, [asked.tensor])
+    headers = {"Cache-Control": "private, no-store", **SAMPLE_HEADERS}
+    frames = _frames(readable, asked, thumbnails_of(request))
+    return StreamingResponse(frames, 200, headers, FRAMES_TYPE)
+
+
+def _frames(readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails) -> Iterator[bytes]:
+    for start in range(0, len(asked.rows), ROWS_AT_ONCE):
+        rows = asked.rows[start : start + ROWS_AT_ONCE]
+        try:
+            frames = _draw_rows(readable, asked, named_positions(readable, rows), kept)
+        except TensorlakeError as error:  # said in the frames: the answer has begun already
+            frames = [Frame.of_error(error)] * len(rows)
+        yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))
+
+
+def _draw_rows(
+    readable: Readable,
+    asked: ThumbnailsRequest,
+    rows: npt.NDArray[np.int64],
+    kept: Thumbnails,
+) -> list[Frame]:
+    """Draw what is not kept; samples are read together, and only those that must be."""
+    samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
+    found = {sample: kept.get(sample, asked.size) for sample in samples}
+    missing = [i for i, sample in enumerate(samples) if found[sample] is None]
+    if missing:
+        read = read_column(readable, asked.tensor, rows[missing])
+        for position, i in enumerate(missing):
+            frame = _frame(read, position, asked.size)
+            found[samples[i]] = frame
+            kept.put(samples[i], asked.size, frame)
+    return [frame for sample in samples if (frame := found[sample]) is not None]
+
+
+def _frame(read: TypedColumn, position: int, size: int) -> Frame:
+    if read.is_null(position):
+        return Frame(FrameKind.NONE)
+    try:
+        picture = _draw(read, position, size)
+    except (CorruptSampleError, ImageTooLargeError) as error:
+        return Frame.of_error(error)
+    return Frame.of_picture(picture)
+
+
+def _draw(read: TypedColumn, i: int, size: int) -> Picture:
+    if read.type.drawn_as in MASK_KINDS:
+        return render_mask(read.type, _decoded_mask(read, i), size=size)
+    if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, i):
+        return render_sample(read.column.samples[i], size=size)
+    array = _decoded(read, i)
+    if not is_drawable(array.dtype, array.shape):
+        raise CorruptSampleError(
+            f"an array {array.dtype} {array.shape} is no picture (uint8 or uint16, h × w [× c])",
+            actual=array.shape,
+        )
+    return render_array(array, size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A sample that is sent as it is stored, or as an array's file."""
+
+    media_type: str
+    data: bytes
+
+
+def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture | _Stored:
+    """Choose what a sample is sent as."""
+    kind = read.type.query_kind
+    if read.type.drawn_as in MASK_KINDS and not is_raw:
+        return render_mask(read.type, _decoded_mask(read, 0), size=size)
+    if isinstance(read.column, EncodedColumn) and (is_raw or not _is_drawn_by_type(read, 0)):
+        sample = bytes(read.column.samples[0])
+        if is_raw:
+            return _Stored(OCTETS, sample)
+        if kind == "text":
+            return _Stored("text/plain; charset=utf-8", sample)
+        if kind == "json":
+            return _Stored("application/json", sample)
+        actual = sniff(sample)
+        if size is None and actual in PASSIVE_IMAGES:
+            shown = without_turn(sample) if actual == "image/jpeg" else sample
+            return _Stored(str(actual), shown)
+        if actual is not None:
+            return render_sample(sample, size=size)
+        declared = read.type.media_type
+        return _Stored(declared if _is_passive(declared) else OCTETS, sample)
+    array = _decoded(read, 0)
+    if not is_raw and is_drawable(array.dtype, array.shape):
+        return render_array(array, size=size)
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    return _Stored(OCTETS, out.getvalue())
+
+
+def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
+    """Whether a sample is a picture in a form that only its type, a plug-in's, can decode."""
+    assert isinstance(read.column, EncodedColumn)
+    is_picture = read.type.is_media and read.type.drawn_as == "image"
+    return is_picture and sniff(read.column.samples[i]) is None
+
+
+def _decoded_mask(read: TypedColumn, i: int) -> np.ndarray:
+    shapes = read.column.shapes if isinstance(read.column, EncodedColumn) else None
+    if shapes is not None:  # a few bytes of run lengths may stand for any number of pixels
+        *planes, height, width = shapes[i].tolist()
+        check_pixels(width, height, planes=planes[0] if planes else 1)
+    return _decoded(read, i)
+
+
+def _decoded(read: TypedColumn, i: int) -> np.ndarray:
+    if isinstance(read.column, EncodedColumn):
+        return np.asarray(read.type.decode_sample(read.column.samples[i]))
+    one = np.asarray(read.type.present_one(read.column, i))
+    if one.dtype.hasobject:  # a value of Python's, a datetime: in a column it is NumPy's
+        return np.asarray(read.type.present(take(read.column, np.array([i]))))[0]
+    return one
+
+
+def _is_passive(media_type: str | None) -> TypeGuard[str]:
+    """Whether a declared type is one of which no browser runs anything, whatever the bytes are."""
+    return media_type is not None and media_type.startswith(PASSIVE_FAMILIES)
+
+
+def _ranged(request: Request, body: bytes, headers: dict[str, str], media_type: str) -> Response:
+    """Answer with the bytes that are asked for, or with all."""
+    asked = asked_range(request.headers.get("range", ""))
+    if asked is None or not is_same_answer(request.headers.get("if-range"), headers["ETag"]):
+        return Response(body, 200, headers, media_type)
+    first, last = asked
+    start = int(first) if first else max(0, len(body) - int(last))
+    stop = min(len(body), int(last) + 1) if first and last else len(body)
+    if start >= stop:
+        raise Problem(
+            416,
+            "range-not-satisfiable",
+            f"the sample has {len(body):,} bytes: none from {start} on",
+            {"Content-Range": f"bytes */{len(body)}"},
+        )
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
+    return Response(body[start:stop], 206, headers, media_type)

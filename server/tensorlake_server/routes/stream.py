@@ -1,0 +1,182 @@
+"""``POST …/stream``: batches, decoded here, as an Arrow IPC stream.
+
+    request   rows · decode, columns, sharding · the state of a loader, or where to begin
+    answer    schema, then one record batch a batch, each with the ``state`` after it
+
+The loader that makes them is the SDK's own, so that a client's order, sharding and state mean the
+same here: a stream goes on from any state, on any replica. One batch is made ahead of what the
+client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
+loader back. A stream ends with the epoch, with its client, or when the server drains; an error in
+the middle is said in the stream, as its last record batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from tensorlake.dataset import serve_loader
+from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.loader import Loader, step_from_json, written_batches
+from tensorlake_server.bodies.arrow import ARROW_TYPE
+from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.http.problems import problem_of
+from tensorlake_server.messages.row_request import AskedRows, Name
+from tensorlake_server.request.context import (
+    DatasetPath,
+    batch_streams_of,
+    lake_of,
+    settings_of,
+    take_place,
+)
+from tensorlake_server.request.stream_limits import BoundedStream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from tensorlake_server.request.stream_limits import Place
+
+__all__ = ["StreamRequest", "router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["stream"], route_class=BodyRoute)
+
+MAX_COUNT = 2**31
+MAX_BATCH_ROWS = 65_536
+PIECE_NBYTES = 1 << 20  # handed to the connection at once
+PREFETCH = "64MiB"  # of batches made ahead, by each stream
+CACHE = "128MiB"  # of chunks, kept by each stream
+Count = Annotated[int, Field(ge=1, lt=MAX_COUNT)]
+
+
+class StreamRequest(AskedRows):
+    """Batches of rows; what is left out is as in ``ds.loader()``."""
+
+    columns: Annotated[list[Name], Field(fail_fast=True)] | None = None
+    batch_size: Count | None = None
+    global_batch_size: Count | None = None
+    rank: Annotated[int, Field(ge=0, lt=MAX_COUNT)] = 0
+    world_size: Count = 1
+    drop_last: bool = False
+    every: Annotated[Count, Field(description="every how many-th batch")] = 1
+    shuffle: bool | Literal["full", "window"] = False
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    epoch: Annotated[int, Field(ge=0, lt=MAX_COUNT)] = 0
+    state: Annotated[dict[str, Any] | None, Field(description="a loader's; begins there")] = None
+    decode: dict[Name, Annotated[list[dict[str, Any]], Field(fail_fast=True)]] = Field(
+        default_factory=dict[str, list[dict[str, Any]]],
+        description="steps of tl.decode, by column",
+    )
+    lists: Annotated[list[Name], Field(fail_fast=True)] = Field(
+        default_factory=list[str], description="columns whose samples stay apart"
+    )
+    null: dict[Name, Any] = Field(
+        default_factory=dict[str, Any], description="what stands for NULL, by column"
+    )
+    on_error: Literal["raise", "skip"] = "raise"
+    keeps_places: Annotated[bool, Field(description="what is skipped is False in _valid")] = False
+
+
+@router.post(
+    "/{name}/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {ARROW_TYPE: {}}}},
+)
+async def stream_batches(
+    request: Request, name: DatasetPath, asked: StreamRequest
+) -> BoundedStream:
+    """Stream decoded batches, from the beginning of an epoch or from a loader's state."""
+    place = take_place(request, batch_streams_of(request))
+    try:
+        loader = await to_thread.run_sync(_open, request, name, asked)
+    except BaseException:
+        place.leave()
+        raise
+    batches = _batches(request, loader, place)
+    first = await anext(batches, b"")  # what is wrong from the start is a problem with its status
+    return BoundedStream(
+        first,
+        batches,
+        {"Cache-Control": "no-store"},
+        ARROW_TYPE,
+        patience_s=settings_of(request).stream_patience_s,
+    )
+
+
+def _open(request: Request, name: str, asked: StreamRequest) -> Loader:
+    rows = lake_of(request).rows(name, asked)
+    arguments: dict[str, Any] = {
+        "columns": asked.columns,
+        "batch_size": asked.batch_size,
+        "global_batch_size": asked.global_batch_size,
+        "rank": asked.rank,
+        "world_size": asked.world_size,
+        "drop_last": asked.drop_last,
+        "shuffle": asked.shuffle,
+        "seed": asked.seed,
+        "decode": {one: [_step(step) for step in steps] for one, steps in asked.decode.items()},
+        "collate": dict.fromkeys(asked.lists, "list"),
+        "null": asked.null,
+        "on_error": asked.on_error,
+        "prefetch": PREFETCH,
+        "cache": CACHE,
+    }
+    loader = serve_loader(
+        rows,
+        arguments,
+        state=asked.state,
+        turns=asked.every,
+        keeps_places=asked.keeps_places,
+    )
+    if asked.state is None:
+        loader.set_epoch(asked.epoch)
+    _check_size(loader, asked, settings_of(request).max_batch_nbytes)
+    return loader
+
+
+def _step(given: dict[str, Any]) -> Any:
+    try:
+        return step_from_json(given)
+    except (TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, TensorlakeError):
+            raise
+        raise InvalidInputError(f"{given!r} is no step of tl.decode: {error}") from error
+
+
+def _check_size(loader: Loader, asked: StreamRequest, most: int) -> None:
+    """Refuse batches that the server could not hold.
+
+    Raises:
+        InvalidInputError: They are too large.
+    """
+    rows = -(-(asked.global_batch_size or 0) // asked.world_size) or asked.batch_size or 0
+    nbytes = rows * sum(column.sample_nbytes for column in loader.columns)
+    if rows > MAX_BATCH_ROWS or nbytes > most:
+        raise InvalidInputError(
+            f"a batch of {rows:,} rows has {nbytes:,} bytes: more than this server makes"
+            f"\nask for {MAX_BATCH_ROWS:,} rows and {most:,} bytes at most",
+            actual=nbytes,
+        )
+
+
+async def _batches(request: Request, loader: Loader, place: Place) -> AsyncGenerator[bytes]:
+    """Make one batch after another, in threads that only streams use; give them out in pieces."""
+    threads: anyio.CapacityLimiter = request.app.state.batch_threads
+    written = written_batches(loader, problem_of)
+    try:
+        while not place.is_draining:
+            batch = memoryview(await to_thread.run_sync(next, written, b"", limiter=threads))
+            if not batch:
+                return
+            for start in range(0, len(batch), PIECE_NBYTES):
+                yield bytes(batch[start : start + PIECE_NBYTES])
+    finally:
+        try:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(loader.close, limiter=threads)
+        finally:  # also where a store's or a step's own failure ends the closing
+            place.leave()

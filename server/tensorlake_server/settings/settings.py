@@ -1,0 +1,203 @@
+"""What a server is started with, checked once: parsed here, trusted everywhere else.
+
+A server on a loopback address is private: a random token, in the fragment of the link that it
+prints, lets a browser in. On any other address it refuses to start unless it has a token file
+(``auth``), or ``public_read`` says that everybody who reaches it may read. Nobody writes without
+``write``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import secrets
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tensorlake.dataset import QueryLimits
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage import part_of_name
+from tensorlake_server.auth.tokens import read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["STATIC", "Settings"]
+
+STATIC = Path(__file__).parents[1] / "static"
+TOKEN_NBYTES = 24
+PORT_MAX = 65_535
+SIGNING = ("s3://", "gs://", "az://")
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a server serves one lake.
+
+    Attributes:
+        url: A dataset, or a folder of datasets.
+        public_read: Everybody who reaches the address may read.
+        auth: The token file (auth/tokens.py); off loopback either this or ``public_read`` is
+            needed.
+        write: Whether those whose scopes allow it may write.
+        presign: Whether packs are read by signed links, past the server.
+        audit_log: Where to note who did what, when.
+        audit_nbytes: How long its file may become before another is begun.
+        audit_files: How many of the earlier files are kept; 0: all.
+        token: What lets a browser in on a loopback address, in the link that is printed.
+        signing_key: Signs the ids of views; replicas of one lake share it.
+        storage_options: Credentials and such, as ``tl.open`` takes them.
+        static: Folder of the built viewer.
+        is_framed: Whether notebooks of this machine may show the page in a frame.
+        max_body_nbytes: Longest request body that asks for something.
+        max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
+        max_page_rows: Most rows in one page.
+        max_page_nbytes: Most bytes of samples in one, but for a single row.
+        max_held_nbytes: Most bytes of bodies and answers of all requests under way; a token may
+            hold half of them, and all who have none together.
+        max_connections: Most connections open at once; one more ends an idle one.
+        max_requests_per_s: Most requests a second of each token; of all who have none together.
+        max_streams: Most streams of events open at once.
+        max_streams_each: Most of them for each token; for all who have none together.
+        max_batch_streams: Most streams of batches open at once; each decodes.
+        max_batch_streams_each: Most of them for each token; for all who have none together.
+        max_batch_nbytes: Largest batch that is decoded for a client.
+        header_patience_s: How long a client may take to say what it wants.
+        body_patience_s: How long to send the body, and a second for each ``min_nbytes_per_s``.
+        answer_patience_s: How long it may read nothing of its answer, or less than that.
+        min_nbytes_per_s: Slower clients stand still, in sending a body and in reading an answer.
+        stream_patience_s: How long a client of a stream may take nothing.
+        drain_s: How long requests under way may take once the server is told to stop.
+        max_query_s: How long a query may run.
+        max_query_nbytes: How much of samples a query may read.
+        max_query_memory_nbytes: How much memory a query may hold, and each reading of its result.
+        max_queries: Most queries that run at once.
+        max_queries_each: Most of them for each token; for all who have none together.
+        views_nbytes: How much memory the results of queries may hold that are kept.
+        thumbnails_nbytes: How much of the thumbnails drawn last is kept.
+    """
+
+    url: str
+    host: str = "127.0.0.1"
+    port: int = 8300
+    public_read: bool = False
+    auth: Path | None = None
+    write: bool = False
+    presign: bool = False
+    audit_log: Path | None = None
+    audit_nbytes: int = 256 << 20
+    audit_files: int = 16
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_NBYTES), repr=False)
+    signing_key: bytes = field(
+        default_factory=lambda: secrets.token_bytes(TOKEN_NBYTES), repr=False
+    )
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    static: Path = STATIC
+    is_framed: bool = False
+    max_body_nbytes: int = 1 << 20
+    max_write_nbytes: int = 256 << 20
+    max_page_rows: int = 1000
+    max_page_nbytes: int = 64 << 20
+    max_held_nbytes: int = 1 << 30
+    max_connections: int = 800  # below the 1,024 files that most systems let a process open
+    max_requests_per_s: float = 1000.0
+    max_streams: int = 500
+    max_streams_each: int = 100
+    max_batch_streams: int = 32
+    max_batch_streams_each: int = 16
+    max_batch_nbytes: int = 256 << 20
+    header_patience_s: float = 10.0
+    body_patience_s: float = 20.0
+    answer_patience_s: float = 30.0
+    min_nbytes_per_s: float = 4096.0
+    stream_patience_s: float = 300.0
+    drain_s: float = 10.0
+    max_query_s: float = 60.0
+    max_query_nbytes: int = 16 << 30
+    max_query_memory_nbytes: int = 1 << 30
+    max_queries: int = 16
+    max_queries_each: int = 8
+    views_nbytes: int = 256 << 20
+    thumbnails_nbytes: int = 128 << 20
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        if not self.is_loopback and not self.public_read and self.auth is None:
+            raise InvalidInputError(
+                f"refusing to serve {self.url!r} on {self.host!r}, where others can reach it"
+                "\nstay on --host 127.0.0.1 and tunnel (ssh -L 8300:127.0.0.1:8300 host),"
+                " let in those who have a token: --auth FILE, or let everybody read: --public-read",
+                host=self.host,
+            )
+        if self.write and not self.is_loopback and self.auth is None:
+            raise InvalidInputError(
+                f"refusing to serve {self.url!r} for writing to everybody who reaches"
+                f" {self.host!r}\nsay who may write: --auth FILE",
+                host=self.host,
+            )
+        if self.presign and not self.url.startswith(SIGNING):
+            raise InvalidInputError(
+                f"refusing --presign: {self.url!r} is no store that signs links"
+                f"\nleave it out, or serve one of {', '.join(SIGNING)}",
+                url=self.url,
+            )
+        if self.auth is not None:
+            read_tokens(self.auth)
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that mean nothing: a patience of no time, a port that there is not."""
+        for one in fields(self):
+            value: object = getattr(self, one.name)
+            if isinstance(value, float) and not (0 < value < math.inf):
+                raise InvalidInputError(
+                    f"{one.name} = {value} is no limit\ngive a number above 0", actual=value
+                )
+            if isinstance(value, int) and value < 0:
+                raise InvalidInputError(
+                    f"{one.name} = {value} is less than none\ngive 0 or more", actual=value
+                )
+        if self.port > PORT_MAX:
+            raise InvalidInputError(
+                f"port = {self.port} is none: the last is {PORT_MAX}\n--port 0 takes a free one",
+                actual=self.port,
+            )
+
+    def query_limits(self, cancelled: Callable[[], bool] | None = None) -> QueryLimits:
+        """When a query of a client ends, and what it may hold."""
+        return QueryLimits(
+            self.max_query_s,
+            self.max_query_nbytes,
+            cancelled,
+            self.max_query_memory_nbytes,
+            "or ask who runs the server for more: max_query_memory_nbytes",
+        )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False  # another name: where it leads is not for us to guess
+
+    @property
+    def served_hosts(self) -> frozenset[str] | None:
+        """Names that a request's ``Host`` may have; None for any (a public server)."""
+        return LOOPBACK_NAMES | {self.host} if self.is_loopback else None
+
+    @property
+    def has_link(self) -> bool:
+        """Whether the link that is printed lets its reader in."""
+        return self.is_loopback
+
+    def link(self, dataset: str | None = None) -> str:
+        """Return the address to open; the token is in its fragment, which is never sent."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        path = "" if dataset is None else part_of_name(dataset)
+        is_needed = self.has_link and (self.write or not self.public_read)
+        fragment = f"#token={self.token}" if is_needed else ""
+        return f"http://{host}:{self.port}/{path}{fragment}"

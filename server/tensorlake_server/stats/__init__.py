@@ -1,0 +1,1 @@
+"""Statistics: class counts and histograms."""

@@ -1,0 +1,1 @@
+"""`tensorlake bench`: runs, reports and comparisons."""

@@ -1,0 +1,165 @@
+"""The opponent ``torch``: the same rows through torch's own Dataset and DataLoader.
+
+Written as a user would write it: ``__getitem__`` reads one row, worker processes decode, and a
+collate function stacks. So that only the way of reading is compared, pictures are decoded by the
+very functions of our loader, at reduced scale where it does so, and batches are equal to the byte.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from tensorlake.cli.bench.run import Measured, digest_of
+from tensorlake.loader import Epoch, LoaderStats, Sample, decode
+from tensorlake.storage import usable_cores
+from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    import tensorlake as tl
+    from tensorlake.cli.bench.run import BenchRun
+    from tensorlake.loader import ColumnPlan
+
+__all__ = ["measure_torch"]
+
+SAMPLE_S = 0.05
+
+
+class Rows(Dataset[dict[str, Any]]):
+    """A row is read when its number comes."""
+
+    def __init__(self, rows: tl.View, columns: tuple[ColumnPlan, ...]) -> None:
+        self.rows = rows
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> dict[str, Any]:
+        row: dict[str, Any] = {}
+        placements: dict[str, decode.Placement] = {}
+        for column in self.columns:
+            if column.decoder is None:
+                row[column.name] = self._value(position, column)
+            elif (picture := self._picture(position, column)) is not None:
+                placements[column.name] = placement = column.decoder.place(picture, 0)
+                row[column.name] = column.decoder.decode(picture, placement)
+            else:
+                row[column.name] = None
+        self._move_boxes(row, placements)
+        return row
+
+    def _stored(self, position: int, column: ColumnPlan, *, decode: bool) -> Column:
+        physical = self.rows.selection().physical(np.array([position], dtype=np.int64))
+        return self.rows.reader().read(column.name, physical, decode=decode)
+
+    def _picture(self, position: int, column: ColumnPlan) -> decode.Sample | None:
+        stored = self._stored(position, column, decode=False)
+        assert isinstance(stored, EncodedColumn), "pictures are stored encoded"
+        if stored.shapes is None or (stored.valid is not None and not stored.valid[0]):
+            return None
+        shape = tuple(int(length) for length in stored.shapes[0])
+        return decode.Sample(stored.samples[0], shape, position, position)
+
+    def _value(self, position: int, column: ColumnPlan) -> Any:
+        if column.type is None:  # a query computed it
+            return self.rows[position][column.name]
+        stored = self._stored(position, column, decode=True)
+        if stored.valid is not None and not stored.valid[0]:
+            return None
+        match stored:
+            case UniformColumn():
+                return stored.values[0]
+            case RaggedColumn():
+                return stored.sample(0)
+            case EncodedColumn():
+                return column.type.present_one(stored, 0)
+
+    def _move_boxes(self, row: dict[str, Any], placements: dict[str, decode.Placement]) -> None:
+        """Let boxes follow their picture, and labels their boxes."""
+        kept: dict[str, Any] = {}
+        for column in self.columns:
+            placement = placements.get(column.moves_with or "")
+            if placement is not None and row[column.name] is not None:
+                row[column.name], kept[column.name] = decode.move_boxes(
+                    row[column.name],
+                    placement,
+                    box_format=str(getattr(column.type, "format", "xyxy")),
+                )
+        for column in self.columns:
+            mask = kept.get(column.drops_with or "")
+            if mask is not None and row[column.name] is not None:
+                row[column.name] = row[column.name][mask]
+
+
+class Stack:
+    """Stack what has one shape; the rest stays a list."""
+
+    def __init__(self, columns: tuple[ColumnPlan, ...]) -> None:
+        self.stacked = {one.name for one in columns if one.is_stacked and one.collate is None}
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        return {name: self._stacked(name, [row[name] for row in rows]) for name in rows[0]}
+
+    def _stacked(self, name: str, values: list[Any]) -> Any:
+        if name in self.stacked:
+            return torch.from_numpy(np.stack(values))
+        return [
+            torch.from_numpy(one.copy()) if isinstance(one, np.ndarray) else one for one in values
+        ]
+
+
+def measure_torch(run: BenchRun) -> Measured:
+    """Stream by a DataLoader with worker processes."""
+    with run.open() as rows:
+        return _measure(run, rows.frozen())
+
+
+def _measure(run: BenchRun, rows: tl.View) -> Measured:
+    with rows.loader(**run.loader_arguments(rows)) as loader:
+        columns = loader.columns  # what the loader makes of each column, for the same decoding
+    dataset, stack = Rows(rows, columns), Stack(columns)
+    workers = run.workers or usable_cores()
+    batches = DataLoader(
+        dataset,
+        batch_size=run.batch_size,
+        shuffle=run.shuffle and len(dataset) > 0,
+        num_workers=workers,
+        collate_fn=stack,
+        persistent_workers=True,
+    )
+    epochs = _measured(batches, run.epochs, run.batches)
+    count = min(run.batch_size, len(dataset))
+    first = stack([dataset[position] for position in range(count)]) if count else {}
+    digests, output = digest_of(first)
+    facts = {"worker processes": str(workers), "torch": str(torch.__version__)}
+    return Measured("", epochs, output, digests, facts)
+
+
+def _measured(batches: DataLoader[Any], epochs: int, most: int | None) -> list[Epoch]:
+    measured: list[Epoch] = []
+    began = perf_counter()
+    for number in range(epochs):
+        started = perf_counter()
+        first_batch_s, rows, counted, last = 0.0, 0, 0, 0
+        count, then = 0, started
+        samples: list[Sample] = []
+        for count, batch in enumerate(batches, start=1):
+            now = perf_counter()
+            rows += len(next(iter(batch.values())))
+            if count == 1:
+                first_batch_s = now - started
+            if now - then >= SAMPLE_S:
+                seen = LoaderStats(wall_s=now - then, batches=count - last, rows=rows - counted)
+                samples.append(Sample(now - began, seen))
+                then, counted, last = now, rows, count
+            if count == most:
+                break
+        seconds = perf_counter() - started
+        stats = LoaderStats(wall_s=seconds, batches=count, rows=rows)
+        measured.append(Epoch(number, seconds, first_batch_s, stats, tuple(samples)))
+    return measured

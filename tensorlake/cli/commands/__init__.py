@@ -1,0 +1,1 @@
+"""Commands, one module each, named as the command."""

@@ -1,0 +1,121 @@
+"""``tensorlake bench URL``: how fast a dataset streams from here, and what holds it back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
+from tensorlake.cli.output import print_json
+from tensorlake.cli.terms import Terms
+
+if TYPE_CHECKING:
+    from tensorlake.cli.bench.contest import Contest
+    from tensorlake.cli.bench.run import BenchRun, Measured
+
+__all__ = ["bench"]
+
+MAX_SIDE = 4096
+
+
+def bench(
+    url: Url,
+    *,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Rows a batch.")] = 64,
+    decode: Annotated[
+        int, typer.Option("--decode", metavar="SIDE", min=1, max=MAX_SIDE, help="Resize pictures.")
+    ] = 224,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="How many passes.")] = 2,
+    batches: Annotated[
+        int | None, typer.Option("--batches", min=1, help="Leave each pass after so many.")
+    ] = None,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle/--no-shuffle", help="In a training order, or as stored.")
+    ] = True,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Decode threads; default one a core.")
+    ] = None,
+    cache: Annotated[
+        str, typer.Option("--cache", help="Memory for chunks: 0, 4GB, auto.")
+    ] = "auto",
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with a plot.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="OPPONENT", help="Also stream it by another: torch. With a ratio."
+        ),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="TQL", help="Only what a query selects.")
+    ] = None,
+    columns: Columns = None,
+    at: At = None,
+    as_json: AsJson = False,
+    terms: Terms,
+) -> None:
+    """Stream epochs as training would, throw the batches away, and say what held them back."""
+    from tensorlake.cli.bench.run import BenchRun  # --help does not wait for it
+
+    run = BenchRun(
+        url=url,
+        at=at,
+        query=query,
+        storage_options=terms.options_for(url),
+        columns=parse_columns(columns),
+        batch_size=batch_size,
+        side=decode,
+        epochs=epochs,
+        batches=batches,
+        shuffle=shuffle,
+        workers=workers,
+        cache=cache,
+    )
+    if html is not None and not html.parent.is_dir():
+        wrong_usage(f"--html: there is no folder {str(html.parent)!r}")  # before minutes of it
+    measured, contest = _measured(run, against)
+    if html is not None:
+        from tensorlake.cli.bench.page import bench_page
+
+        html.write_text(bench_page(url, measured, contest), encoding="utf-8")
+    if as_json:
+        document = {
+            "url": url,
+            "batch_size": batch_size,
+            "epochs": [epoch.to_json() for epoch in measured.epochs],
+        }
+        print_json(document | ({} if contest is None else {"against": contest.to_json()}))
+        return
+    print(measured.plan)
+    for epoch in measured.epochs:
+        first_ms = epoch.first_batch_s * 1000
+        print(
+            f"\nepoch {epoch.number}: {epoch.stats.rows:,} rows in {epoch.seconds:.2f} s,"
+            f" {epoch.rows_per_s:,.0f} rows/s, first batch after {first_ms:,.0f} ms"
+        )
+        print(epoch.stats)
+    if contest is not None:
+        contest.print()
+
+
+def _measured(run: "BenchRun", against: str | None) -> "tuple[Measured, Contest | None]":
+    """Measure it here, or beside another, each in a process of its own."""
+    from tensorlake.cli.bench.contest import check_opponent, hold_contest
+    from tensorlake.cli.bench.run import Measured, columns_of
+    from tensorlake.loader import measure_epochs
+
+    if against is not None:
+        check_opponent(against, run.url)
+    with run.open() as rows:
+        known = list(rows.schema)
+        if unknown := [name for name in columns_of(rows, run.columns) if name not in known]:
+            wrong_usage(f"--columns: no tensor {unknown[0]!r}; there are {', '.join(known)}")
+        if against is None:
+            with rows.loader(**run.loader_arguments(rows)) as loader:
+                plan = loader.explain()
+                epochs = measure_epochs(loader, run.epochs, max_batches=run.batches)
+            return Measured(plan, epochs), None
+    contest = hold_contest(run, against)
+    return contest.ours, contest

@@ -1,0 +1,85 @@
+"""``tensorlake info URL``: what a dataset is, from its index alone, and its last commits."""
+
+from typing import Annotated
+
+import typer
+
+from tensorlake.cli.commands.log import commit_document, commit_line
+from tensorlake.cli.options import AsJson, At, Url
+from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.terms import Terms
+from tensorlake.quantities import human_nbytes
+
+__all__ = ["info"]
+
+COMMITS_SHOWN = 3
+FORMAT = "format 1"
+
+
+def info(
+    url: Url,
+    *,
+    schema: Annotated[bool, typer.Option("--schema", help="Only the tensors and types.")] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Also read the columns of numbers and labels.")
+    ] = False,
+    at: At = None,
+    as_json: AsJson = False,
+    terms: Terms,
+) -> None:
+    """Show a dataset's size, tensors, types and last commits; no data is read."""
+    with terms.open(url, at=at) as ds:
+        if schema:
+            types = {name: type_.describe() for name, type_ in ds.schema.items()}
+            print_json(types) if as_json else print_table(list(types.items()))
+            return
+        summary = ds.summary(full=stats)
+        commits = ds.log(COMMITS_SHOWN)
+        if as_json:
+            print_json(
+                {
+                    "url": url,
+                    "version": summary.version,
+                    "rows": summary.num_rows,
+                    "stored_nbytes": summary.stored_nbytes,
+                    "branches": summary.branches,
+                    "tags": summary.tags,
+                    "tensors": [
+                        {
+                            "name": tensor.name,
+                            "type": tensor.type,
+                            "shape": tensor.shape,
+                            "stored_nbytes": tensor.stored_nbytes,
+                            "codec": tensor.codec,
+                            "nulls": tensor.nulls,
+                            "values": tensor.values,
+                        }
+                        for tensor in summary.tensors
+                    ],
+                    "log": [commit_document(commit) for commit in commits],
+                }
+            )
+            return
+    facts = (
+        url,
+        summary.version,
+        f"{summary.num_rows:,} rows",
+        human_nbytes(summary.stored_nbytes),
+        f"{len(summary.tensors)} tensors",
+        FORMAT,
+    )
+    print("   ".join(facts))
+    print_table(
+        [
+            (
+                tensor.name,
+                tensor.type,
+                tensor.shape,
+                human_nbytes(tensor.stored_nbytes),
+                tensor.values,
+            )
+            for tensor in summary.tensors
+        ],
+        right=(3,),
+    )
+    print_table([commit_line(commit) for commit in commits])

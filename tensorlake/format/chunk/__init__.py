@@ -1,0 +1,1 @@
+"""Chunks: columns to bytes and back, and codecs."""

@@ -1,0 +1,449 @@
+"""Chunks: columns to blobs and back.
+
+    blob = header (chunk/header.py) + payload
+
+    kind      payload                                                     alone readable (unit)
+    uniform   codecs applied to the array (rows, *shape)                  raw, no NULL: whole rows
+    ragged    codecs applied to the elements of all samples, C order      no
+    encoded   codecs applied to the samples, one after another            raw, mean ≥ 4 KiB: one
+
+A NULL is zeros, no elements or no bytes. The payload starts at a multiple of 64 bytes, so that a
+raw uniform chunk is decoded without a copy, also from a memory map. Units of a uniform chunk hold
+``max(1, 8192 // bytes of a row)`` rows each, the last what is left.
+
+Decoding believes nothing: a blob that is not exactly what was encoded raises `CorruptionError`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.format.chunk.codec import (
+    GROWING_NBYTES,
+    MAX_COMPRESSED_NBYTES,
+    Codec,
+    decode,
+    default_codecs,
+    encode,
+    is_raw,
+    parse_codecs,
+    raw_codecs,
+)
+from tensorlake.format.chunk.header import (
+    MAX_CHUNK_ROWS,
+    ChunkHeader,
+    ChunkKind,
+    read_header,
+    write_header,
+)
+from tensorlake.format.chunk.units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
+from tensorlake.format.pages.statistics import Statistics, statistics_of
+from tensorlake.format.spec.checksum import checksum_of
+from tensorlake.format.spec.damage import damaged
+from tensorlake.types import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    UniformColumn,
+    as_ragged,
+    join_adjoining,
+    offsets_of,
+    parse_dtype,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+__all__ = ["ChunkBlob", "ChunkKind", "ChunkLayout", "decode_chunk", "encode_chunk"]
+
+_KINDS = {
+    "uniform": ChunkKind.UNIFORM,
+    "ragged": ChunkKind.RAGGED,
+    "encoded": ChunkKind.ENCODED,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_COLUMNS = {UniformColumn: "uniform", RaggedColumn: "ragged", EncodedColumn: "encoded"}
+
+
+_dtype_named = lru_cache(maxsize=64)(parse_dtype)  # of names alone, asked for at every chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLayout:
+    """How chunks of a tensor are encoded; a tensor keeps every layout that it ever had.
+
+    Attributes:
+        dtype: NumPy's name of the elements' dtype; None for text, JSON and bytes.
+        shape: Shape of a decoded sample; None is any length.
+        codecs: The pipeline, as Zarr v3 codec JSON.
+        codes: The class code that each stored class code means; None where they mean themselves.
+    """
+
+    kind: ChunkKind
+    dtype: str | None
+    shape: tuple[int | None, ...]
+    codecs: tuple[Codec, ...]
+    codes: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sample_type: SampleType,
+        *,
+        codecs: str | Iterable[Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """Return the layout of a type's chunks, with its default codecs or these."""
+        dtype = sample_type.dtype
+        stored = None if sample_type.layout == "encoded" else dtype
+        return cls(
+            _KINDS[sample_type.layout],
+            None if dtype is None else dtype.name,
+            sample_type.shape,
+            default_codecs(sample_type) if codecs is None else parse_codecs(codecs, stored),
+        )
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one sample of a uniform chunk before its codecs."""
+        return math.prod(length or 0 for length in self.shape) * self.element_dtype.itemsize
+
+    @property
+    def element_dtype(self) -> np.dtype:
+        """Dtype of the payload before its codecs: bytes for encoded samples."""
+        is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
+        return np.dtype(np.uint8) if is_bytes else _dtype_named(self.dtype)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the payload is the samples themselves."""
+        return is_raw(self.codecs)
+
+    @property
+    def codec_name(self) -> str:
+        """What compresses the payload, as people call it; "none" when nothing does."""
+        return "none" if self.is_raw else str(self.codecs[-1]["name"])
+
+    def with_codes_mapped(self, column: Column, *, where: str = "a chunk") -> Column:
+        """Return a decoded column with its class codes as `codes` has them; NULLs stay zero.
+
+        Raises:
+            CorruptionError: A code is beyond the table.
+        """
+        if self.codes is None or isinstance(column, EncodedColumn):
+            return column
+        stored = column.values
+        if stored.size and not 0 <= int(stored.min()) <= int(stored.max()) < len(self.codes):
+            beyond = int(stored.max()) if int(stored.max()) >= len(self.codes) else stored.min()
+            raise damaged(where, f"class code {beyond} is not among {len(self.codes)} codes")
+        values = np.asarray(self.codes, dtype=stored.dtype)[stored]
+        if isinstance(column, UniformColumn) and column.valid is not None:
+            values[~column.valid] = 0
+        return replace(column, values=values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layout as JSON."""
+        written: dict[str, Any] = {
+            "kind": _NAMES[self.kind],
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "codecs": [dict(codec) for codec in self.codecs],
+        }
+        return written if self.codes is None else written | {"codes": list(self.codes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            SchemaError: It is no layout of this version.
+        """
+        try:
+            dtype = None if data["dtype"] is None else parse_dtype(data["dtype"])
+            shape = tuple(None if length is None else int(length) for length in data["shape"])
+            kind = _KINDS[data["kind"]]
+            codecs = parse_codecs(list(data["codecs"]), dtype)
+            codes = _parse_codes(data.get("codes"), dtype)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaError(
+                f"{dict(data)!r} is no encoding of chunks: {error}"
+                "\nthe schema was written by another program, or is damaged",
+                actual=dict(data),
+            ) from error
+        return cls(kind, None if dtype is None else dtype.name, shape, codecs, codes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkBlob:
+    """An encoded chunk, ready to be placed in a pack.
+
+    Attributes:
+        pieces: The bytes, in order; samples are not joined in memory.
+        checksum: xxh3-64 of all bytes.
+        units: What can be read alone, for the index; None where only the whole can.
+    """
+
+    pieces: tuple[Buffer, ...]
+    nbytes: int
+    header_nbytes: int
+    checksum: int
+    rows: int
+    kind: ChunkKind
+    units: Units | None
+    statistics: Statistics
+
+
+def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
+    """Encode a column as one chunk.
+
+    Raises:
+        InvalidInputError: The column is not of this layout, or has too many rows.
+    """
+    if isinstance(column, UniformColumn) and layout.kind is ChunkKind.RAGGED:
+        column = as_ragged(column)
+    _check_column(column, layout)
+    match column:
+        case UniformColumn():
+            payload, is_stored = _encode_payload(column.values, layout)
+            units = _uniform_units(column, payload, layout)
+            decoded, lengths, shapes = column.values.nbytes, None, None
+        case RaggedColumn():
+            payload, is_stored = _encode_payload(column.values, layout)
+            decoded, lengths, shapes, units = column.values.nbytes, None, column.shapes, None
+        case EncodedColumn():
+            lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
+            decoded, shapes, units = int(lengths.sum()), column.shapes, None
+            payload, is_stored = _encode_samples(column, decoded, layout)
+            if isinstance(payload, list):
+                units = Units.of_samples(payload, lengths, column.valid)
+    pieces = tuple(join_adjoining(payload)) if isinstance(payload, list) else (payload,)
+    payload_nbytes = sum(map(len, pieces))
+    header = write_header(
+        ChunkHeader(
+            layout.kind,
+            len(column),
+            payload_nbytes,
+            decoded,
+            checksum_of(pieces),
+            column.valid,
+            lengths,
+            shapes,
+            None if units is None else units.checksums,
+            is_stored,
+        )
+    )
+    return ChunkBlob(
+        (header, *pieces),
+        len(header) + payload_nbytes,
+        len(header),
+        checksum_of((header, *pieces)),
+        len(column),
+        layout.kind,
+        units,
+        statistics_of(column),
+    )
+
+
+def decode_chunk(
+    blob: Buffer,
+    *,
+    header_nbytes: int,
+    rows: int,
+    layout: ChunkLayout,
+    verify: int | None,
+    where: str = "a chunk",
+    rest: Sequence[Buffer] = (),
+) -> Column:
+    """Decode a whole chunk; a raw uniform one is a view of `blob`.
+
+    Args:
+        blob: The chunk's bytes.
+        header_nbytes: Length of its header, as the index has it.
+        rows: Number of its samples, as the index has it.
+        layout: How it was encoded.
+        verify: xxh3-64 of the blob, as the index has it; None when the caller has verified these
+            bytes before (a memory map, once a process).
+        where: Which object this is, for errors.
+        rest: What follows `blob`, of a chunk that was read in parts. Raw encoded samples are views
+            of the part they lie in; other chunks are joined.
+
+    Raises:
+        CorruptionError: The blob is not what was encoded.
+    """
+    parts = [memoryview(part) for part in (blob, *rest)]
+    if verify is not None and checksum_of(parts) != verify:
+        nbytes = sum(map(len, parts))
+        raise damaged(where, f"the checksum of its {nbytes:,} bytes is wrong")
+    if len(parts[0]) < header_nbytes:
+        parts = [_joined(parts)]
+    header = read_header(parts[0], header_nbytes=header_nbytes, rows=rows, where=where)
+    payload = [parts[0][header_nbytes:], *parts[1:]]
+    nbytes = sum(map(len, payload))
+    if nbytes != header.payload_nbytes:
+        found = f"{nbytes:,} bytes of samples instead of {header.payload_nbytes:,}"
+        raise damaged(where, found)
+    is_compressed = not (layout.is_raw or header.is_stored)
+    if (
+        verify is None
+        and not layout.is_raw  # decompressors cannot be trusted with damaged bytes
+        and checksum_of(payload) != header.payload_checksum
+    ):
+        raise damaged(where, "the checksum of its samples is wrong")
+    try:
+        return _decode(payload, header, layout, is_compressed=is_compressed)
+    except ValueError as error:
+        raise damaged(where, str(error)) from error
+
+
+def _parse_codes(value: Any, dtype: np.dtype | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if dtype is None or dtype.kind not in "iu" or not isinstance(value, list):
+        raise ValueError(f"only integers have codes, {dtype} has not")
+    codes: list[Any] = value
+    if not all(type(code) is int and 0 <= code <= np.iinfo(dtype).max for code in codes):
+        raise ValueError(f"codes are whole numbers of {dtype}, 0 or more")
+    return tuple(codes)
+
+
+def _check_column(column: Column, layout: ChunkLayout) -> None:
+    name = _COLUMNS[type(column)]
+    problem = ""
+    if name != _NAMES.get(layout.kind):
+        problem = f"is {name}"
+    elif len(column) > MAX_CHUNK_ROWS:
+        problem = f"has {len(column):,} rows; a chunk has at most {MAX_CHUNK_ROWS:,}"
+    elif isinstance(column, EncodedColumn):
+        if column.shapes is not None and column.shapes.shape != (len(column), len(layout.shape)):
+            problem = f"has shapes {column.shapes.shape}"
+    elif column.values.dtype != layout.element_dtype:
+        problem = f"is {column.values.dtype}"
+    elif isinstance(column, UniformColumn):
+        if column.values.shape[1:] != layout.shape:
+            problem = f"has samples of shape {column.values.shape[1:]}"
+    elif column.shapes.shape != (len(column), len(layout.shape)):
+        problem = f"has shapes {column.shapes.shape}"
+    if problem:
+        raise InvalidInputError(
+            f"a column for {_NAMES.get(layout.kind)} chunks of {layout.dtype} {layout.shape} "
+            f"{problem}\nconvert it by the tensor's type first",
+            expected=layout.to_json(),
+            actual=problem,
+        )
+
+
+def _encode_payload(values: np.ndarray, layout: ChunkLayout) -> tuple[Buffer, bool]:
+    nbytes = values.nbytes
+    pays = layout.is_raw or not nbytes or GROWING_NBYTES < nbytes <= MAX_COMPRESSED_NBYTES
+    return encode(values, layout.codecs if pays else raw_codecs(values.dtype)), not pays
+
+
+def _uniform_units(column: UniformColumn, payload: Buffer, layout: ChunkLayout) -> Units | None:
+    if not layout.is_raw or column.valid is not None or not len(payload):
+        return None
+    return checksums_of(payload, layout.row_nbytes * rows_per_unit(layout.row_nbytes))
+
+
+def _encode_samples(
+    column: EncodedColumn, nbytes: int, layout: ChunkLayout
+) -> tuple[Buffer | list[Buffer], bool]:
+    """Return the payload, or the samples that can be read alone, and whether it is stored raw."""
+    if not layout.is_raw:
+        joined = np.frombuffer(b"".join(column.samples), dtype=np.uint8)
+        return _encode_payload(joined, layout)
+    if nbytes < UNIT_MEAN_NBYTES * len(column) or not len(column):
+        return b"".join(column.samples), False
+    return column.samples, False
+
+
+def _joined(parts: Sequence[memoryview]) -> memoryview:
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+def _cut(parts: Sequence[memoryview], lengths: np.ndarray) -> list[Buffer]:
+    """Cut samples out of the parts they lie in; one that lies across parts is joined."""
+    samples: list[Buffer] = []
+    number, begin, end = 0, 0, len(parts[0])
+    for start, stop in pairwise(offsets_of(lengths).tolist()):
+        while start >= end and number + 1 < len(parts):
+            number += 1
+            begin, end = end, end + len(parts[number])
+        sample: Buffer = parts[number][start - begin : stop - begin]
+        if stop > end:
+            sample = bytes(sample) + _start_of(parts[number + 1 :], stop - end)
+        samples.append(sample)
+    return samples
+
+
+def _start_of(parts: Sequence[memoryview], nbytes: int) -> bytes:
+    start = b""
+    for part in parts:
+        start += part[: nbytes - len(start)]
+    return start
+
+
+def _decode(
+    payload: Sequence[memoryview], header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
+) -> Column:
+    if header.kind is not layout.kind:
+        raise ValueError(f"it is {_NAMES[header.kind]}, not {_NAMES.get(layout.kind)}")
+    codecs = layout.codecs if is_compressed else layout.codecs[:1]
+    dtype = layout.element_dtype
+    if header.kind is ChunkKind.UNIFORM:
+        shape = (header.rows, *(length or 0 for length in layout.shape))
+        if header.decoded_nbytes != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{header.decoded_nbytes:,} bytes are not {shape} of {dtype}")
+        return UniformColumn(decode(_joined(payload), codecs, dtype, shape), header.valid)
+    _check_shapes(header, layout)
+    if header.kind is ChunkKind.RAGGED:
+        assert header.shapes is not None
+        # products of damaged shapes may wrap: floats tell whether int64 can hold the sum
+        bound = float(np.multiply.reduce(header.shapes, axis=1, dtype=np.float64).sum())
+        elements = header.decoded_nbytes // dtype.itemsize
+        column = RaggedColumn(np.zeros(0, dtype=dtype), header.shapes, header.valid)
+        if bound > float(1 << 60) or int(column.lengths.sum()) != elements:
+            raise ValueError(f"its shapes do not add up to {elements:,} elements")
+        return replace(column, values=decode(_joined(payload), codecs, dtype, (elements,)))
+    assert header.lengths is not None
+    lengths = header.lengths
+    small = len(lengths) == 0 or (int(lengths.min()) >= 0 and int(lengths.max()) < 1 << 40)
+    if not small or int(lengths.sum()) != header.decoded_nbytes:
+        raise ValueError(f"its samples do not add up to {header.decoded_nbytes:,} bytes")
+    nbytes = sum(map(len, payload))
+    if not is_compressed and header.decoded_nbytes != nbytes:
+        raise ValueError(f"{nbytes:,} bytes instead of {header.decoded_nbytes:,}")
+    are_small = header.decoded_nbytes < UNIT_MEAN_NBYTES * header.rows
+    if len(payload) > 1 and not (is_compressed or are_small):
+        return EncodedColumn(_cut(payload, lengths), header.shapes, header.valid)
+    plain: Buffer = _joined(payload)
+    if is_compressed:
+        plain = decode(plain, codecs, dtype, (header.decoded_nbytes,)).data
+    if are_small:
+        plain = bytes(plain)  # slices of bytes are cheaper and do not keep the chunk alive
+    samples: list[Buffer] = [
+        plain[start:stop] for start, stop in pairwise(offsets_of(lengths).tolist())
+    ]
+    return EncodedColumn(samples, header.shapes, header.valid)
+
+
+def _check_shapes(header: ChunkHeader, layout: ChunkLayout) -> None:
+    shapes = header.shapes
+    if shapes is None:
+        if header.kind is ChunkKind.RAGGED:
+            raise ValueError("it has no shapes")
+        return
+    if shapes.shape[1] != len(layout.shape):
+        raise ValueError(f"its shapes have {shapes.shape[1]} axes instead of {len(layout.shape)}")
+    for axis, length in enumerate(layout.shape):
+        column = shapes[:, axis]
+        if bool((column < 0).any() if length is None else (column != length).any()):
+            raise ValueError(f"its shapes do not match {layout.shape}")

@@ -1,0 +1,87 @@
+"""Chunks of one shape, decoded where their rows are to stay.
+
+    result    [rows of c0 ......][rows of c1 ......][rows of c2 ......]     one array, made once
+    raw       header aside, payload read from the file into its rows       `check_in_place`
+    else      payload decompressed into its rows                           `decode_chunk_into`
+
+Nothing as large as a chunk is made on the way. Both are given bytes whose checksum was verified,
+and believe no size in them all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorlake.format.chunk.codec import decode_into
+from tensorlake.format.chunk.header import ChunkHeader, ChunkKind, read_header
+from tensorlake.format.spec.damage import damaged
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tensorlake.format.chunk.chunk import ChunkLayout
+    from tensorlake.types import Buffer
+
+__all__ = ["check_in_place", "decode_chunk_into"]
+
+
+def decode_chunk_into(
+    values: np.ndarray, blob: Buffer, *, header_nbytes: int, layout: ChunkLayout, where: str
+) -> np.ndarray | None:
+    """Decode all rows of a uniform chunk into an array that is there.
+
+    Args:
+        values: Where to: C-contiguous, little-endian, as many rows as the chunk has.
+        blob: The chunk's bytes, verified.
+        header_nbytes: Length of its header, as the index has it.
+        layout: How it was encoded.
+        where: Which object this is, for errors.
+
+    Returns:
+        Which rows are not NULL; None where all are not.
+
+    Raises:
+        CorruptionError: The blob is not what was encoded, or not of so many rows.
+    """
+    view = memoryview(blob)
+    header = _header_of(values, view, header_nbytes=header_nbytes, where=where)
+    payload = view[header_nbytes:]
+    if payload.nbytes != header.payload_nbytes:
+        found = f"{payload.nbytes:,} bytes of samples instead of {header.payload_nbytes:,}"
+        raise damaged(where, found)
+    codecs = layout.codecs[:1] if header.is_stored else layout.codecs
+    try:
+        decode_into(payload, codecs, values)
+    except ValueError as error:
+        raise damaged(where, str(error)) from error
+    return header.valid
+
+
+def check_in_place(
+    values: np.ndarray, header_bytes: Buffer, *, header_nbytes: int, where: str
+) -> np.ndarray | None:
+    """See that the payload of a raw uniform chunk that was read into an array is just that array.
+
+    Returns:
+        Which rows are not NULL; None where all are not.
+
+    Raises:
+        CorruptionError: The header is damaged, or speaks of something else.
+    """
+    header = _header_of(values, header_bytes, header_nbytes=header_nbytes, where=where)
+    if header.payload_nbytes != values.nbytes:
+        found = f"{values.nbytes:,} bytes of samples instead of {header.payload_nbytes:,}"
+        raise damaged(where, found)
+    return header.valid
+
+
+def _header_of(
+    values: np.ndarray, header_bytes: Buffer, *, header_nbytes: int, where: str
+) -> ChunkHeader:
+    header = read_header(header_bytes, header_nbytes=header_nbytes, rows=len(values), where=where)
+    if header.kind is not ChunkKind.UNIFORM:
+        raise damaged(where, f"it is {header.kind.name.lower()}, not uniform")
+    if header.decoded_nbytes != values.nbytes:
+        found = f"{header.decoded_nbytes:,} bytes are not {values.shape} of {values.dtype}"
+        raise damaged(where, found)
+    return header

@@ -1,0 +1,1 @@
+"""Log entries: commits, schemas, and summaries of changes."""

@@ -1,0 +1,416 @@
+"""Schemas: the tensors of a version, each with its type and how its chunks are encoded.
+
+    {"tensors": [{"id": "9f3c…", "name": "image", "type": {"kind": "image", "codec": "jpeg"},
+                  "encodings": [{"kind": "encoded", "dtype": "uint8", "shape": [null, null, 3],
+                                 "codecs": [{"name": "bytes"}]}],
+                  "fill": null, "chunk_nbytes": 8388608, "attributes": {}}]}
+
+A tensor is known by its id, 40 random bits that are never used again; its name may change. It
+keeps every encoding that its chunks ever had: an extent's `read_as` counts into `encodings`. What
+was stored by an older one is brought to the tensor's type when it is read: class codes go through
+the encoding's `codes`, elements are cast, one shape becomes many. New chunks get the last encoding
+without `codes`. Schemas are values: a change gives a new one. Keys that this version does not know
+are kept and written back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean
+from tensorlake.format.chunk.chunk import ChunkLayout
+from tensorlake.format.spec.damage import damaged
+from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["Schema", "TensorSpec", "check_tensor_name", "new_tensor_id"]
+
+MAX_NAME_NBYTES = 200
+_ID_NBYTES = 5
+_ID_LENGTH = 2 * _ID_NBYTES
+MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
+_SPEC_KEYS = (
+    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "class_ids"
+)  # fmt: skip
+
+
+def new_tensor_id() -> str:
+    """Return 40 random bits as 10 hex digits."""
+    return secrets.token_hex(_ID_NBYTES)
+
+
+def check_tensor_name(name: object) -> str:
+    """Return the name if a tensor may have it.
+
+    Raises:
+        SchemaError: It is empty, longer than 200 bytes, begins with "_", is not in Unicode's
+            NFC form, or has an empty group or a control character.
+    """
+    problem, advice = "", "give another name"
+    if not isinstance(name, str):
+        problem, advice = f"is {type(name).__name__}, not a str", "write it in quotes"
+    elif not name or "" in name.split("/"):
+        problem, advice = "has an empty part", 'name it, with "/" between groups: "train/image"'
+    elif name.startswith("_"):
+        problem = 'begins with "_", as only virtual columns do'
+        advice = f"name it {name.lstrip('_')!r}" if name.strip("_") else advice
+    elif any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        problem = "has a control character"
+    elif unicodedata.normalize("NFC", name) != name:
+        problem = "is not in Unicode's NFC form, so it could not be told from its twin"
+        advice = "give unicodedata.normalize('NFC', name)"
+    elif len(name.encode()) > MAX_NAME_NBYTES:
+        problem, advice = f"is longer than {MAX_NAME_NBYTES} bytes", "shorten it"
+    if problem or not isinstance(name, str):
+        shown = repr(name) if len(repr(name)) <= MAX_NAME_NBYTES else f"{name!r:.60}…"
+        raise SchemaError(f"the tensor name {shown} {problem}\n{advice}", tensor=name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One tensor of a schema.
+
+    Attributes:
+        encodings: All encodings of its chunks; the last without codes is for new ones.
+        fill: The value of rows without one, as JSON; None is NULL.
+        attributes: The user's own JSON.
+        unknown: Keys of other versions, kept.
+        class_ids: Of each class added since the tensor was made: an id by which any branch knows
+            it, and its code here. Two where two branches added one class by name, and merged.
+    """
+
+    id: str
+    name: str
+    type: SampleType
+    encodings: tuple[ChunkLayout, ...]
+    fill: Any = None
+    chunk_nbytes: int = 0
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    class_ids: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        check_tensor_name(self.name)
+        if all(encoding.codes is not None for encoding in self.encodings):
+            raise SchemaError(f"the tensor {self.name!r} has no encoding\ngive at least one")
+        if len(self.encodings) > MAX_ENCODINGS:
+            raise SchemaError(
+                f"{self.name!r} was changed so often that it has {len(self.encodings):,} encodings;"
+                f" a tensor has at most {MAX_ENCODINGS:,}\nadd a new tensor and drop this one",
+                tensor=self.name,
+            )
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        sample_type: Any,
+        *,
+        codecs: str | Iterable[Mapping[str, Any]] | None = None,
+        chunk_nbytes: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        tensor_id: str | None = None,
+    ) -> Self:
+        """Make the spec of a new tensor; `sample_type` is a type or its short form."""
+        declared = as_type(sample_type)
+        return cls(
+            tensor_id or new_tensor_id(),
+            check_tensor_name(name),
+            declared,
+            (ChunkLayout.of(declared, codecs=codecs),),
+            declared.fill_value if declared.has_default else None,
+            chunk_nbytes or declared.chunk_nbytes,
+            dict(attributes or {}),
+        )
+
+    @property
+    def layout(self) -> ChunkLayout:
+        """The encoding of new chunks."""
+        return self.encodings[self.read_as]
+
+    @property
+    def read_as(self) -> int:
+        """The number of the encoding of new chunks."""
+        last = len(self.encodings) - 1
+        while self.encodings[last].codes is not None:
+            last -= 1
+        return last
+
+    def encoding(self, read_as: int) -> ChunkLayout:
+        """Return the encoding that an extent of the tensor is read as.
+
+        Raises:
+            CorruptionError: The tensor has none of this number.
+        """
+        if read_as < len(self.encodings):
+            return self.encodings[read_as]
+        why = f"an extent is read as encoding {read_as}, and there are {len(self.encodings)}"
+        raise damaged(f"the index of tensor {self.name!r}", why)
+
+    def adapt(self, column: Column, read_as: int, *, where: str = "a chunk") -> Column:
+        """Bring a column as its chunk decodes to the tensor's type: what reading gives.
+
+        Args:
+            column: Samples of a chunk of the encoding `read_as`.
+            read_as: Which of the tensor's encodings.
+            where: Which object the chunk is, for errors.
+
+        Raises:
+            CorruptionError: A class code is beyond the encoding's table.
+        """
+        if read_as == self.read_as:
+            return column
+        return self.type.adapt(self.encoding(read_as).with_codes_mapped(column, where=where))
+
+    def with_encoding(self, encoding: ChunkLayout) -> tuple[Self, int]:
+        """Return the spec with an encoding that chunks may be read as, and its number."""
+        if encoding in self.encodings:
+            return self, self.encodings.index(encoding)
+        if encoding.codes is None and encoding != self.layout:
+            # The last without codes is for new chunks: that one stays the last.
+            at = (*self.encodings, encoding, self.layout)
+            return replace(self, encodings=at), len(self.encodings)
+        return replace(self, encodings=(*self.encodings, encoding)), len(self.encodings)
+
+    def with_code_map(
+        self, codes: Sequence[int], *, read_as: int | None = None
+    ) -> tuple[Self, int]:
+        """Return the spec with an encoding that maps class codes, and its number.
+
+        Args:
+            codes: The code that each code of the tensor's type is to mean.
+            read_as: Of the encoding that chunks were read as before; None: that of new ones.
+        """
+        before = self.encodings[self.read_as if read_as is None else read_as]
+        return self.with_encoding(replace(before, codes=_composed(before.codes, codes)))
+
+    def with_encodings_of(
+        self, other: TensorSpec, *, codes: Sequence[int] | None = None
+    ) -> tuple[Self, tuple[int, ...]]:
+        """Return the spec with all encodings of the same tensor's spec elsewhere.
+
+        Args:
+            other: The tensor as another branch has it.
+            codes: The code that each of the other's class codes is to mean here; None: itself.
+
+        Returns:
+            The spec, and the number here of each encoding there: what its extents are read as.
+        """
+        spec, numbers = self, list[int]()
+        for encoding in other.encodings:
+            mapped = encoding
+            if codes is not None:
+                mapped = replace(encoding, codes=_composed(encoding.codes, codes))
+            spec, number = spec.with_encoding(mapped)
+            numbers.append(number)
+        return spec, tuple(numbers)
+
+    def with_classes(self, names: Sequence[str]) -> Self:
+        """Return the spec with other class names; codes beyond those it had get ids.
+
+        Args:
+            names: By code; "" is a class that was dropped.
+        """
+        assert isinstance(self.type, ClassLabel)
+        added = range(len(self.type.names), len(names))
+        ids = {new_tensor_id(): code for code in added}
+        return replace(self, type=self.type.with_names(names), class_ids={**self.class_ids, **ids})
+
+    def class_ids_in(self, codes: Sequence[int] | None) -> dict[str, int]:
+        """Return the ids with the codes that classes have elsewhere; None: the same."""
+        if codes is None:
+            return dict(self.class_ids)
+        return {id_: codes[code] for id_, code in self.class_ids.items()}
+
+    def with_type(self, sample_type: SampleType) -> Self:
+        """Return the spec with another type; a new layout is added to the encodings."""
+        layout = ChunkLayout.of(sample_type)
+        same = (layout.kind, layout.dtype, layout.shape) == (
+            self.layout.kind,
+            self.layout.dtype,
+            self.layout.shape,
+        )
+        encodings = self.encodings if same else (*self.encodings, layout)
+        return replace(self, type=sample_type, encodings=encodings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the spec as JSON, with what other versions wrote."""
+        unknown = dict(self.unknown)
+        unknown_type = unknown.pop("type", {})
+        return unknown | {
+            "id": self.id,
+            "name": self.name,
+            "type": unknown_type | self.type.to_json(),
+            "encodings": [encoding.to_json() for encoding in self.encodings],
+            "fill": self.fill,
+            "chunk_nbytes": self.chunk_nbytes,
+            "attributes": self.attributes,
+            **({"class_ids": dict(self.class_ids)} if self.class_ids else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            SchemaError: It is no spec.
+            UnsupportedFeatureError: The type's kind is unknown here.
+        """
+        try:
+            sample_type = from_json(data["type"])
+            unknown = {key: value for key, value in data.items() if key not in _SPEC_KEYS}
+            own = {"kind", *type(sample_type).__dataclass_fields__}
+            unknown_type = {key: one for key, one in data["type"].items() if key not in own}
+            if unknown_type:
+                unknown["type"] = unknown_type
+            spec = cls(
+                _check_id(data["id"]),
+                data["name"],
+                sample_type,
+                tuple(ChunkLayout.from_json(encoding) for encoding in data["encodings"]),
+                data["fill"],
+                int(data["chunk_nbytes"]),
+                dict(data["attributes"]),
+                unknown,
+                _class_ids(data.get("class_ids", {}), sample_type),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, SchemaError):
+                raise
+            raise SchemaError(
+                f"{data!r:.200} is no tensor of a schema: {error!r}"
+                "\nthe schema was written by another program, or is damaged"
+            ) from error
+        return spec
+
+
+def _class_ids(written: Mapping[str, int], sample_type: SampleType) -> dict[str, int]:
+    names = len(sample_type.names) if isinstance(sample_type, ClassLabel) else 0
+    if any(type(code) is not int or not 0 <= code < names for code in written.values()):
+        raise ValueError(f"{written!r} are not ids of its {names} classes")
+    return dict(written)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tensors of a version, in the order in which users see them."""
+
+    tensors: tuple[TensorSpec, ...] = ()
+    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        for what in ("name", "id"):
+            values = [getattr(tensor, what) for tensor in self.tensors]
+            twice = [value for value in values if values.count(value) > 1] if values else []
+            if twice:
+                raise SchemaError(
+                    f"two tensors have the {what} {twice[0]!r}\nrename or drop one", tensor=twice[0]
+                )
+
+    @classmethod
+    def new(cls, tensors: Mapping[str, Any]) -> Self:
+        """Make a schema from names and types, or their short forms, as users write it."""
+        expanded = expand_structs(tensors).items()
+        return cls(tuple(TensorSpec.new(name, one) for name, one in expanded))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tensors' names, in order."""
+        return tuple(tensor.name for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def __iter__(self) -> Iterator[TensorSpec]:
+        return iter(self.tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return any(tensor.name == name for tensor in self.tensors)
+
+    def __getitem__(self, name: str) -> TensorSpec:
+        """Return the tensor of this name.
+
+        Raises:
+            TensorNotFoundError: There is none.
+        """
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        hint = did_you_mean(name, self.names)
+        raise TensorNotFoundError(
+            f"no tensor {name!r}{hint}\ntensors: {', '.join(self.names) or 'none'}",
+            tensor=name,
+            expected=self.names,
+        )
+
+    def by_id(self, tensor_id: str) -> TensorSpec | None:
+        """Return the tensor of this id, whatever its name; None if there is none."""
+        return next((tensor for tensor in self.tensors if tensor.id == tensor_id), None)
+
+    def add(self, spec: TensorSpec) -> Self:
+        """Return the schema with one more tensor, at the end.
+
+        Raises:
+            SchemaError: Its name or id is taken.
+        """
+        return replace(self, tensors=(*self.tensors, spec))
+
+    def drop(self, name: str) -> Self:
+        """Return the schema without the tensor of this name."""
+        gone = self[name]
+        return replace(self, tensors=tuple(one for one in self.tensors if one is not gone))
+
+    def rename(self, old: str, new: str) -> Self:
+        """Return the schema with a tensor renamed; it keeps its id and place.
+
+        Raises:
+            SchemaError: The new name is taken, or cannot be.
+        """
+        return self.replace(replace(self[old], name=check_tensor_name(new)))
+
+    def replace(self, spec: TensorSpec) -> Self:
+        """Return the schema with the tensor of this id replaced."""
+        if self.by_id(spec.id) is None:
+            raise TensorNotFoundError(
+                f"no tensor has the id {spec.id!r} of {spec.name!r}\nadd it instead",
+                tensor=spec.name,
+            )
+        tensors = tuple(spec if one.id == spec.id else one for one in self.tensors)
+        return replace(self, tensors=tensors)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the schema as JSON, with what other versions wrote."""
+        return self.unknown | {"tensors": [tensor.to_json() for tensor in self.tensors]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            SchemaError: It is no schema.
+        """
+        if not isinstance(data.get("tensors"), list):
+            raise SchemaError(
+                f"{data!r:.200} is no schema\nit was written by another program, or is damaged"
+            )
+        unknown = {key: value for key, value in data.items() if key != "tensors"}
+        return cls(tuple(TensorSpec.from_json(one) for one in data["tensors"]), unknown)
+
+
+def _composed(first: Sequence[int] | None, then: Sequence[int]) -> tuple[int, ...] | None:
+    """One table of codes for two, one after the other; None where every code stays itself."""
+    whole = tuple(then) if first is None else tuple(then[code] for code in first)
+    return None if whole == tuple(range(len(whole))) else whole
+
+
+def _check_id(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != _ID_LENGTH:
+        raise SchemaError(f"{value!r} is no tensor id\nan id is {_ID_LENGTH} hex digits")
+    int(value, 16)
+    return value

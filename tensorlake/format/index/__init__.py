@@ -1,0 +1,1 @@
+"""Chunk indexes: extents, row ids and row segments."""

@@ -1,0 +1,1 @@
+"""Pages and packs: the binary tables of an index, with statistics."""

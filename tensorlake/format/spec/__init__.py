@@ -1,0 +1,1 @@
+"""The format's constants, canonical JSON, checksums and the descriptor."""

@@ -1,0 +1,1 @@
+"""Counted trees: their nodes, growth, lookup and comparison."""

@@ -1,0 +1,258 @@
+"""Reads and checks pages, many at once, and keeps the decoded ones.
+
+A ``PageReader`` stands between the trees and a ``PageSource``: it verifies length, checksum and
+counts against the reference, decodes only the columns that were asked for, and keeps what it
+decoded in a least-recently-used cache of bounded size. Pages are immutable, so nothing is ever
+invalidated. One reader may be used from several threads; two that miss together read once,
+but for those that read a folder in their own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from enum import Flag, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.format.pages.pages import PageTable, decode_json_page, decode_page, read_table
+from tensorlake.format.spec.damage import damaged
+from tensorlake.format.trees.inline_tail import LeafTable
+from tensorlake.format.trees.nodes import (
+    Inner,
+    PageRef,
+    PageSource,
+    PageStartSource,
+    read_inner,
+)
+from tensorlake.storage import ForkLock, SingleFlight, runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from tensorlake.errors import CorruptionError
+    from tensorlake.storage import Buffer
+
+MAX_CACHED_NBYTES = 256 * 1024 * 1024
+# Reads in flight at once: a first batch of 64 rows asks for as many leaves in one trip.
+MAX_READS = 64
+# Locations and statistics of a leaf of 4096 extents take at most 128 KiB and a half of that.
+START_NBYTES_OF_ENTRY = 48
+START_NBYTES_MIN = 16 * 1024  # names of packs and bounds of few extents may be longer
+
+
+class Parts(Flag):
+    """Which columns of a leaf are decoded."""
+
+    LOCATIONS = 0
+    STATISTICS = auto()
+    UNITS = auto()
+    ALL = STATISTICS | UNITS
+
+
+# What was decoded with more columns than asked for serves too, and is preferred.
+_ANY = (Parts.ALL, Parts.UNITS, Parts.STATISTICS, Parts.LOCATIONS)
+_CONTAINING = {parts: tuple(known for known in _ANY if parts in known) for parts in _ANY}
+
+T = TypeVar("T", bound=LeafTable)
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class PageReader:
+    """Reads the pages of trees through a cache of decoded pages."""
+
+    def __init__(
+        self,
+        source: PageSource,
+        *,
+        max_cached_nbytes: int = MAX_CACHED_NBYTES,
+        max_reads: int = MAX_READS,
+        is_folder: bool = False,
+    ) -> None:
+        self._source = source
+        self._is_folder = is_folder
+        self._max_reads = max_reads
+        self._max_cached_nbytes = max_cached_nbytes
+        self._cached_nbytes = 0
+        self._cache: OrderedDict[tuple[PageRef, Parts], tuple[Any, int]] = OrderedDict()
+        self._under_way = SingleFlight[tuple[PageRef, Parts], object]()
+        self._lock = ForkLock()
+
+    async def inners(self, refs: Sequence[PageRef], table: type[LeafTable]) -> list[Inner]:
+        """Read some inner pages, at once."""
+
+        async def inner(ref: PageRef) -> Inner:
+            cached = self._cached(ref, Parts.ALL)
+            if cached is None:
+                read = partial(self._read_inner, ref, table)
+                cached = await self._shared((ref, Parts.ALL), read)
+            return cast("Inner", cached)
+
+        return await self._all(inner, refs)
+
+    async def _read_inner(self, ref: PageRef, table: type[LeafTable]) -> Inner:
+        data, sections = await self._verified(ref)
+        inner = read_inner(data, table, where=str(ref), sections=sections)
+        if inner.height_of_children >= ref.height:
+            raise _damaged_page(ref, "it lies above a child of no lower height")
+        _check_stored(ref, inner.stored_nbytes)
+        self._keep(ref, Parts.ALL, inner, sections)
+        return inner
+
+    async def leaves(
+        self, refs: Sequence[PageRef], table: type[T], parts: Parts = Parts.ALL
+    ) -> list[T]:
+        """Read some leaf pages, at once."""
+
+        async def leaf(ref: PageRef) -> T:
+            cached = self._cached(ref, parts)
+            if cached is None:
+                read = partial(self._read_leaf, ref, table, parts)
+                cached = await self._shared((ref, parts), read)
+            return cast("T", cached)
+
+        return await self._all(leaf, refs)
+
+    async def _read_leaf(self, ref: PageRef, table: type[T], parts: Parts) -> T:
+        data, sections = await self._start_of(ref, parts) or await self._verified(ref)
+        leaf = _decoded_leaf(data, sections, ref, table, parts)
+        self._keep(ref, parts, leaf, sections)
+        return leaf
+
+    async def _shared(
+        self, key: tuple[PageRef, Parts], read: Callable[[], Coroutine[Any, Any, object]]
+    ) -> object:
+        """Read a page on the loop, unless somebody does already; in the caller's own thread, do.
+
+        Reading a page of a folder twice costs less than a hop to the loop and back.
+        """
+        if self._reads_here():
+            return await read()
+        return await self._under_way.read(key, read)
+
+    def _reads_here(self) -> bool:
+        """Whether this is the caller's own thread, and it need not leave it."""
+        return self._is_folder and runtime.runs_here()
+
+    async def _start_of(self, ref: PageRef, parts: Parts) -> tuple[Buffer, PageTable] | None:
+        """Read a large leaf without its units, which come last and are most of it.
+
+        Header and sections have checksums of their own, so the whole need not be there.
+        """
+        source = self._source
+        start_nbytes = max(START_NBYTES_MIN, START_NBYTES_OF_ENTRY * ref.entries)
+        if Parts.UNITS in parts or ref.nbytes <= start_nbytes:
+            return None
+        if not isinstance(source, PageStartSource):
+            return None
+        data = await source.read_start(ref, start_nbytes)
+        table = _checked_table(data, ref)
+        stops = [
+            section.offset + section.stored_nbytes
+            for section in table.sections
+            if not section.name.startswith(_unwanted(parts))
+        ]
+        return (data, table) if max(stops, default=0) <= start_nbytes else None
+
+    async def _verified(self, ref: PageRef) -> tuple[Buffer, PageTable]:
+        data = await self._source.read(ref)
+        if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
+            raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
+        return data, _checked_table(data, ref)
+
+    async def _all(self, read: Callable[[A], Awaitable[B]], items: Sequence[A]) -> list[B]:
+        found: list[B] = []
+        for start in range(0, len(items), self._max_reads):
+            batch = items[start : start + self._max_reads]
+            if len(batch) == 1 or self._reads_here():
+                found.extend([await read(item) for item in batch])
+            else:
+                await runtime.to_loop()
+                found.extend(await asyncio.gather(*(read(item) for item in batch)))
+        return found
+
+    def _cached(self, ref: PageRef, parts: Parts) -> object | None:
+        with self._lock:
+            for known in _CONTAINING[parts]:
+                entry = self._cache.get((ref, known))
+                if entry is not None:
+                    self._cache.move_to_end((ref, known))
+                    return entry[0]
+            return None
+
+    def _keep(self, ref: PageRef, parts: Parts, decoded: object, table: PageTable) -> None:
+        unwanted = _unwanted(parts)
+        nbytes = sum(
+            section.raw_nbytes
+            for section in table.sections
+            if not section.name.startswith(unwanted)
+        )
+        if nbytes > self._max_cached_nbytes:
+            return
+        with self._lock:
+            self._cached_nbytes -= self._cache.pop((ref, parts), (None, 0))[1]
+            self._cache[ref, parts] = (decoded, nbytes)
+            self._cached_nbytes += nbytes
+            while self._cached_nbytes > self._max_cached_nbytes:
+                _, (_, dropped) = self._cache.popitem(last=False)
+                self._cached_nbytes -= dropped
+
+
+def as_page_reader(pages: PageSource | PageReader) -> PageReader:
+    """Return a reader of these pages, with a cache of its own where none was given."""
+    return pages if isinstance(pages, PageReader) else PageReader(pages)
+
+
+async def read_json_pages(refs: Sequence[PageRef], pages: PageSource) -> list[Any]:
+    """Read some JSON pages, at once, checking each against its reference."""
+
+    async def read(ref: PageRef) -> Any:
+        data = await pages.read(ref)
+        if memoryview(data).nbytes != ref.nbytes or xxh3_64_intdigest(data) != ref.checksum:
+            raise _damaged_page(ref, "its bytes do not match the checksum of its reference")
+        return decode_json_page(data, where=str(ref))
+
+    await runtime.to_loop()
+    return list(await asyncio.gather(*(read(ref) for ref in refs)))
+
+
+def _unwanted(parts: Parts) -> tuple[str, ...]:
+    prefixes = ((Parts.STATISTICS, "statistics."), (Parts.UNITS, "units."))
+    return tuple(prefix for part, prefix in prefixes if part not in parts)
+
+
+def _checked_table(data: Buffer, ref: PageRef) -> PageTable:
+    table = read_table(data, where=str(ref))
+    if (table.rows, table.entries) != (ref.rows, ref.entries):
+        raise _damaged_page(ref, f"it holds {table.rows} rows, its reference says {ref.rows}")
+    return table
+
+
+def _decoded_leaf(
+    data: Buffer, sections: PageTable, ref: PageRef, table: type[T], parts: Parts
+) -> T:
+    unwanted = _unwanted(parts)
+    where = str(ref)
+    names = [section.name for section in sections.sections]
+    wanted = [name for name in names if not name.startswith(unwanted)]
+    page = decode_page(data, where=where, wanted=wanted, table=sections)
+    if page.kind != table.PAGE_KIND:
+        raise _damaged_page(ref, f"it is of kind {page.kind}, not {table.PAGE_KIND.name}")
+    leaf = table.from_page(page, where=where)
+    if int(leaf.rows.sum(dtype="int64")) != ref.rows:
+        raise _damaged_page(ref, f"its entries do not hold the {ref.rows} rows that it states")
+    _check_stored(ref, leaf.stored_nbytes)
+    return leaf
+
+
+def _check_stored(ref: PageRef, stored_nbytes: int | None) -> None:
+    if ref.stored_nbytes is not None and stored_nbytes not in (None, ref.stored_nbytes):
+        why = f"its chunks weigh {stored_nbytes} bytes, its reference says {ref.stored_nbytes}"
+        raise _damaged_page(ref, why)
+
+
+def _damaged_page(ref: PageRef, why: str) -> CorruptionError:
+    return damaged(str(ref), why, path=ref.pack.path, offset=ref.offset)

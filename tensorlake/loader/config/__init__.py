@@ -1,0 +1,1 @@
+"""Configuration: a loader's arguments, checked once, and the schema of its batches."""

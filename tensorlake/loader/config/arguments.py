@@ -1,0 +1,257 @@
+"""The arguments of ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``: checked once, then a value.
+
+Words of neighbours (``num_workers``, ``collate_fn``, ``sampler``) raise and name ours; words that
+this version does not act on yet raise and say so. Nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
+from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.plan.plan import SEED_STOP, Shuffle
+from tensorlake.loader.runtime.memory import memory_nbytes
+from tensorlake.quantities import is_whole_number, seconds_of
+from tensorlake.storage import usable_cores
+
+__all__ = ["Framework", "LoaderArguments", "parse_arguments"]
+
+Framework = Literal["numpy", "torch", "jax"]
+# The user's: one row in, one row out; and one batch of the framework's arrays in, anything out.
+RowFunction: TypeAlias = Callable[..., Mapping[str, Any]]
+BatchFunction: TypeAlias = Callable[[dict[str, Any]], Any]
+
+OUR_WORDS = {
+    "num_workers": "workers=, which counts decode threads; no worker process is needed",
+    "collate_fn": "collate={'name': 'list' | 'pad' | 'concat' | function}",
+    "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
+    "batch_sampler": "batch_size=, drop_last= and shuffle=",
+    "pin_memory": "device='cuda', which pins and copies ahead",
+    "persistent_workers": "not needed: threads start within a millisecond",
+    "prefetch_factor": "prefetch='256MiB'",
+    "worker_init_fn": "transform= with a parameter rng",
+    "generator": "seed=",
+    "shuffle_buffer": "shuffle='window'",
+    "world": "world_size=",
+}
+NOT_YET: dict[str, tuple[Any, str]] = {
+    "cache_dir": (None, "chunks are kept in memory: give cache='auto', or more of it, '16GiB'"),
+    "cache_decoded": (False, "nearer the size asked for is faster: store smaller pictures"),
+    "engine": ("threads", "decoding in threads frees the interpreter: give workers="),
+}
+"""What later versions act on: what this one does, and what helps here."""
+LEAST: dict[str, int] = {
+    **dict.fromkeys(("batch_size", "global_batch_size", "workers", "world_size"), 1),
+    **dict.fromkeys(("rank", "seed"), 0),
+}
+"""The arguments that count something, and what each is at least."""
+BELOW: dict[str, int] = {"seed": SEED_STOP}
+"""What some of them are below."""
+CHOICES: dict[str, tuple[bool | str, ...]] = {
+    "shuffle": (True, False, "full", "window"),
+    "layout": ("NHWC", "NCHW"),
+    "on_error": ("raise", "skip"),
+    "decode_on": ("client", "server"),
+}
+YES_OR_NO = ("drop_last", "deterministic")
+WORKERS_LIMIT = 1024  # a system refuses threads by the thousand, and by then some have begun
+TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
+MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderArguments:
+    """What a user asked of a loader."""
+
+    batch_size: int | None = None
+    columns: Sequence[str] | None = None
+    shuffle: Shuffle = False
+    seed: int | None = None
+    decode: Mapping[str, Any] | None = None
+    transform: RowFunction | None = None
+    batch_transform: BatchFunction | None = None
+    collate: Mapping[str, Any] | None = None
+    null: Mapping[str, Any] | None = None
+    layout: Literal["NHWC", "NCHW"] = "NHWC"
+    device: Any = None  # the framework's own word for a device
+    rank: int | None = None
+    world_size: int | None = None
+    global_batch_size: int | None = None
+    mesh: Any = None  # sizes by axis name, or a torch DeviceMesh
+    drop_last: bool = False
+    workers: int | None = None
+    prefetch: int | str = "256MiB"
+    cache: int | str = "auto"
+    on_error: Literal["raise", "skip"] = "raise"
+    deterministic: bool = True
+    decode_on: Literal["client", "server"] = "client"
+    timeout: Any = 300.0  # a duration, until it is parsed; then seconds
+    sharding: Any = None  # a jax.sharding.Sharding
+
+    @property
+    def worker_count(self) -> int:
+        """How many decode threads: as asked, else one a core that this process may use."""
+        if self.workers is not None:
+            return self.workers
+        return min(MAX_WORKERS, usable_cores())
+
+    @property
+    def asks_valid(self) -> bool:
+        """Whether every batch is to say which of its rows count."""
+        return VALID in (self.columns or ())
+
+    @property
+    def prefetch_nbytes(self) -> int:
+        """How much may wait between fetch and user."""
+        return memory_nbytes(self.prefetch, name="prefetch")
+
+    @property
+    def cache_nbytes(self) -> int:
+        """How much the memory tier may hold."""
+        return memory_nbytes(self.cache, name="cache")
+
+
+def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArguments:
+    """Check a user's arguments.
+
+    Raises:
+        InvalidInputError: A word is another library's, unknown, or has an impossible value.
+        UnsupportedFeatureError: A word is ours, but this version does not act on it yet.
+    """
+    known = set(LoaderArguments.__dataclass_fields__)
+    taken: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in NOT_YET:
+            _refuse_not_yet(name, value)
+        elif name in known:
+            taken[name] = _count(name, value) if name in LEAST else _plain(value)
+        elif name in OUR_WORDS:
+            raise InvalidInputError(
+                f"a loader has no {name!r} (got {value!r})\nours is {OUR_WORDS[name]}",
+                argument=name,
+            )
+        else:
+            slip = did_you_mean(name, known)
+            raise InvalidInputError(
+                f"a loader has no {name!r} (got {value!r}){slip}"
+                f"\nit takes {', '.join(sorted(known))}",
+                argument=name,
+            )
+    arguments = LoaderArguments(**taken)
+    _check(framework, arguments)
+    return replace(arguments, timeout=_timeout_s(arguments.timeout))
+
+
+def _refuse_not_yet(name: str, value: Any) -> None:
+    here, instead = NOT_YET[name]
+    if value != here:
+        raise UnsupportedFeatureError(
+            f"{name}={value!r} is not supported by this version of the loader"
+            f"\nleave it out: {name}={here!r} is what it does; {instead}",
+            argument=name,
+            actual=value,
+        )
+
+
+def _check(framework: Framework, arguments: LoaderArguments) -> None:
+    for name, allowed in CHOICES.items():
+        value = getattr(arguments, name)
+        if not isinstance(value, bool | str) or value not in allowed:  # 1 is not True here
+            raise InvalidInputError(
+                f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}",
+                argument=name,
+                actual=value,
+            )
+    _check_kinds(arguments)
+    for name in ("transform", "batch_transform"):
+        value = getattr(arguments, name)
+        if value is not None and not callable(value):
+            raise InvalidInputError(
+                f"{name} is a function of a row or batch (a dict), got {value!r}", actual=value
+            )
+    if arguments.sharding is not None and framework != "jax":
+        raise InvalidInputError(
+            f"sharding= is for ds.jax(); this loader is for {framework}"
+            "\ngive rank= and world_size=",
+            actual=arguments.sharding,
+        )
+    if arguments.device is not None and framework == "numpy":
+        raise InvalidInputError(
+            f"device={arguments.device!r}: NumPy arrays are in main memory\nuse ds.torch(device=…)",
+            actual=arguments.device,
+        )
+    _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
+
+
+def _check_kinds(arguments: LoaderArguments) -> None:
+    """Refuse values of another kind, where they come in, by the name they were given."""
+    if arguments.workers is not None and arguments.workers > WORKERS_LIMIT:
+        raise InvalidInputError(
+            f"workers counts threads that decode, at most {WORKERS_LIMIT}, got"
+            f" {arguments.workers!r}\nleave it out: one a core is what decoding can use",
+            argument="workers",
+            actual=arguments.workers,
+        )
+    for name in YES_OR_NO:
+        value = getattr(arguments, name)
+        if not isinstance(value, bool):
+            raise InvalidInputError(
+                f"{name} is True or False, got {value!r}", argument=name, actual=value
+            )
+    columns: Any = arguments.columns
+    is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
+    if not is_list or not all(isinstance(name, str) for name in columns or ()):
+        write = f"\nwrite columns=[{columns!r}]" if isinstance(columns, str) else ""
+        raise InvalidInputError(
+            f"columns is a list of names, got {columns!r}{write}",
+            argument="columns",
+            actual=columns,
+        )
+    for name in ("decode", "collate", "null"):
+        value = getattr(arguments, name)
+        if value is not None and not isinstance(value, Mapping):
+            examples = {"decode": "tl.decode.Resize(224, 224)", "collate": "'pad'", "null": "0"}
+            example = examples[name]
+            raise InvalidInputError(
+                f"{name} says what is done by column, got {value!r}"
+                f"\nwrite {name}={{'image': {example}}}",
+                argument=name,
+                actual=value,
+            )
+
+
+def _timeout_s(timeout: Any) -> float:
+    seconds = seconds_of(timeout, what="timeout")
+    if not 0 < seconds <= TIMEOUT_LIMIT_S:
+        raise InvalidInputError(
+            f"timeout is a duration above 0 and at most {TIMEOUT_LIMIT_S:.0f} s,"
+            f" got {shown(timeout)}",
+            argument="timeout",
+            actual=timeout,
+        )
+    return seconds
+
+
+def _plain(value: Any) -> Any:
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
+def _count(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    below = BELOW.get(name, math.inf)
+    if not is_whole_number(value) or not LEAST[name] <= value < below:
+        limit = f" and below 2**{BELOW[name].bit_length() - 1}" if name in BELOW else ""
+        raise InvalidInputError(
+            f"{name} is a whole number from {LEAST[name]} on{limit}, got {value!r}",
+            argument=name,
+            actual=value,
+        )
+    return int(value)

@@ -1,0 +1,426 @@
+"""What each column of a batch will be, decided from the schema before any data is read.
+
+    type of the tensor + decode spec + collate  ─►  ColumnPlan
+        "row"       _row, the number of the row in the version
+        "virtual"   computed by a query, or _source of a mix: known by position
+        "uniform"   one array, gathered at once (value steps applied to the whole batch)
+        "picture"   decoded by threads, into one array where the spec gives one shape
+        "clip"      several pictures a row, decoded by threads to one size: an array a row
+        "ragged"    arrays of different shapes, collated
+        "encoded"   text, JSON, bytes, masks of objects: a list
+
+What could not work is refused here: unknown names, shapes that differ, and geometric steps on a
+picture that would leave something declared ``of=`` it behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from tensorlake.errors import (
+    InvalidInputError,
+    TensorNotFoundError,
+    UnsupportedFeatureError,
+    did_you_mean,
+)
+from tensorlake.loader.config.collate import (
+    Collate,
+    check_collate,
+    check_fill,
+    parse_collate,
+)
+from tensorlake.loader.config.nulls import null_column, null_in_column
+from tensorlake.loader.decode import (
+    CenterCrop,
+    ClipDecoder,
+    DecodeSpec,
+    LinearMap,
+    PictureDecoder,
+    RandomResizedCrop,
+    Resampler,
+    choose_resampler,
+    parse_steps,
+)
+from tensorlake.types import BBox, Bytes, Image, Sequence
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Schema, Snapshot
+    from tensorlake.loader.plan.virtual_columns import VirtualColumn
+    from tensorlake.types import SampleType
+
+__all__ = [
+    "ROW",
+    "VALID",
+    "ColumnPlan",
+    "Kind",
+    "Planning",
+    "as_stored",
+    "plan_columns",
+    "valid_column",
+]
+
+CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
+ROW = "_row"
+VALID = "_valid"
+# Looks up the smallest and largest stored shape of a tensor; for errors only.
+Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
+# Looks up the shape that every row of the selection has, or that they differ.
+ShapeOf: TypeAlias = Callable[[str], tuple[int, ...] | None]
+# Looks up the first row of the selection in which a tensor is NULL.
+FirstNull: TypeAlias = Callable[[str], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What columns are planned for.
+
+    Attributes:
+        snapshot: The version.
+        seed: Of the random steps.
+        framework: Whose arrays batches hold.
+        bounds: Looks up what an error tells.
+        shape_of: Looks up whether all images have one size.
+        transforms: Whether a function of the user's gets each row before it is collated.
+        null: What stands for NULL, by name.
+        first_null: Looks up whether a column has NULLs.
+    """
+
+    snapshot: Snapshot
+    seed: int
+    framework: str
+    bounds: Bounds
+    shape_of: ShapeOf
+    transforms: bool
+    null: Mapping[str, Any]
+    first_null: FirstNull
+
+
+Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column of the batch.
+
+    Attributes:
+        name: Of the tensor, and of the batch's entry; ``_row`` is no tensor.
+        type: The tensor's.
+        kind: How samples become an entry.
+        shape: Of a sample in the batch; None where lengths differ.
+        dtype: Of the batch's numbers; None for text, JSON and bytes.
+        collate: What becomes of samples whose shapes differ; None where they are stacked.
+        decoder: Of a picture.
+        clips: Decodes rows of several pictures.
+        linear: The value steps of a uniform column.
+        moves_with: The picture whose geometric steps move these boxes.
+        counts_with: The boxes that these are one each of (``per=``).
+        null: The one stored sample that stands for NULL; of a virtual column, a number or text.
+        drops_with: The same, where boxes that leave the picture are dropped.
+    """
+
+    name: str
+    type: SampleType | None
+    kind: Kind
+    shape: tuple[int | None, ...] = ()
+    dtype: np.dtype | None = None
+    collate: Collate | None = None
+    decoder: PictureDecoder | None = None
+    clips: ClipDecoder | None = None
+    linear: LinearMap | None = None
+    moves_with: str | None = None
+    counts_with: str | None = None
+    null: Any = None  # a Column, but of virtual columns
+    drops_with: str | None = None
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the entry is one array of fixed shape."""
+        if self.kind in ("picture", "virtual"):
+            return self.collate is None and self.dtype is not None
+        return self.kind in ("row", "uniform")
+
+    @property
+    def spec(self) -> DecodeSpec | None:
+        """The steps of its pictures; None where it has none."""
+        decoder = self.clips.pictures if self.clips is not None else self.decoder
+        return None if decoder is None else decoder.spec
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is no tensor, but known by position."""
+        return self.kind == "virtual"
+
+    @property
+    def sample_nbytes(self) -> int:
+        """Bytes of one sample in the batch's array; 0 where they differ."""
+        if not self.is_stacked or self.dtype is None:
+            return 0
+        shape = [length or 0 for length in self.shape]
+        return self.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+def plan_columns(
+    planning: Planning,
+    columns: Iterable[str],
+    *,
+    decode: Mapping[str, Any] | None,
+    collate: Mapping[str, Any] | None,
+    virtual: Mapping[str, VirtualColumn],
+) -> tuple[ColumnPlan, ...]:
+    """Decide what each column will be; where rows are transformed, what a transform is given.
+
+    Raises:
+        TensorNotFoundError: A column does not exist.
+        RaggedBatchError: Samples differ in shape and nobody said what to do.
+        InvalidInputError: An argument names what is not read, or does not fit.
+        UnsupportedFeatureError: A picture would move without what lies on it.
+    """
+    names = [name for name in dict.fromkeys(columns) if name != VALID]  # it comes by itself
+    if not names:
+        raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
+    specs = _parse_decode(decode, names)
+    # what is transformed is collated afterwards: see stages/stack.py
+    collates = {} if planning.transforms else parse_collate(collate, names)
+    planned = {
+        name: _row_column()
+        if name == ROW
+        else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), planning)
+        if name in virtual
+        else _plan_column(name, specs.get(name), collates.get(name), planning)
+        for name in names
+    }
+    for name in planning.null:
+        if name not in planned or name == ROW:
+            raise InvalidInputError(
+                f"null names {name!r}, which is not among the columns: {', '.join(names)}"
+                f"{did_you_mean(name, names)}\nadd it to columns=, or leave it out of null",
+                tensor=name,
+            )
+        planned[name] = _with_null(planned[name], planning.null[name])
+    for column in planned.values():
+        _refuse_nulls(column, planning)
+    moved = _moved(planned)
+    for column in planned.values():
+        _refuse_left_behind(column, planned, moved, planning.snapshot.schema)
+    return tuple(_with_companions(column, planned, moved) for column in planned.values())
+
+
+def valid_column() -> ColumnPlan:
+    """Describe the entry that says which rows count; no stage makes it as it makes columns."""
+    return ColumnPlan(VALID, None, "row", (), np.dtype(np.bool_))
+
+
+def as_stored(column: ColumnPlan) -> ColumnPlan:
+    """Let the samples of an encoded column come as they are stored."""
+    return replace(column, type=Bytes()) if column.kind == "encoded" else column
+
+
+def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[str, DecodeSpec]:
+    given = dict(decode or {})
+    for name in given:
+        if name not in names or name == ROW:
+            raise InvalidInputError(
+                f"decode names {name!r}, which is not among the columns: {', '.join(names)}"
+                f"{did_you_mean(name, names)}"
+                "\nadd it to columns=, or leave it out of decode",
+                tensor=name,
+            )
+    return {name: parse_steps(name, steps) for name, steps in given.items()}
+
+
+def _row_column() -> ColumnPlan:
+    return ColumnPlan(ROW, None, "row", (), np.dtype(np.int64))
+
+
+def _virtual_column(
+    name: str, column: VirtualColumn, spec: DecodeSpec | None, collate: Any, planning: Planning
+) -> ColumnPlan:
+    if spec is not None:
+        raise InvalidInputError(
+            f"decode names {name!r}, which is computed and not stored\nleave it out of decode",
+            tensor=name,
+        )
+    if column.dtype is None:
+        if collate not in (None, "list"):
+            raise InvalidInputError(
+                f"{name!r} comes as a list\nleave it out of collate=", tensor=name
+            )
+        return ColumnPlan(name, None, "virtual")
+    form = check_collate(
+        name, column.shape, collate, is_picture=False, framework=planning.framework
+    )
+    return ColumnPlan(name, None, "virtual", column.shape, column.dtype, form)
+
+
+def _plan_column(
+    name: str, spec: DecodeSpec | None, collate: Any, planning: Planning
+) -> ColumnPlan:
+    if name.startswith("_"):
+        raise TensorNotFoundError(
+            f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_row_id' (not of a"
+            f" mix), '_source' (of a mix) and {VALID!r}",
+            tensor=name,
+        )
+    framework, seed = planning.framework, planning.seed
+    sample_type = planning.snapshot.spec(name).type
+    dtype = sample_type.dtype
+    if isinstance(sample_type, Image):
+        spec = spec or DecodeSpec(name, (), ())
+        decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
+        if planning.transforms and (decoder.output_shape is None or sample_type.nullable):
+            collate = "list"  # for the transform, which may make them of one size
+        elif decoder.output_shape is None and collate is None:
+            decoder = replace(decoder, stored=planning.shape_of(name))
+        shape = decoder.output_shape or sample_type.shape
+        spec.check(sample_type.shape, sample_type.dtype)
+        form = check_collate(
+            name,
+            shape,
+            collate,
+            is_picture=True,
+            framework=framework,
+            bounds=partial(planning.bounds, name),
+        )
+        check_fill(name, form, decoder.output_dtype, cast=CAST.format(name=name))
+        return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
+    if isinstance(sample_type, Sequence) and isinstance(sample_type.item, Image) and spec:
+        clips = _clip_decoder(name, sample_type, spec, seed)
+        shape, dtype = clips.output_shape, clips.pictures.output_dtype
+        form = check_collate(name, shape, collate, is_picture=False, framework=framework)
+        check_fill(name, form, dtype, cast=CAST.format(name=name))
+        return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
+    if dtype is None or sample_type.layout == "encoded":
+        if spec is not None or collate not in (None, "list"):
+            raise InvalidInputError(
+                f"{name!r} is {sample_type.describe()}, which comes as a list"
+                f"\nleave {name!r} out of decode= and collate=",
+                tensor=name,
+            )
+        return ColumnPlan(name, sample_type, "encoded")
+    if spec is not None and spec.geometric:
+        raise InvalidInputError(
+            f"decode of {name!r}: {spec.geometric[0]!r} is for pictures,"
+            f" and {name!r} is {sample_type.describe()}"
+            f"\nleave {name!r} out of decode, or do it in transform=",
+            tensor=name,
+        )
+    if sample_type.layout == "ragged":
+        if spec is not None and spec.values:
+            raise UnsupportedFeatureError(
+                f"decode of {name!r}: its samples differ in shape, {sample_type.shape}"
+                "\ndo it in transform=, which sees each sample",
+                tensor=name,
+            )
+        form = check_collate(
+            name, sample_type.shape, collate, is_picture=False, framework=framework
+        )
+        check_fill(name, form, dtype)
+        return ColumnPlan(name, sample_type, "ragged", sample_type.shape, dtype, form or "list")
+    linear = None
+    if spec is not None:
+        spec.check(sample_type.shape, dtype)
+        linear = spec.linear_map(dtype)
+    form = check_collate(name, sample_type.shape, collate, is_picture=False, framework=framework)
+    result = dtype if linear is None else linear.dtype
+    return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
+
+
+def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:
+    spec.check(clip.item.shape, clip.item.dtype or np.dtype("uint8"))
+    pictures = PictureDecoder(name, clip.item, spec, _resampler_for(spec), seed)
+    shape = pictures.output_shape
+    if shape is None:
+        raise InvalidInputError(
+            f"decode of {name!r} leaves its pictures, {clip.item.describe()}, of different shapes"
+            "\nadd a step that makes them of one size, such as tl.decode.Resize(224, 224), and name"
+            " a mode in the type where they have different channels",
+            tensor=name,
+        )
+    return ClipDecoder(clip, pictures, shape)
+
+
+def _resampler_for(spec: DecodeSpec) -> Resampler | None:
+    """Choose a resampler where the spec resizes at all: elsewhere no library is needed."""
+    return choose_resampler() if any(step.resizes for step in spec.geometric) else None
+
+
+def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
+    """Name the pictures whose geometric steps move pixels."""
+    return {
+        column.name
+        for column in planned.values()
+        if column.spec is not None and column.spec.geometric
+    }
+
+
+def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
+    """Take the value that stands for NULL."""
+    if column.type is None:
+        return replace(column, null=value)
+    stored = None if column.decoder is None else column.decoder.stored
+    return replace(column, null=null_column(column.name, column.type, value, shape=stored))
+
+
+def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
+    """Refuse NULLs that a batch has no place for."""
+    sample_type = column.type
+    has_place = column.kind == "encoded" or column.collate == "list" or callable(column.collate)
+    if sample_type is None or column.null is not None or has_place or planning.transforms:
+        return
+    row = planning.first_null(column.name) if sample_type.nullable else None
+    if row is not None:
+        raise null_in_column(column.name, sample_type, row)
+
+
+def _refuse_left_behind(
+    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str], schema: Schema
+) -> None:
+    """Refuse columns that geometric steps would leave as they are, though boxes go or move."""
+    is_annotated = any(getattr(spec.type, "of", None) in moved for spec in schema.tensors)
+    if is_annotated and column.kind == "virtual" and None in (column.shape or ()):
+        raise UnsupportedFeatureError(
+            f"decode moves pixels of {', '.join(sorted(map(repr, moved)))}, and {column.name!r} is"
+            " computed by the query: it cannot be moved along with them"
+            "\nselect tensors by their own names and compute in transform=, or leave"
+            f" {column.name!r} out of columns=",
+            tensor=column.name,
+        )
+    items = cast("str | None", getattr(column.type, "per", None))
+    if items is None or items in planned or items not in schema:
+        return
+    picture = getattr(schema[items].type, "of", None)
+    crops = picture in moved and planned[picture].spec
+    if crops and any(isinstance(step, CenterCrop | RandomResizedCrop) for step in crops.geometric):
+        raise UnsupportedFeatureError(
+            f"decode crops {picture!r}, by which boxes leave it, and {column.name!r} is one for"
+            f" each of {items!r}, which are not read\nadd {items!r} to columns=, or leave"
+            f" {column.name!r} out",
+            tensor=column.name,
+        )
+
+
+def _with_companions(
+    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str]
+) -> ColumnPlan:
+    picture = cast("str | None", getattr(column.type, "of", None))
+    if picture in moved:
+        if not isinstance(column.type, BBox) or planned[picture].clips is not None:
+            described = column.type.describe() if column.type else column.name
+            raise UnsupportedFeatureError(
+                f"decode of {picture!r} moves its pixels, and {column.name!r} ({described}), which"
+                f" lies on it, cannot be moved along\nleave {column.name!r} out of columns=, or"
+                f" the geometric steps out of decode=",
+                tensor=column.name,
+            )
+        return replace(column, moves_with=picture)
+    items = cast("str | None", getattr(column.type, "per", None))
+    boxes = planned.get(items) if items is not None else None
+    if boxes is None or column.kind != "ragged" or boxes.kind != "ragged":
+        return column
+    is_moved = getattr(boxes.type, "of", None) in moved
+    return replace(column, counts_with=items, drops_with=items if is_moved else None)

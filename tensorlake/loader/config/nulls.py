@@ -1,0 +1,96 @@
+"""NULLs in columns whose batches are arrays: told when the loader is made, or given a value.
+
+``null={"score": 0}`` is the value of rows that are NULL, as if it were stored: it is decoded,
+normalized and collated as other samples are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, ShapeMismatchError, TensorlakeError
+from tensorlake.loader.config.collate import quoted
+from tensorlake.types import EncodedColumn, Image
+
+if TYPE_CHECKING:
+    from tensorlake.types import Column, SampleType
+
+__all__ = ["NullColumnWarning", "null_column", "null_in_column"]
+
+
+class NullColumnWarning(UserWarning):
+    """Columns have NULLs, and a loader that names no columns leaves them out."""
+
+    __module__ = "tensorlake"
+
+
+def null_column(
+    name: str, sample_type: SampleType, value: Any, *, shape: tuple[int, ...] | None = None
+) -> Column:
+    """Return the one stored sample that stands for NULL.
+
+    A number stands for all elements of a sample; of an image, for all its pixels. ``shape`` is that
+    of all other images, where they have one.
+
+    Raises:
+        InvalidInputError: The value is not of the column's type.
+    """
+    if value is None:
+        raise InvalidInputError(
+            f"null={{{name!r}: None}}: None is NULL itself\ngive a value, or leave {name!r} out",
+            tensor=name,
+        )
+    sample = value
+    if np.ndim(value) == 0 and not isinstance(value, str | bytes):
+        if isinstance(sample_type, Image):
+            sample = _plain_image(name, sample_type, value, shape)
+        elif sample_type.shape and sample_type.layout != "encoded":
+            sample = np.full([length or 0 for length in sample_type.shape], value)
+    column = sample_type.convert([sample], tensor=name, call="null=")
+    if shape is not None and isinstance(column, EncodedColumn) and column.shapes is not None:
+        own = tuple(column.shapes[0].tolist())
+        if own != shape:
+            raise ShapeMismatchError(
+                f"null={{{name!r}: …}} is an image of shape {own}, others of {name!r} are {shape}"
+                f"\ngive one of that shape, or a number for all its pixels: null={{{name!r}: 0}}",
+                tensor=name,
+                expected=shape,
+                actual=own,
+            )
+    return column
+
+
+def _plain_image(name: str, sample_type: Image, value: Any, shape: tuple[int, ...] | None) -> Any:
+    if not isinstance(value, int | np.integer) or not 0 <= value <= np.iinfo(sample_type.dtype).max:
+        raise InvalidInputError(
+            f"null={{{name!r}: {value!r}}}: pixels of {name!r} are {sample_type.dtype}"
+            f"\ngive one of its numbers, or an image: null={{{name!r}: 0}}",
+            tensor=name,
+            actual=value,
+        )
+    return np.full(shape or (1, 1, sample_type.shape[2] or 1), value, sample_type.dtype)
+
+
+def null_in_column(name: str, sample_type: SampleType, row: int) -> InvalidInputError:
+    """Build the error for a column with NULLs that is to be arrays."""
+    query = f"ds.query('WHERE {quoted(name)} IS NOT NULL')"
+    return InvalidInputError(
+        f"{name!r} is NULL in row {row} of the view, and an array has no place for it"
+        f"\ngive it a value, null={{{name!r}: {_example(name, sample_type)}}}, or"
+        f" collate={{{name!r}: 'list'}}, where NULL is None; or select rows that have it: {query}",
+        tensor=name,
+        row=row,
+    )
+
+
+def _example(name: str, sample_type: SampleType) -> str:
+    """Write a value that the type takes."""
+    for value in (0, False, [], "1970-01-01", "1970-01-01T00:00:00Z"):
+        try:
+            null_column(name, sample_type, value)
+        except TensorlakeError:
+            continue
+        return repr(value)
+    return "…"

@@ -1,0 +1,207 @@
+"""Ranks agree: before every pass all compare with rank 0 what they are about to stream.
+
+Two ranks that opened a branch a moment apart, or that stand in different epochs, would train on
+rows that others train on too, and leave rows out. Each rank posts its plan where its framework
+keeps texts for the group. Rank 0 waits for all, compares, and posts the verdict that all wait for,
+so that either every rank begins its pass or every rank raises.
+
+    key    tensorlake/<what is read>/<rank>             how many passes this rank has begun
+           tensorlake/<what is read>/<pass>/<rank>      its plan, as JSON; rank 0 deletes it
+           tensorlake/<what is read>/<pass>/verdict     which ranks differ, and in what
+
+The verdict of a pass is deleted at the next, when all have read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
+from hashlib import sha256
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tensorlake.errors import StateMismatchError, StorageTimeoutError
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.plan.sharding import Sharding
+    from tensorlake.loader.plan.state import LoaderState
+
+__all__ = ["Board", "Group", "compare_with_rank_0", "plan_to_compare"]
+
+COMPARED = (
+    *("drop_last", "decode", "transform", "batch_transform", "collate", "layout", "on_error"),
+)
+MAX_LISTED = 4  # ranks in a message
+VERDICT_GRACE_S = 5.0  # that rank 0's verdict may come after its own wait has ended
+
+
+class Board(Protocol):
+    """Where the processes of a group post short texts for each other."""
+
+    def post(self, key: str, text: str) -> None:
+        """Put a text."""
+        ...
+
+    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
+        """Wait until texts are there, or until the time is up."""
+        ...
+
+    def has(self, key: str) -> bool:
+        """Tell whether a text is there now."""
+        ...
+
+    def read(self, keys: Sequence[str]) -> list[str]:
+        """Return texts that are there."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Take a text away, if it is there."""
+        ...
+
+    def count(self, key: str) -> int:
+        """Return how often this was called for a key before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The processes that a framework has joined.
+
+    Attributes:
+        rank: Which of them this is.
+        size: How many there are.
+        board: Where they post texts; None where the framework has no such place.
+    """
+
+    rank: int
+    size: int
+    board: Board | None = None
+
+
+def plan_to_compare(
+    state: LoaderState, arguments: LoaderArguments, sharding: Sharding
+) -> dict[str, Any]:
+    """Return what must be the same on all ranks, by name: order, batches, and what is done to rows.
+
+    Where rows are found may differ: each machine may have a copy of its own.
+    """
+    return {
+        **replace(state, source=None).to_json(),
+        "world_size": sharding.world_size,
+        "global_batch_size": sharding.global_batch_size,
+        **{name: _in_words(getattr(arguments, name)) for name in COMPARED},
+    }
+
+
+def compare_with_rank_0(group: Group, *, what: str, plan: dict[str, Any], timeout_s: float) -> None:
+    """Post this rank's plan, and learn whether those of all ranks are rank 0's.
+
+    Raises:
+        StateMismatchError: They differ; the message lists in what. Every rank raises it.
+        StorageTimeoutError: A rank has not begun this pass in time.
+    """
+    board = group.board
+    if board is None or group.size == 1:
+        return
+    prefix = f"tensorlake/{what}"
+    number = board.count(f"{prefix}/{group.rank}")
+    key = f"{prefix}/{number}"
+    board.post(f"{key}/{group.rank}", json.dumps(plan))
+    if group.rank == 0:
+        board.post(f"{key}/verdict", json.dumps(_verdict(board, group.size, key, timeout_s)))
+        board.delete(f"{prefix}/{number - 1}/verdict")
+    else:
+        board.wait([f"{key}/verdict"], timeout_s + min(timeout_s, VERDICT_GRACE_S))
+        if not board.has(f"{key}/verdict"):
+            raise _late(what, _missing(board, group.size, key) or [0], timeout_s)
+    (text,) = board.read([f"{key}/verdict"])
+    verdict: dict[str, Any] = json.loads(text)
+    if verdict["late"]:
+        raise _late(what, verdict["late"], verdict["timeout_s"])
+    if verdict["differing"]:
+        raise _mismatch(verdict["differing"])
+
+
+def _verdict(board: Board, size: int, key: str, timeout_s: float) -> dict[str, Any]:
+    """Wait for the plans of all ranks, and compare them with rank 0's."""
+    keys = [f"{key}/{rank}" for rank in range(size)]
+    board.wait(keys, timeout_s)
+    if late := _missing(board, size, key):
+        return {"late": late, "timeout_s": timeout_s, "differing": {}}
+    first, *others = map(json.loads, board.read(keys))
+    for one in keys:
+        board.delete(one)
+    differing = {
+        rank: {
+            name: [first.get(name), plan.get(name)]
+            for name in {**first, **plan}
+            if first.get(name) != plan.get(name)
+        }
+        for rank, plan in enumerate(others, start=1)
+        if plan != first
+    }
+    return {"late": [], "differing": dict(list(differing.items())[:MAX_LISTED])}
+
+
+def _missing(board: Board, size: int, key: str) -> list[int]:
+    return [rank for rank in range(size) if not board.has(f"{key}/{rank}")]
+
+
+def _late(what: str, ranks: list[int], timeout_s: float) -> StorageTimeoutError:
+    named = ", ".join(map(str, ranks[:MAX_LISTED])) + (", …" if len(ranks) > MAX_LISTED else "")
+    return StorageTimeoutError(
+        f"rank {named} did not start this pass of a loader of {what!r} within {timeout_s:g} s"
+        "\ngive the loaders of all ranks the same columns, and start them in the same order; one"
+        " for this rank alone is made with rank=0, world_size=1",
+        timeout_s=timeout_s,
+    )
+
+
+def _mismatch(differing: dict[str, dict[str, list[Any]]]) -> StateMismatchError:
+    (rank, members), *_ = differing.items()
+    rows = "\n".join(
+        f"   {name}  rank 0 {first!r}, rank {one} {other!r}"
+        for one, found in differing.items()
+        for name, (first, other) in found.items()
+    )
+    return StateMismatchError(
+        f"rank {rank} would stream another order than rank 0: {', '.join(members)} differ"
+        f"\n{rows}\nopen one version on all ranks (tl.open(url, version='main@12')), and give"
+        " all the same arguments, state and epoch",
+        expected={name: first for name, (first, _) in members.items()},
+        actual={name: other for name, (_, other) in members.items()},
+    )
+
+
+def _in_words(argument: Any) -> Any:
+    """Describe an argument of a loader as JSON that is the same in each process of one program."""
+    if argument is None or isinstance(argument, str | int | float):
+        return argument
+    if isinstance(argument, Mapping):
+        members = cast("Mapping[Any, Any]", argument)
+        return {str(name): _in_words(member) for name, member in members.items()}
+    if isinstance(argument, list | tuple):
+        return [_in_words(member) for member in cast("Sequence[Any]", argument)]
+    if is_dataclass(argument):
+        return repr(argument)
+    while isinstance(argument, partial):
+        argument = cast("Any", argument).func
+    named = argument if hasattr(argument, "__qualname__") else type(argument)
+    words = f"{named.__module__}.{named.__qualname__}"
+    code = getattr(argument if named is argument else named.__call__, "__code__", None)
+    if not isinstance(code, CodeType):  # it is not written in Python
+        return words
+    return f"{words} (code {sha256(repr(_members_of(code)).encode()).hexdigest()[:8]})"
+
+
+def _members_of(constant: Any) -> Any:
+    """Return what a function's code does, or a constant of it, as every process writes it."""
+    if isinstance(constant, CodeType):
+        names = constant.co_names, constant.co_varnames, constant.co_freevars
+        return constant.co_code, names, [_members_of(one) for one in constant.co_consts]
+    if isinstance(constant, frozenset):  # in another order in each process
+        return sorted(map(repr, cast("frozenset[Any]", constant)))
+    return constant

@@ -1,0 +1,1 @@
+"""The engine: the `Loader`, its passes, and the pipeline from plan to batch."""

@@ -1,0 +1,112 @@
+"""What a loader says of itself before anything is run.
+
+``loader.explain()`` tells order, batches, reads and bounds; ``repr(loader)`` where it stands and
+what its batches hold, in a few lines, and reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from tensorlake.loader.config.layout import PICTURE_NDIM
+from tensorlake.quantities import human_nbytes
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.plan.selection import Selection
+    from tensorlake.loader.plan.sharding import Sharding
+    from tensorlake.loader.runtime.bottleneck import Stage
+
+__all__ = ["describe_loader", "describe_plan"]
+
+SHOWN_COLUMNS = 8
+
+
+def describe_loader(
+    *,
+    selection: Selection,
+    epoch: int,
+    batches: tuple[int, int] | None,
+    sharding: Sharding,
+    columns: tuple[ColumnPlan, ...],
+    channels_first: AbstractSet[str],
+) -> str:
+    """Describe a loader as its ``repr``.
+
+    Args:
+        selection: What it reads.
+        epoch: The one under way, or the next.
+        batches: Of an epoch, and left in this one; None where it never ends.
+        sharding: Whose batches these are.
+        columns: What each batch holds.
+        channels_first: Columns whose pictures are shown with their channels before their height.
+    """
+    rank, world_size = sharding.rank, sharding.world_size
+    count = "endless" if batches is None else f"{batches[0]:,}"
+    facts = [
+        f"Loader {selection.snapshot.url!r} {selection.snapshot.version}",
+        *([] if world_size == 1 else [f"rank {rank} of {world_size}"]),
+        f"epoch {epoch}",
+        f"{count} batches of {sharding.global_batch_size:,} rows",
+        *([] if batches is None else [f"{batches[1]:,} left"]),
+    ]
+    more = len(columns) - SHOWN_COLUMNS
+    shown = (_described(one, channels_first) for one in columns[:SHOWN_COLUMNS])
+    lines = [" · ".join(facts), *shown]
+    return "\n".join([*lines, f"  … {more} more columns"] if more > 0 else lines)
+
+
+def describe_plan(
+    *,
+    selection: Selection,
+    ordered: str,
+    num_places: int | None,
+    sharding: Sharding,
+    columns: tuple[ColumnPlan, ...],
+    sparse: tuple[str, ...],
+    row_nbytes: int,
+    arguments: LoaderArguments,
+    stages: Sequence[Stage],
+    channels_first: AbstractSet[str],
+) -> str:
+    """Describe a loader's plan in a few lines; ``stages`` are those that its passes measured."""
+    num_rows = selection.num_rows
+    batches = "endless" if num_places is None else f"{sharding.num_batches(num_places):,}"
+    stored = num_rows * row_nbytes
+    lines = [
+        (
+            f"plan      {selection.snapshot.url} {selection.snapshot.version}: {num_rows:,} rows,"
+            f" {ordered}"
+        ),
+        (
+            f"batches   {batches} of {sharding.global_batch_size:,} rows; rank {sharding.rank} of"
+            f" {sharding.world_size}"
+        ),
+        f"fetch     about {human_nbytes(stored)} an epoch, {human_nbytes(row_nbytes)} a row;"
+        + (f" by row: {', '.join(sparse)}" if sparse else " by whole chunks"),
+        (
+            f"cache     {human_nbytes(arguments.cache_nbytes)} of memory;"
+            f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
+        ),
+        f"decode    {arguments.worker_count} threads",
+        f"ceilings  {_ceilings(stages)}",
+    ]
+    return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
+
+
+def _ceilings(stages: Sequence[Stage]) -> str:
+    if not stages:  # a guess would depend on nothing that is known here: neither store nor pictures
+        return "not measured yet: read some batches, or run tensorlake bench"
+    return ", ".join(f"{stage.name} {stage.ceiling:,.0f}" for stage in stages) + " rows/s"
+
+
+def _described(column: ColumnPlan, channels_first: AbstractSet[str]) -> str:
+    form = "stacked" if column.is_stacked else str(column.collate or "list")
+    dtype = "" if column.dtype is None else f"{column.dtype} "
+    shape = column.shape
+    if column.name in channels_first and len(shape) >= PICTURE_NDIM:
+        shape = (*shape[:-PICTURE_NDIM], shape[-1], *shape[-PICTURE_NDIM:-1])
+    return f"  {column.name:<14}{dtype}{shape} {form}"

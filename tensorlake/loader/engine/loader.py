@@ -1,0 +1,482 @@
+"""The Loader: batches of a selection, epoch after epoch, resumable on any number of ranks.
+
+    loader.load_state_dict(state)                 # the same dict on every rank
+    for epoch in range(loader.epoch, 90):
+        for batch in loader:                      # first after a load: the rest of that epoch
+            state = loader.state_dict()           # counts batches handed out, not prefetched
+
+``iter()`` starts the next epoch, after ``break`` too, except the first after a load. One iterator
+is alive at a time: one that handed out its last batch is finished, and one that handed out none is
+replaced. Leaving the loop, Ctrl-C and forgetting the iterator end its threads. The memory tier
+belongs to the loader and serves all epochs.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tensorlake.errors import InvalidInputError, InvalidStateError
+from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, valid_column
+from tensorlake.loader.config.converter import Converter
+from tensorlake.loader.config.layout import channels_first
+from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
+from tensorlake.loader.engine.explain import describe_loader, describe_plan
+from tensorlake.loader.engine.iterator import BatchIterator, Pass
+from tensorlake.loader.engine.memory_budget import bounds
+from tensorlake.loader.engine.open_pass import Opening, open_pass
+from tensorlake.loader.engine.progress import Progress, progress_of
+from tensorlake.loader.engine.rank import Standing, early_standing, standing_of
+from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
+from tensorlake.loader.plan.sharding import Sharding, Share, check_batch_size
+from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
+from tensorlake.loader.runtime.counters import Counters
+from tensorlake.loader.runtime.stats import LoaderStats
+from tensorlake.loader.sources.buffer_pool import SlabPool
+from tensorlake.loader.sources.chunk_cache import ChunkCache
+from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes_of
+from tensorlake.loader.sources.remote import check_remote
+from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
+from tensorlake.loader.stages.batch_contents import Contents
+from tensorlake.quantities import is_whole_number
+from tensorlake.storage import ForkLock
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.sources.rows import OrderedRows
+
+__all__ = ["Loader", "made_again"]
+
+
+class Loader:
+    """Iterate over batches; made by ``ds.loader()``, ``ds.torch()`` and ``ds.jax()``."""
+
+    def __init__(
+        self,
+        rows: OrderedRows,
+        arguments: LoaderArguments,
+        converter: Converter,
+        *,
+        remake: Callable[..., Loader] | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._converter = converter
+        self._remake = remake
+        check_batch_size(arguments.batch_size, arguments.global_batch_size)
+        self._seed = arguments.seed or 0
+        self._counters = Counters()
+        self._limit = ConcurrencyLimit()
+        self._pass_start = LoaderStats()
+        self._slabs = SlabPool(arguments.prefetch_nbytes)
+        self._convert_s = self._batch_transform_s = 0.0  # of the thread that asks for batches
+        self._place = Place()
+        self._beginning = ForkLock()  # one pass begins at a time
+        self._live: weakref.ref[BatchIterator] | None = None
+        self._last_pass: Pass | None = None
+        self._order: AnyOrder | None = None
+        self._agreed: AnyOrder | None = None  # with the other ranks
+        if arguments.decode_on == "server":
+            check_remote(arguments, rows.server)
+        self._read_from(rows)
+        early = early_standing(arguments, converter)
+        if early is not None and not rows.is_endless:
+            early.sharding.check_last(rows.num_places)
+
+    # ---- epochs
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch, or continue where a loaded state stands; so does an endless mix.
+
+        An iterator that was made before ends: where it was not finished, its next batch raises.
+
+        Raises:
+            StateMismatchError: Another rank would stream another order.
+        """
+        with self._beginning:
+            return self._begin_pass()
+
+    def _begin_pass(self) -> BatchIterator:
+        if (live := self._running()) is not None:
+            live.leave()
+        self._await_last_pass()
+        standing = self._standing(starts=True)
+        sharding = standing.sharding
+        self._settle_epoch(sharding)
+        if not self._rows.is_endless:
+            sharding.check_last(self._rows.num_places, self._place.position)
+        self._agree(standing)
+        self._place.finished = None
+        self._pass_start = self._stats_now()
+        numbers = self._numbers(sharding)
+        opened, start = open_pass(self._opening(sharding), self._shares(sharding, numbers))
+        iterator = BatchIterator(
+            opened,
+            sharding=sharding,
+            batches=None if self._rows.is_endless else len(numbers),
+            finish=self._finish_batch,
+            handed_out=self._counted(standing, numbers),
+            ended=self._place.end,
+            counters=self._counters,
+        )
+        self._live, self._last_pass = weakref.ref(iterator), opened
+        iterator.start(start)
+        return iterator
+
+    def __len__(self) -> int:
+        """Return the number of batches of a whole epoch, the same on every rank.
+
+        Raises:
+            TypeError: It is a mix that never stops.
+        """
+        self._num_places("len()")
+        return len(self._numbers(self._sharding, 0))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under way, or that the next ``iter()`` starts with."""
+        return self._place.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter()`` start this epoch from its beginning."""
+        self._end_idle("set_epoch()")
+        epoch = checked_epoch(epoch)
+        if epoch and self._rows.is_endless:
+            raise InvalidInputError(
+                f"set_epoch({epoch}): a mix that never stops has one epoch, 0"
+                "\nuse skip(batches) to move on within it"
+            )
+        self._place.start(epoch)
+
+    @property
+    def remaining(self) -> int:
+        """The number of batches left in the epoch under way."""
+        self._num_places("remaining")
+        return len(self._numbers(self._sharding))
+
+    def skip(self, batches: int) -> None:
+        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        self._end_idle("skip()")
+        if not is_whole_number(batches) or batches < 0:
+            raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
+        sharding = self._sharding
+        if self._is_over(sharding):
+            self._place.start(self._place.epoch + 1)
+        rows = int(batches) * sharding.global_batch_size
+        self._place.skip_to(min(self._place.position + rows, self._rows.num_places))
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands, as JSON values; the same on every rank."""
+        return self._state().to_json()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where a state stands, on this number of ranks, whatever it was then.
+
+        Raises:
+            StateMismatchError: The state is of another selection, seed or shuffle.
+        """
+        self._end_idle("load_state_dict()")
+        recorded = LoaderState.from_json(state)
+        arguments = self._arguments
+        rows = self._rows.returned_to(recorded, seed=arguments.seed, shuffle=arguments.shuffle)
+        self._seed, self._order = recorded.seed, recorded.order
+        if rows.selection.digest != self._rows.selection.digest:
+            self._read_from(rows)
+        else:
+            self._rows = rows
+            self._plan_columns()  # their random numbers follow the seed
+        self._place.return_to(recorded)
+        if self._is_over():
+            self._place.start(recorded.epoch + 1)
+
+    # ---- what it does
+
+    def stats(self) -> LoaderStats:
+        """Return what the loader did so far; its ``str`` is a table that names the bottleneck."""
+        return self._stats_now(cache_short_nbytes=self._cache_short())
+
+    def _stats_now(self, **known: int) -> LoaderStats:
+        return self._counters.snapshot(
+            cache_hits=self._cache.hits,
+            cache_misses=self._cache.misses,
+            cache_nbytes=self._cache.nbytes,
+            cache_capacity=self._cache.capacity,
+            refetched_nbytes=self._cache.refetched_nbytes,
+            batch_nbytes=self._slabs.nbytes,
+            prefetch_nbytes=self._arguments.prefetch_nbytes,
+            convert_s=self._convert_s,
+            batch_transform_s=self._batch_transform_s,
+            threads=self._arguments.worker_count,
+            **known,
+        )
+
+    def progress(self) -> Progress:
+        """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
+        is_counted = not self._rows.is_endless and self._place.finished is None
+        left = self.remaining if is_counted else None
+        done = self._stats_now() - self._pass_start
+        return progress_of(self._rows, self._place, remaining=left, stats=done)
+
+    def explain(self) -> str:
+        """Describe the plan, before anything is run; and the ceilings that were measured so far."""
+        sharding = self._sharding
+        return describe_plan(
+            selection=self._rows.selection,
+            ordered=self._rows.describe(self.order),
+            num_places=None if self._rows.is_endless else self._rows.num_places,
+            sharding=sharding,
+            columns=self._shown_columns(),
+            sparse=self._opening(sharding).sparse,
+            row_nbytes=row_nbytes_of(self._rows.reader, tuple(self._cache.tensors)),
+            arguments=self._arguments,
+            stages=self.stats().stages,
+            channels_first=self._channels_first,
+        )
+
+    def __repr__(self) -> str:
+        return describe_loader(
+            selection=self._rows.selection,
+            epoch=self._place.epoch,
+            batches=None if self._rows.is_endless else (len(self), self.remaining),
+            sharding=self._sharding,
+            columns=self._shown_columns(),
+            channels_first=self._channels_first,
+        )
+
+    @property
+    def columns(self) -> tuple[ColumnPlan, ...]:
+        """What each column of a batch is."""
+        return self._columns
+
+    @property
+    def order(self) -> AnyOrder:
+        """How epochs are ordered; for ``shuffle=True`` the version's rows and bytes decide."""
+        if self._order is None:
+            self._order = self._rows.choose(self._arguments.shuffle, tuple(self._cache.tensors))
+        return self._order
+
+    def close(self) -> None:
+        """End the iterator and give the memory back."""
+        if (live := self._running()) is not None:
+            live.close()
+        if self._last_pass is not None:
+            self._last_pass.close()
+        self._cache.clear()
+        self._slabs.clear()
+
+    def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
+        """Pickle what makes the same loader elsewhere, of the rank this is now, and its place.
+
+        Where nothing tells a rank yet, what is unpickled asks for itself: a trainer that spawns its
+        processes joins them there.
+        """
+        if self._remake is None:
+            raise InvalidStateError(
+                "this loader cannot be pickled: it was made by make_loader() without remake="
+                "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
+            )
+        own: dict[str, Any] = {}
+        standing = self._standing()
+        if self._arguments.sharding is None and standing.is_told:
+            own = {"rank": standing.sharding.rank, "world_size": standing.sharding.world_size}
+            if self._arguments.mesh is not None:  # it is not of the processes of elsewhere
+                own["mesh"] = None
+        return made_again, (self._remake, own, self.state_dict())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- inside
+
+    def _read_from(self, rows: OrderedRows) -> None:
+        self._rows = rows
+        self._plan_columns()
+        virtual = (ROW, *rows.virtual)
+        names = tuple(column.name for column in self._columns if column.name not in virtual)
+        self._cache = ChunkCache(
+            names,
+            capacity=self._arguments.cache_nbytes,
+            spare=bounds(self._arguments.prefetch_nbytes)[0],
+        )
+
+    def _plan_columns(self) -> None:
+        made = Contents.planned(self._rows, self._arguments, self._converter, seed=self._seed)
+        self._columns: tuple[ColumnPlan, ...] = made.columns
+        self._outputs, self._channels_first = made.outputs, made.channels_first
+
+    def _shown_columns(self) -> tuple[ColumnPlan, ...]:
+        return (*self._columns, *((valid_column(),) if self._arguments.asks_valid else ()))
+
+    def _cache_short(self) -> int:
+        reader = self._rows.reader
+        if reader.store.is_local or not self._counters.has_rows:
+            return 0
+        stored = stored_nbytes_of(reader, tuple(self._cache.tensors))
+        return max(0, stored - self._cache.capacity)
+
+    @property
+    def _sharding(self) -> Sharding:
+        """Who takes which rows: as the pass under way began, else as the ranks are now."""
+        if (live := self._running()) is not None:
+            return live.sharding
+        return self._standing().sharding
+
+    def _standing(self, *, starts: bool = False) -> Standing:
+        return standing_of(self._arguments, self._converter, starts=starts)
+
+    def _settle_epoch(self, sharding: Sharding) -> None:
+        """Move to where the pass begins: an endless mix goes on where it stands."""
+        if self._rows.is_endless:
+            return
+        if not self._place.is_fresh or self._is_over(sharding):
+            self._place.start(self._place.epoch + 1)
+
+    def _opening(self, sharding: Sharding) -> Opening:
+        return Opening(
+            rows=self._rows,
+            order=self.order,
+            seed=self._seed,
+            epoch=self._place.epoch,
+            position=self._place.position,
+            state=self._state,
+            arguments=self._arguments,
+            columns=self._columns,
+            outputs=self._outputs,
+            sharding=sharding,
+            converter=self._converter,
+            cache=self._cache,
+            slabs=self._slabs,
+            counters=self._counters,
+            limit=self._limit,
+        )
+
+    def _await_last_pass(self) -> None:
+        """Let a pass that was left end its work on the memory tier, which has one user at a time.
+
+        Raises:
+            InvalidStateError: One of its threads does not come back.
+        """
+        if self._last_pass is not None and not self._last_pass.join():
+            raise InvalidStateError(
+                "the pass that was left before has not ended: a transform= or a read of the store"
+                " does not return\nmake another loader, and let that function return"
+            )
+        self._last_pass = None
+
+    def _numbers(self, sharding: Sharding, start: int | None = None) -> range:
+        """List the batches that this process makes from a place on, the loader's own by default."""
+        turn, turns = self._converter.turn_and_turns()
+        start = self._place.position if start is None else start
+        return range(turn, sharding.num_batches(self._rows.num_places, start), turns)
+
+    def _shares(self, sharding: Sharding, numbers: range) -> Iterator[Share]:
+        places, start = self._rows.num_places, self._place.position
+        return (sharding.share(number, places, start) for number in numbers)
+
+    def _is_over(self, sharding: Sharding | None = None) -> bool:
+        """Whether no batch is left of the epoch under way, of which some rows were handed out."""
+        rows, position = self._rows, self._place.position
+        is_alone = self._converter.turn_and_turns()[1] == 1
+        if rows.is_endless or position == 0 or not is_alone:
+            return False  # a worker whose turns are over has others that go on
+        if position >= rows.num_places or not self._arguments.drop_last:
+            return position >= rows.num_places
+        return (sharding or self._sharding).num_batches(rows.num_places, position) == 0
+
+    def _agree(self, standing: Standing) -> None:
+        if standing.compared is None:
+            return
+        what = f"{self._rows.selection.snapshot.url} {','.join(one.name for one in self._columns)}"
+        plan = plan_to_compare(self._state(), self._arguments, standing.sharding)
+        timeout_s = self._arguments.timeout
+        compare_with_rank_0(standing.compared, what=what, plan=plan, timeout_s=timeout_s)
+        self._agreed = self._rows.recorded(self.order, self._place.position)
+
+    def _num_places(self, what: str) -> int:
+        if self._rows.is_endless:
+            raise TypeError(
+                f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
+            )
+        return self._rows.num_places
+
+    def _state(self) -> LoaderState:
+        rows = self._rows
+        # a mix lists the version of each source in its order
+        version = "mix" if isinstance(self.order, MixOrder) else rows.selection.snapshot.version
+        return LoaderState(
+            version=version,
+            selection=rows.selection.digest,
+            num_rows=None if rows.is_endless else rows.num_places,
+            order=rows.recorded(self.order, self._place.position),
+            seed=self._seed,
+            epoch=self._place.epoch,
+            position=self._place.position,
+            skipped=self._place.skipped,
+            source=rows.source,
+        )
+
+    def _counted(self, standing: Standing, numbers: range) -> Callable[[Share], None]:
+        # of several workers each counts whole rounds, so that from its own state it takes its next
+        # turn; a loader that is alone has none to wait for
+        others = (numbers.step - 1 - numbers.start) * standing.sharding.global_batch_size
+        rows, place, stop = self._rows, self._place, self._rows.num_places
+
+        def handed_out(share: Share) -> None:
+            if standing.compared is not None and self._agreed != (
+                rows.recorded(self.order, place.position)
+            ):
+                self._agree(standing)  # functions gave new weights, which may differ by rank
+            place.hand_out(min(share.next_place + others, stop))
+
+        return handed_out
+
+    def _running(self) -> BatchIterator | None:
+        live = self._live() if self._live is not None else None
+        return live if live is not None and live.is_live and live.is_here else None
+
+    def _end_idle(self, what: str) -> None:
+        """End an iterator that has handed out nothing yet, or its last batch.
+
+        Raises:
+            InvalidStateError: It is between the two.
+        """
+        live = self._running()
+        if live is None:
+            return
+        if not live.is_idle:
+            raise InvalidStateError(
+                f"{what} while this loader has an iterator that is not finished: both would move"
+                " its one position\nend the loop, or close the iterator: it.close()"
+            )
+        live.leave()
+
+    def _finish_batch(self, batch: dict[str, Any]) -> Any:
+        began = perf_counter()
+        for name in self._channels_first & batch.keys():
+            batch[name] = channels_first(batch[name])
+        finished = self._converter.convert(batch)
+        converted = perf_counter()
+        self._convert_s += converted - began
+        if self._arguments.batch_transform is not None:
+            finished = self._arguments.batch_transform(finished)
+            self._batch_transform_s += perf_counter() - converted
+        return finished
+
+
+def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:
+    """Make a pickled loader again."""
+    loader = remake(**own)
+    Loader.load_state_dict(loader, state)  # no worker has a copy yet that would have to follow
+    return loader

@@ -1,0 +1,240 @@
+"""Opening a pass: from what a loader is made of, and where it stands, to what makes its batches.
+
+    decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
+                          PassAtHand: it gathers alone, because all is in memory already
+    decode_on="server"    RemotePass: a server does, and is told the state to begin from
+
+Nothing here runs yet: the pass begins when its iterator starts it. What lasts from pass to pass,
+the memory tier, the slabs, the counters and what was found of the store, is the loader's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorlake.errors import CorruptionError
+from tensorlake.loader.decode.rng import takes_rng
+from tensorlake.loader.engine.in_memory import PassAtHand
+from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.plan.sharding import ShortBatchWarning
+from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
+from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
+from tensorlake.loader.stages.assemble import Assembler
+from tensorlake.loader.stages.rng_guard import DrawWatch
+from tensorlake.loader.stages.transform import RowTransform
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.converter import Converter
+    from tensorlake.loader.engine.iterator import Pass
+    from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.sharding import Sharding, Share
+    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.sources.buffer_pool import SlabPool
+    from tensorlake.loader.sources.chunk_cache import ChunkCache
+    from tensorlake.loader.sources.rows import OrderedRows, Plan
+    from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
+    from tensorlake.loader.stages.stack import Outputs
+
+__all__ = ["Opening", "open_pass"]
+
+LATE_NBYTES = 1 << 20  # of a batch; copying it takes some 0.1 ms
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a loader is made of, and where it stands."""
+
+    rows: OrderedRows
+    order: AnyOrder
+    seed: int
+    epoch: int
+    position: int
+    state: Callable[[], LoaderState]  # all of it, for a server: naming the rows takes its time
+    arguments: LoaderArguments
+    columns: tuple[ColumnPlan, ...]
+    outputs: Outputs  # of a transform
+    sharding: Sharding
+    converter: Converter
+    cache: ChunkCache
+    slabs: SlabPool
+    counters: Counters
+    limit: ConcurrencyLimit
+
+    @property
+    def sparse(self) -> tuple[str, ...]:
+        """Tensors read by row."""
+        return sparse_tensors(
+            self.rows.reader,
+            tuple(self.cache.tensors),
+            order=self.order,
+            num_rows=self.rows.selection.num_rows,
+            cache_nbytes=self.arguments.cache_nbytes,
+        )
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the last batch has fewer rows than there are ranks."""
+        rows, position = self.rows, self.position
+        return not rows.is_endless and self.sharding.needs_padding(rows.num_places, position)
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether what is skipped is False in ``_valid``: always in JAX, else where it is named."""
+        return self.converter.keeps_places or self.arguments.asks_valid
+
+    @property
+    def is_late(self) -> bool:
+        """Whether batches are small, and of arrays alone, so that the consumer gathers them."""
+        rows = self.sharding.global_batch_size // self.sharding.world_size
+        nbytes = rows * sum(column.sample_nbytes for column in self.columns)
+        is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
+        is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
+        has_transform = self.arguments.transform is not None
+        return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether batches are cut from chunks as they are, and all that are known are in memory.
+
+        Of a remote dataset those must be all there are: for others the pipeline looks far ahead.
+        """
+        reader = self.rows.reader
+        return (
+            self.is_late
+            and not self.sparse
+            and all(
+                self.cache.keeps_all(
+                    tensor, 0 if reader.store.is_local else reader.index(tensor).num_rows
+                )
+                for tensor in self.cache.tensors
+            )
+        )
+
+
+def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable[[], None]]:
+    """Prepare the pass over some shares; return it, and what starts it."""
+    is_padded = opening.is_padded
+    if is_padded and opening.converter.presents:  # else the client says it
+        warnings.warn(
+            f"the last batch has fewer rows than the {opening.sharding.world_size} ranks: some"
+            " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
+            ShortBatchWarning,
+            stacklevel=3,
+        )
+    with_valid = is_padded or opening.keeps_places
+    if opening.arguments.decode_on == "server":
+        remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
+        return remote, remote.start
+    plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
+    shares = _look_ahead(opening, plan, iter(shares))
+    setup = _pipeline_setup(opening, plan)
+    if opening.is_at_hand:
+        at_hand = PassAtHand(setup, shares)
+        assembler = _assembler(opening, at_hand.pipeline, with_valid=with_valid)
+        return at_hand, partial(at_hand.start, assembler)
+    pipeline = Pipeline(setup, shares)
+    assembler = _assembler(opening, pipeline, with_valid=with_valid)
+    return pipeline, partial(pipeline.start, assembler)
+
+
+def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
+    """Read of the indexes of a remote dataset what the first batch needs, for all tensors at once.
+
+    How rows are read follows from their sizes, and where they are from the plan: one after the
+    other, and tensor by tensor, these would be as many round trips as all trees are high together.
+    """
+    rows = opening.rows
+    first = next(shares, None)
+    if first is None:
+        return shares
+    if not rows.reader.store.is_local:
+        positions = plan.at(np.arange(first.start, first.stop))
+        physical = rows.selection.physical(positions)
+        try:
+            rows.reader.look_ahead(tuple(opening.cache.tensors), physical)
+        except CorruptionError:
+            if opening.arguments.on_error == "raise":
+                raise  # else the plan finds which rows it loses
+    return chain([first], shares)
+
+
+def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
+    rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
+    row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
+    read_nbytes = 0  # of a local dataset: what is mapped takes no memory
+    if not rows.reader.store.is_local:
+        read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
+    return PipelineSetup(
+        selection=rows.selection,
+        reader=rows.reader,
+        plan=plan,
+        cache=opening.cache,
+        counters=opening.counters,
+        limit=opening.limit,
+        dense=tuple(name for name in opening.cache.tensors if name not in sparse),
+        sparse=sparse,
+        virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
+        row_nbytes=max(row_nbytes, read_nbytes),
+        waiting_row_nbytes=0 if opening.is_late else row_nbytes,
+        workers=arguments.worker_count,
+        prefetch_nbytes=arguments.prefetch_nbytes,
+        timeout_s=arguments.timeout,
+        skips=arguments.on_error == "skip",
+    )
+
+
+def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Assembler:
+    return Assembler(
+        columns=opening.columns,
+        cache=opening.cache,
+        slabs=opening.slabs,
+        workers=pipeline.workers,
+        counters=opening.counters,
+        seed=opening.seed,
+        epoch=opening.epoch,
+        on_error=opening.arguments.on_error,
+        transform=_transform(opening),
+        with_valid=with_valid,
+        is_late=opening.is_late,
+        release=pipeline.release,
+    )
+
+
+def _transform(opening: Opening) -> RowTransform | None:
+    arguments = opening.arguments
+    if arguments.transform is None:
+        return None
+    watch = DrawWatch() if arguments.deterministic else None
+    return RowTransform(
+        arguments.transform,
+        seed=opening.seed,
+        epoch=opening.epoch,
+        outputs=opening.outputs,
+        takes_rng=takes_rng(arguments.transform),
+        watch=watch,
+    )
+
+
+def _remote_setup(opening: Opening, *, with_valid: bool) -> RemoteSetup:
+    assert opening.rows.server is not None, "checked when the loader was made"
+    return RemoteSetup(
+        server=opening.rows.server,
+        arguments=opening.arguments,
+        columns=opening.columns,
+        sharding=opening.sharding,
+        state=opening.state(),
+        turns=opening.converter.turn_and_turns()[1],
+        keeps_places=opening.keeps_places,
+        with_valid=with_valid,
+        counters=opening.counters,
+    )

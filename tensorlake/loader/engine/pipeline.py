@@ -1,0 +1,467 @@
+"""The pipeline of one pass: plan ─► fetch ─► assemble ─► consumer, in order and bounded.
+
+    its own thread    starts the others; plans segments, pins chunks, asks for those missing, queues
+                      the group; then waits for the word to end, and ends everything
+    storage loop      the requests
+    worker threads    decode chunks, gather, decode pictures, transform; first what earlier groups
+                      need. Of a remote dataset pictures are decoded as their chunks come. Large
+                      ones of a pass's first group are read row by row, and need not wait for
+                      whole chunks; so are sparse tensors
+    consumer          takes groups from the queue in plan order and waits for their batches
+
+``prefetch_nbytes`` bounds all that waits between fetch and user, in two parts
+(``engine/memory_budget.py``): what is fetched and not yet in a batch, and batches that are made and
+not yet used.
+
+Every group's outcome is settled, by the first of these:
+
+    Assembly               its batches, or what a stage raised        worker
+    Countdown of its needs what reading a row or a chunk raised       worker, storage loop
+    _produce               what asking for its needs raised           the pass's own thread
+    fail                   what nobody expected to raise              any other thread of the pass
+    _end                   the pass was closed                        the pass's own thread
+
+and the queue ends with None or an error, so the consumer waits for nothing that will not come.
+``abandon`` is for an iterator that is being collected, whatever thread and locks that interrupts:
+it takes no lock and waits for nobody. ``close`` waits until the pass's own thread has ended all.
+Both cancel what the pass reads, in whichever of its threads, so a store that never answers holds
+nobody up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import StorageTimeoutError
+from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of
+from tensorlake.loader.runtime.handoff import Countdown, Outcome
+from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
+from tensorlake.loader.runtime.threads import Task, WorkerThreads
+from tensorlake.loader.sources.batch_group import (
+    Group,
+    MakeBatch,
+    Piece,
+    expect_own,
+    pieces_by_chunk,
+    plan_groups,
+    shares_by_segment,
+)
+from tensorlake.loader.sources.read_strategy import early_by_row
+from tensorlake.loader.stages.fetch import ChunkFetcher
+from tensorlake.loader.stages.sparse_reads import Read, RowReader
+from tensorlake.storage import runtime
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Reader, Selection
+    from tensorlake.loader.plan.sharding import Share
+    from tensorlake.loader.plan.virtual_columns import VirtualColumn
+    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.sources.chunk_cache import ChunkCache
+    from tensorlake.loader.sources.rows import Plan
+    from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
+    from tensorlake.loader.stages.assemble import Assembler, Assembly
+
+__all__ = ["JOIN_TIMEOUT_S", "Pipeline", "PipelineSetup"]
+
+# Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
+MAX_LOCAL_GROUPS = 8
+MAX_REMOTE_GROUPS = 1024
+# A group's own arrays, which wait as its chunks do: numbers of its rows, and where each tensor has
+# them.
+PLAN_ROW_NBYTES, LOCATED_ROW_NBYTES = 24, 16
+EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
+EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
+CHUNK_PIECE_ROWS = 8  # of other groups
+# Chunks asked for at once while the first group is decoded. With one alone the threads, when done
+# with that group, would begin twice as many others, each with a few rows and a slab of its own.
+EARLY_CHUNKS = 2
+# They are asked for when so much of that group is decoded, and come when the rest is: what comes
+# before takes the processors from it (docs/decisions/0018).
+EARLY_SHARE = 3 / 4
+# Segments that are planned before it is made, beside its own: they have those chunks. Where tensors
+# are sparse there is none: planning read 8 to 48 MB of an index, and of 10⁹ rows took a fifth of
+# the processor time, before the batch that everybody waited for (docs/decisions/0039).
+EARLY_SEGMENTS = 1
+JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSetup:
+    """What a pass reads, and within which bounds."""
+
+    selection: Selection
+    reader: Reader
+    plan: Plan
+    cache: ChunkCache
+    counters: Counters
+    limit: ConcurrencyLimit  # of requests; what one pass has found serves the next
+    dense: tuple[str, ...]  # tensors read by whole chunks
+    sparse: tuple[str, ...]  # tensors read by row
+    virtual: Mapping[str, VirtualColumn]
+    row_nbytes: int  # of a batch or as stored, whichever is more: groups are about as large
+    waiting_row_nbytes: int  # of a batch that waits: none where the consumer gathers it
+    workers: int
+    prefetch_nbytes: int
+    timeout_s: float
+    skips: bool = False  # rows that are damaged, rather than to fail
+
+    def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
+        """Find where every row of a segment's groups is."""
+        with self.counters.timed("plan_s"):
+            return plan_groups(
+                segment,
+                plan=self.plan,
+                selection=self.selection,
+                reader=self.reader,
+                cache=self.cache,
+                tensors=self.dense,
+                virtual=self.virtual,
+                skips=self.skips,
+            )
+
+
+class Pipeline:
+    """Threads and queue of one pass over an epoch."""
+
+    def __init__(self, setup: PipelineSetup, shares: Iterable[Share]) -> None:
+        self._setup = setup
+        self._shares = shares
+        self._is_local = setup.reader.store.is_local
+        self.workers = WorkerThreads(
+            setup.workers, name="tensorlake-loader", waited=setup.counters.waited
+        )
+        self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=setup.skips)
+        self._fetcher = ChunkFetcher(
+            setup.reader,
+            setup.cache,
+            self.workers,
+            setup.counters,
+            limit=setup.limit,
+            skips=setup.skips,
+        )
+        # to the consumer: groups in plan order, then an end or an error that is of no group
+        self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
+        # to the pass's own thread: something has changed, the budget or the end above all
+        self._words: SimpleQueue[None] = SimpleQueue()
+        self._is_closed = False
+        self._has_begun = False  # the consumer has a group
+        self._reads = runtime.Scope()  # of the pass's own thread
+        most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
+        self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)
+        self._thread: threading.Thread | None = None
+
+    def start(self, assembler: Assembler) -> None:
+        """Start planning and fetching."""
+        self._thread = threading.Thread(
+            target=self._run, args=(assembler,), name="tensorlake-loader-plan", daemon=True
+        )
+        self._thread.start()
+
+    def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
+        """Wait for the next group's batches; None at the end of the pass.
+
+        Raises:
+            StorageTimeoutError: Nothing came within the loader's timeout.
+            InvalidStateError: The pass was closed meanwhile.
+        """
+        deadline = time.monotonic() + self._setup.timeout_s
+        waited = "blocked_s" if self._has_begun else "start_s"
+        with self._setup.counters.timed(waited):
+            try:
+                group, outcome = self._arrivals.get(timeout=self._setup.timeout_s)
+            except Empty:
+                raise self._late() from None
+            if not outcome.wait(max(0.0, deadline - time.monotonic())):
+                raise self._late()
+        self._has_begun = True
+        if self._is_closed:  # from another thread: what came meanwhile, errors above all, is of it
+            raise closed()
+        batches = outcome.take()
+        if group is None:
+            return None
+        self._budget.take(group)
+        self._words.put(None)
+        return group.shares, batches
+
+    def release(self, group: Group, batches: list[dict[str, Any]]) -> None:
+        """Give back the chunks of a group that no longer needs them: its batches are made."""
+        if self._is_closed:
+            return  # all pins go at once, and those of a later pass are not this one's to take
+        for tensor in self._setup.dense:
+            if tensor not in group.by_row:
+                self._setup.cache.unpin(tensor, group.tensors[tensor].used)
+        self._budget.cut(group, batch_nbytes_of(batches))
+        self._words.put(None)
+
+    def fail(self, error: BaseException) -> None:
+        """End the pass with an error that belongs to no group."""
+        self._arrive(None).fail(error)  # first: a group that is not failed below comes after it
+        for group in self._budget.groups:
+            group.batches.fail(error)
+
+    def abandon(self) -> None:
+        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        self._is_closed = True
+        self.workers.stop()
+        self._reads.cancel()
+        self._words.put(None)
+
+    def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
+        """End all threads and requests; batches handed out stay good."""
+        self.abandon()
+        self._rows.close()
+        self._fetcher.close()
+        self.join(timeout_s)
+
+    def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
+        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return True
+        if thread is threading.current_thread() or self.workers.is_current():
+            return False  # it would wait for itself
+        thread.join(2 * timeout_s)  # which itself waits so long for the other threads
+        return not thread.is_alive()
+
+    def _run(self, assembler: Assembler) -> None:
+        started(self)
+        try:
+            self.workers.start(self.fail)
+            with self._reads.entered():
+                self._produce(assembler)
+            self._arrive(None).settle([])
+        except CancelledError:
+            self._arrive(None).fail(stopped("the index"))
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer
+            # After the groups before it, which are made all the same.
+            self._arrive(None).fail(error)
+        while not self._is_closed:
+            self._await_word()
+        self._end()
+        ended(self)
+
+    def _end(self) -> None:
+        self._rows.close()
+        self._fetcher.close()
+        self.workers.join(JOIN_TIMEOUT_S)
+        try:
+            while True:
+                self._arrivals.get_nowait()
+        except Empty:
+            pass  # nobody takes groups any more, and their outcomes must not keep batches
+        for group in self._budget.clear():
+            group.batches.discard(closed())
+        self._arrive(None).fail(closed())
+        self._setup.cache.end_pass()
+
+    def _produce(self, assembler: Assembler) -> None:
+        setup = self._setup
+        is_first = not self._is_local
+        number = 0
+        early = 0 if setup.sparse else EARLY_SEGMENTS
+        first: Group | None = None  # whose large rows are read by themselves
+        segments = shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
+        for planned, segment in enumerate(segments):
+            while first and planned > early and not first.batches.is_settled:
+                if self._is_closed:
+                    return
+                self._await_word()
+            for group in setup.plan_groups(segment):
+                group.number, number = number, number + 1
+                if is_first:
+                    group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
+                    first = group if group.by_row or setup.sparse else None
+                missing = self._pin(group)
+                if not self._admit(group):
+                    return
+                self._arrive(group)
+                try:
+                    self._launch(group, missing, assembler, in_pieces=is_first)
+                except BaseException as error:
+                    is_stopped = isinstance(error, CancelledError)
+                    group.batches.fail(stopped("a batch") if is_stopped else error)
+                    raise
+                if is_first:
+                    group.batches.then(self._go_on)
+                is_first = False
+
+    def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
+        outcome = Outcome[list[MakeBatch]]() if group is None else group.batches
+        self._arrivals.put((group, outcome))
+        return outcome
+
+    def _pin(self, group: Group) -> list[tuple[str, int]]:
+        cache = self._setup.cache
+        missing = [
+            (tensor, number)
+            for tensor in self._setup.dense
+            if tensor not in group.by_row
+            for number in cache.pin(tensor, group.tensors[tensor].used)
+        ]
+        # a chunk that an earlier group holds counts there
+        stored = sum(
+            int(chunks.keys[number].nbytes)
+            for chunks, number in ((cache.tensors[tensor], number) for tensor, number in missing)
+            if chunks.pins[number] == 1
+        )
+        alone = (*group.by_row, *self._setup.sparse)
+        located = len(self._setup.dense) * LOCATED_ROW_NBYTES
+        row_nbytes = PLAN_ROW_NBYTES + located + (self._row_nbytes(alone) if alone else 0)
+        group.stored_nbytes = stored + len(group.places) * row_nbytes
+        group.batch_nbytes = len(group.places) * self._setup.waiting_row_nbytes
+        return missing
+
+    def _row_nbytes(self, tensors: tuple[str, ...]) -> int:
+        return sum(self._setup.reader.row_nbytes(tensors))
+
+    def _admit(self, group: Group) -> bool:
+        """Wait until a group may be started; False when the pass has ended."""
+        counters = self._setup.counters
+        while not self._is_closed:
+            if self._budget.admit(group):
+                counters.hold(full=False)
+                return True
+            counters.hold(full=True)
+            self._await_word()
+        counters.hold(full=False)
+        return False
+
+    def _await_word(self) -> None:
+        """Wait for the consumer, who may take as long as it likes, or for a group that is made."""
+        self._words.get()
+
+    def _submit(self, group: Group, task: Task) -> None:
+        """Let a worker make a part of a group's batches, as soon as they may take memory."""
+        submit = partial(self.workers.submit, task, order=group.number)
+        self._budget.submit(group, submit)
+
+    def _launch(
+        self,
+        group: Group,
+        missing: list[tuple[str, int]],
+        assembler: Assembler,
+        *,
+        in_pieces: bool,
+    ) -> None:
+        """Assemble a group as soon as everything it needs is in memory."""
+        assembly = assembler.begin(group)
+        read, awaited, at_hand = self._pieces(group, missing, assembly, in_pieces=in_pieces)
+        # what is gathered late needs no thread of its own until then
+        submit = partial(self._submit, group, assembly.finish)
+        finish = assembly.finish if assembler.is_late else submit
+        # one more than it needs: that all of it was asked for
+        count = len(read) + len(missing) + len(at_hand) + 1
+        needed = Countdown(count, finish, group.batches.fail)
+        told = (needed,)
+        answered: Callable[[], None] = _nothing
+        if group.by_row:
+            here, some = self._stages(group, len(read))
+            told, answered = (some, needed), here.arrived
+        reads: list[Read] = []
+        for piece in read:
+            arrived = partial(self._piece_arrived, assembly, piece, told, rows=EARLY_PART_ROWS)
+            reads.append(Read(group, piece, answered, arrived, needed.failed))
+        if in_pieces and reads:
+            runtime.run(self._rows.begin(reads))  # else the plan of the next group delays them
+        else:
+            self._rows.read(reads)
+        for piece in at_hand:
+            self._piece_arrived(assembly, piece, (needed,))
+        wanted: list[tuple[str, int, Countdown]] = []
+        for tensor, number in missing:
+            piece = awaited.get((tensor, number))
+            arrived = piece and partial(self._piece_arrived, assembly, piece, (needed,))
+            counted = Countdown(1, arrived, group.batches.fail) if arrived else needed
+            wanted.append((tensor, number, counted))
+        self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces)
+        needed.arrived()
+
+    def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown]:
+        """Hold the chunks of later groups back: count the pieces that are here, and the decoded.
+
+        Rows of the first group have the line and the processors to themselves. When all are here
+        and most are decoded two chunks are asked for, so that the threads have work when they are
+        done, and the others when the batch is made. What the first group itself needs is urgent:
+        the rows may all be here before its chunks are asked for.
+        """
+        fetcher, failed = self._fetcher, group.batches.fail
+        begin = Countdown(2, partial(fetcher.hold_back, to=EARLY_CHUNKS), failed)
+        here = Countdown(pieces, begin.arrived, failed)
+        some = Countdown(max(1, int(EARLY_SHARE * pieces)), begin.arrived, failed)
+        fetcher.hold_back(to=0)
+        return here, some
+
+    def _go_on(self) -> None:
+        """Hold nothing back from now on: the first batch is made."""
+        self._fetcher.go_on()
+        self._words.put(None)
+
+    def _pieces(
+        self,
+        group: Group,
+        missing: list[tuple[str, int]],
+        assembly: Assembly,
+        *,
+        in_pieces: bool,
+    ) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
+        """Divide what a group waits for: rows to be read, pictures of chunks, and those here."""
+        alone = (*group.by_row, *self._setup.sparse)
+        piece_rows = EARLY_PIECE_ROWS if in_pieces else len(group.rows)
+        read = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
+        if in_pieces:
+            for tensor in alone:
+                assembly.expect(tensor)
+        awaited: dict[tuple[str, int], Piece] = {}
+        at_hand: list[Piece] = []
+        chunks: dict[str, list[int]] = {}
+        for tensor, number in missing:
+            chunks.setdefault(tensor, []).append(number)
+        for tensor, numbers in chunks.items():
+            if not self._is_local and assembly.expect(tensor):
+                coming, here = pieces_by_chunk(group, tensor, numbers, CHUNK_PIECE_ROWS)
+                awaited.update({(tensor, number): piece for number, piece in coming.items()})
+                at_hand.extend(here)
+        return read, awaited, at_hand
+
+    def _piece_arrived(
+        self,
+        assembly: Assembly,
+        piece: Piece,
+        told: tuple[Countdown, ...],
+        *,
+        rows: int = CHUNK_PIECE_ROWS,
+    ) -> None:
+        """Let workers decode what came, so many rows a task; then all that count it are told."""
+        parts = piece.parts(rows)
+        left = Countdown(len(parts), partial(_tell, told), assembly.group.batches.fail)
+
+        def decode(part: Piece) -> None:
+            assembly.guard(partial(assembly.arrive, part))
+            left.arrived()
+
+        for part in parts:
+            self._submit(assembly.group, partial(decode, part))
+
+    def _late(self) -> StorageTimeoutError:
+        return StorageTimeoutError(
+            f"no batch of {self._setup.selection.snapshot.url!r} came within"
+            f" {self._setup.timeout_s:g} s\nraise timeout=, or see loader.stats() for the"
+            " stage that stands still",
+            timeout_s=self._setup.timeout_s,
+        )
+
+
+def _nothing() -> None:
+    pass
+
+
+def _tell(told: tuple[Countdown, ...]) -> None:
+    for countdown in told:
+        countdown.arrived()

@@ -1,0 +1,185 @@
+"""JAX loaders: dicts of jax arrays, global ones where a sharding is given.
+
+Each process reads the rows that its devices hold, which follows from the sharding:
+
+    devices (2, 2) on processes 0 1      P("data") on axes ("data", "model")
+                           2 3           0 and 1 read the first half, 2 and 3 the second
+
+``make_array_from_process_local_data`` joins these along the sharding. Batches keep their size when
+samples are skipped: ``_valid`` says which rows count, so nothing is compiled anew.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.rank_check import Group
+
+__all__ = ["JaxConverter", "jax_group", "placed_by"]
+
+READ_TIMEOUT_MS = 60_000  # of a text that is there
+_counted: Counter[str] = Counter()  # of this process: its service may have no counters
+
+
+@dataclass(frozen=True, slots=True)
+class JaxConverter:
+    """Turn arrays into jax arrays; lists stay lists."""
+
+    sharding: jax.sharding.Sharding | None = None
+    device: Any = None  # jax.Device, as jax.device_put takes it
+    name: str = "jax"
+    keeps_places: bool = True
+    presents: bool = True
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
+
+    def turn_and_turns(self) -> tuple[int, int]:
+        """Return that this process makes every batch."""
+        return 0, 1
+
+    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Turn a batch's arrays into jax's."""
+        return {name: self._array(value) for name, value in batch.items()}
+
+    def _array(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if self.sharding is not None:
+            return jax.make_array_from_process_local_data(self.sharding, value)
+        return jax.device_put(value, self.device)
+
+
+def jax_group(*, starts: bool = False) -> Group | None:
+    """Return the processes of this program, if they are joined by now.
+
+    Args:
+        starts: Whether JAX may start its devices, as a pass does anyway: where nothing but they
+            knows of other processes. After that ``jax.distributed.initialize()`` is refused.
+    """
+    # neither of the two has a public name
+    from jax._src.distributed import global_state
+    from jax._src.xla_bridge import backends_are_initialized
+
+    if global_state.client is not None:
+        board = ServiceBoard(global_state.client)
+        return Group(global_state.process_id, global_state.num_processes, board)
+    if not (starts or backends_are_initialized()) or jax.process_count() == 1:
+        return None
+    return Group(jax.process_index(), jax.process_count())
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceBoard:
+    """Texts in JAX's coordination service."""
+
+    client: Any  # jaxlib's DistributedRuntimeClient, which has no public name
+
+    def post(self, key: str, text: str) -> None:
+        """Put a text."""
+        self.client.key_value_set(key, text)
+
+    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
+        """Wait until texts are there, or until the time is up."""
+        deadline = time.monotonic() + timeout_s
+        for key in keys:
+            left_ms = max(1, int(1000 * (deadline - time.monotonic())))
+            try:
+                self.client.blocking_key_value_get(key, left_ms)
+            except jax.errors.JaxRuntimeError as error:
+                if "DEADLINE_EXCEEDED" not in str(error):
+                    raise
+
+    def has(self, key: str) -> bool:
+        """Tell whether a text is there now."""
+        folder, _, name = key.rpartition("/")
+        found = self.client.key_value_dir_get(f"{folder}/")
+        return any(one.rpartition("/")[2] == name for one, _ in found)
+
+    def read(self, keys: Sequence[str]) -> list[str]:
+        """Return texts that are there."""
+        return [self.client.blocking_key_value_get(key, READ_TIMEOUT_MS) for key in keys]
+
+    def delete(self, key: str) -> None:
+        """Take a text away, if it is there."""
+        self.client.key_value_delete(key)
+
+    def count(self, key: str) -> int:
+        """Return how often this was called for a key before."""
+        _counted[key] += 1
+        return _counted[key] - 1
+
+
+def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:
+    """Find which rows of a batch the devices of this process hold.
+
+    Returns:
+        Which part of each global batch this process reads, and of how many; and how many equal
+        parts a batch has along its rows, over all devices.
+
+    Raises:
+        InvalidInputError: It is no sharding; it splits more than rows; no device of it is this
+            process's; or processes hold rows that do not follow one another, or that they share in
+            part.
+    """
+    held, equal_parts = _held_by_process(sharding)
+    own = held.get(jax.process_index())
+    if own is None:
+        raise InvalidInputError(
+            f"no device of sharding= belongs to this process, {jax.process_index()} of"
+            f" {jax.process_count()}: {sharding}\nmake loaders on the processes that train",
+            argument="sharding",
+        )
+    size, start = len(own), min(own)
+    is_even = all(
+        len(parts) == size and max(parts) - min(parts) == size - 1 and min(parts) % size == 0
+        for parts in held.values()
+    )
+    if not is_even:
+        each = "\n".join(f"   process {one}  parts {sorted(held[one])}" for one in sorted(held))
+        raise InvalidInputError(
+            f"the devices of each process hold rows of sharding= that are not one range, or not as"
+            f" many as others hold\n{each}\nlay the mesh out so that the devices of a process lie"
+            " side by side along the axes that split the rows",
+            argument="sharding",
+        )
+    return (start // size, equal_parts // size), equal_parts
+
+
+def _held_by_process(sharding: Any) -> tuple[dict[int, set[int]], int]:
+    """Return which parts of the rows each process's devices hold, and how many there are."""
+    if not isinstance(sharding, jax.sharding.Sharding):
+        raise InvalidInputError(
+            f"sharding= is a jax.sharding.Sharding, got {sharding!r}"
+            '\nwrite sharding=NamedSharding(mesh, PartitionSpec("data"))',
+            argument="sharding",
+            actual=sharding,
+        )
+    along_rows, num_parts = sharding, 1
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        first = sharding.spec[0] if len(sharding.spec) else None
+        if any(axis is not None for axis in sharding.spec[1:]):
+            raise InvalidInputError(
+                f"sharding= splits more than the rows of a batch, {sharding.spec}, and columns such"
+                " as '_valid' have rows alone\nwrite PartitionSpec("
+                f"{first!r}), and split a column further in your step: jax.device_put(x, …)",
+                argument="sharding",
+                actual=str(sharding.spec),
+            )
+        axes = () if first is None else first if isinstance(first, tuple) else (first,)
+        num_parts = math.prod(sharding.mesh.shape[axis] for axis in axes)
+        along_rows = jax.sharding.NamedSharding(
+            sharding.mesh, jax.sharding.PartitionSpec(axes or None)
+        )
+    held: dict[int, set[int]] = {}
+    for device, (rows,) in along_rows.devices_indices_map((num_parts,)).items():
+        held.setdefault(device.process_index, set()).update(range(*rows.indices(num_parts)))
+    return held, num_parts

@@ -1,0 +1,88 @@
+"""``make_loader``: from a selection and a reader to the loader of a framework.
+
+The one door of this layer: ``ds.loader()``, ``ds.torch()`` and ``ds.jax()`` come through it.
+torch and jax are imported here and nowhere else, when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.errors import missing_extra
+from tensorlake.loader.config.arguments import Framework, LoaderArguments, parse_arguments
+from tensorlake.loader.engine.loader import Loader
+from tensorlake.loader.frameworks.numpy import NumpyConverter
+
+if TYPE_CHECKING:
+    from tensorlake.loader.sources.rows import OrderedRows
+
+__all__ = ["make_loader"]
+
+
+def make_loader(
+    rows: OrderedRows,
+    *,
+    framework: Framework,
+    remake: Callable[..., Loader] | None = None,
+    **arguments: Any,
+) -> Loader:
+    """Make a loader of some rows.
+
+    Args:
+        rows: Which rows, and how an order of them is chosen.
+        framework: Whose arrays batches hold.
+        remake: Makes the same loader in another process, where it is pickled to; takes arguments
+            that replace those given here.
+        arguments: What the user gave, by name; see ``LoaderArguments``.
+
+    Raises:
+        InvalidInputError: An argument is unknown or impossible.
+        RaggedBatchError: Samples of a column differ in shape and nobody said what to do.
+        UnsupportedFeatureError: An argument is for a later version.
+        MissingExtraError: The framework is not installed.
+    """
+    parsed = parse_arguments(framework, arguments)
+    match framework:
+        case "numpy":
+            converter = NumpyConverter()
+            return Loader(rows, parsed, converter, remake=remake)
+        case "torch":
+            return _torch_loader(rows, parsed, remake)
+        case "jax":
+            return _jax_loader(rows, parsed, remake)
+
+
+def _torch_loader(
+    rows: OrderedRows, parsed: LoaderArguments, remake: Callable[..., Loader] | None
+) -> Loader:
+    if find_spec("torch") is None:
+        raise missing_extra("ds.torch()", "torch")
+    from tensorlake.loader.frameworks.torch import TorchConverter, TorchLoader, device_of
+
+    nested = {name for name, how in (parsed.collate or {}).items() if how == "nested"}
+    converter = TorchConverter(
+        device=None if parsed.device is None else device_of(parsed.device),
+        nested=frozenset(nested),
+    )
+    return TorchLoader(rows, parsed, converter, remake=remake)
+
+
+def _jax_loader(
+    rows: OrderedRows, parsed: LoaderArguments, remake: Callable[..., Loader] | None
+) -> Loader:
+    if find_spec("jax") is None:
+        raise missing_extra("ds.jax()", "jax")
+    from tensorlake.loader.frameworks.jax import JaxConverter, placed_by
+
+    placed, equal_parts = None, 1
+    if parsed.sharding is not None:
+        placed, equal_parts = placed_by(parsed.sharding)
+    converter = JaxConverter(
+        sharding=parsed.sharding,
+        device=parsed.device,
+        placed=placed,
+        equal_parts=equal_parts,
+    )
+    return Loader(rows, parsed, converter, remake=remake)

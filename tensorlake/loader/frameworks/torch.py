@@ -1,0 +1,370 @@
+"""Torch loaders: dicts of tensors that share the batch's memory; an IterableDataset.
+
+A loader iterates by itself, with its own threads. Put under a ``DataLoader(loader,
+batch_size=None, num_workers=k)`` worker i makes batches i, i + k, …; rank and world size come
+from ``torch.distributed`` where nobody said them.
+
+With ``device="cuda"`` a batch is copied to pinned memory, and from there by a stream of its own:
+
+    side stream     ── copy k ──────── copy k + 1 ──
+    user's stream   … step k - 1 ─┤ step k ─────────┤ step k + 1     (waits for its copy, no more)
+
+so a copy runs beside the kernels that the user has queued, and the user's thread waits for neither.
+Memory goes back to the side stream only when the user's stream is past it (``record_stream``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cache
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.rank_board import (
+    answer_workers,
+    listen_as_worker,
+    parent_board,
+    socket_of_workers,
+)
+from tensorlake.loader.config.rank_check import Board, Group
+from tensorlake.loader.engine.loader import Loader, made_again
+from tensorlake.loader.engine.rank import Standing
+from tensorlake.loader.frameworks.numbered_batches import BatchNumbers, NumberedBatches, only_batch
+from tensorlake.loader.frameworks.torch_workers import (
+    Move,
+    WorkerPasses,
+    adopt_file,
+    has_shared_file,
+    shared_file,
+)
+from tensorlake.loader.plan.sharding import Sharding
+from tensorlake.types import is_narrow_float
+
+__all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
+
+
+class TorchLoader(Loader, IterableDataset[Any]):
+    """A loader that torch's own tools know as an iterable dataset.
+
+    Trainers that make a ``DataLoader`` anew, to skip what was read before a resume, ask it for the
+    arguments of that: ours are those of one that hands our batches on.
+    """
+
+    sampler = None
+    collate_fn = staticmethod(only_batch)
+    prefetch_factor = None
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._passes = WorkerPasses()
+        self._begun: tuple[int, int] | None = None  # where the last pass began
+        self._compared: Group | None = None  # of the parent, in a worker that was spawned
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch, or continue where a loaded state stands; see ``Loader``.
+
+        Raises:
+            InvalidInputError: What asks would divide the batches among ranks, as is done already.
+        """
+        self._refuse_division()
+        return super().__iter__()
+
+    def _refuse_division(self) -> None:
+        """Refuse what takes the batches for those of one process, and leaves most of them out."""
+        world_size = self._standing().sharding.world_size
+        divider = _divider() if world_size > 1 else None
+        if divider is not None:
+            raise InvalidInputError(
+                f"Accelerate's {divider} would divide among its processes the batches of a loader"
+                f" that are divided among {world_size} ranks already, and lose most rows\ngive"
+                " Accelerate the loader itself: accelerator.prepare(loader), and return it from"
+                " get_train_dataloader() of a Trainer; or make it with rank=0, world_size=1",
+                actual=divider,
+            )
+
+    @property
+    def dataset(self) -> NumberedBatches:
+        """The batches by their numbers, as a ``DataLoader`` of them would have it."""
+        return NumberedBatches(self, 0 if self._rows.is_endless else self._rows.num_places)
+
+    @property
+    def batch_sampler(self) -> BatchNumbers:
+        """The numbers."""
+        return BatchNumbers(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next ``iter()`` start this epoch from its beginning."""
+        super().set_epoch(epoch)
+        self._note_move()
+
+    def skip(self, batches: int) -> None:
+        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        super().skip(batches)
+        self._note_move()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where a state stands, on this number of ranks, whatever it was then."""
+        super().load_state_dict(state)
+        self._note_move(state)
+
+    def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
+        """Pickle the loader; for a process that is being spawned, with what it shares with it."""
+        make, arguments = super().__reduce__()
+        if get_spawning_popen() is None:
+            return make, arguments
+        passes = replace(self._passes, born=None, begun=0, is_set=False)
+        compared, answers = self._standing().compared, None
+        if compared is not None:
+            _answer_workers()
+            answers = socket_of_workers()
+        parent = None if answers is None else (os.getpid(), DupFd(answers.fileno()))
+        compared = None if compared is None else replace(compared, board=None)
+        return _made_in_child, (DupFd(shared_file()), passes, compared, parent, *arguments)
+
+    def _standing(self, *, starts: bool = False) -> Standing:
+        standing, worker = super()._standing(starts=starts), get_worker_info()
+        if worker is None or self._compared is None:
+            return standing
+        board = None if worker.id else parent_board()
+        return replace(standing, compared=replace(self._compared, board=board))
+
+    def _note_move(self, state: dict[str, Any] | None = None) -> None:
+        self._begun = None
+        if get_worker_info() is not None:
+            self._passes.set_in_worker()
+        else:
+            self._passes.move(self._place, state)
+
+    def _settle_epoch(self, sharding: Sharding) -> None:
+        super()._settle_epoch(sharding)
+        worker, place, passes = get_worker_info(), self._place, self._passes
+        if worker is None:
+            if self._rows.is_endless:  # there and here each goes on where it stands
+                return
+            epoch = passes.epoch_in_parent(place.epoch)
+        elif self._begun == (place.epoch, place.position) and not passes.must_follow():
+            return  # this pass was begun before, and nothing was read of it
+        else:
+            seed = worker.seed - worker.id
+            epoch, moves = passes.begin_in_worker(place.epoch, worker=worker.id, seed=seed)
+            self._follow(moves)
+        if epoch != place.epoch and not self._rows.is_endless:
+            place.start(epoch)
+        self._begun = place.epoch, place.position
+
+    def _follow(self, moves: list[Move]) -> None:
+        """Move this worker's copy as the loader was moved in the parent since."""
+        for move in moves:
+            if move.state is not None:
+                super().load_state_dict(move.state)
+            self._place.start(move.epoch)
+            self._place.position, self._place.skipped = move.position, move.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class TorchConverter:
+    """Turn arrays into tensors."""
+
+    device: torch.device | None = None
+    nested: frozenset[str] = frozenset()
+    name: str = "torch"
+    keeps_places: bool = False
+    presents: bool = True
+    placed: tuple[int, int] | None = None
+    equal_parts: int = 1
+
+    def turn_and_turns(self) -> tuple[int, int]:
+        """Ask the DataLoader which of its workers this is."""
+        worker = get_worker_info()
+        return (0, 1) if worker is None else (worker.id, worker.num_workers)
+
+    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Turn a batch's arrays into tensors, and put them on the device."""
+        tensors = {name: _as_tensor(value) for name, value in batch.items()}
+        if self.device is not None:
+            tensors = self._on_device(tensors, self.device)
+        for name in self.nested & tensors.keys():
+            offsets = tensors.pop(f"{name}_offsets")
+            tensors[name] = torch.nested.nested_tensor_from_jagged(tensors[name], offsets)
+        return tensors
+
+    def _on_device(self, tensors: dict[str, Any], device: torch.device) -> dict[str, Any]:
+        if device.type != "cuda":
+            return _mapped(tensors, lambda tensor: tensor.to(device, non_blocking=True))
+        side = side_stream(device)
+        with torch.cuda.stream(side):
+            moved = _mapped(
+                tensors, lambda tensor: tensor.pin_memory().to(device, non_blocking=True)
+            )
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(side)
+        _mapped(moved, lambda tensor: tensor.record_stream(current))
+        return moved
+
+
+def torch_group() -> Group | None:
+    """Return the processes that ``init_process_group`` has joined; None before, or without it."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    # the store that the process group was made with has no public name
+    store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    worker, board = get_worker_info(), None
+    if worker is None and store is not None:
+        board = StoreBoard(store)
+    elif worker is not None and worker.id == 0:  # it must not use its parent's connection
+        board = parent_board()
+    return Group(distributed.get_rank(), distributed.get_world_size(), board)
+
+
+def _board_of_process() -> Board | None:
+    group = torch_group()
+    return None if group is None else group.board
+
+
+def _answer_workers() -> None:
+    """Answer workers that are about to be started, where there are other ranks to compare with."""
+    if has_shared_file() and torch_group() is not None:
+        answer_workers(_board_of_process)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_answer_workers)
+
+
+def _made_in_child(
+    file: Any,
+    passes: WorkerPasses,
+    compared: Group | None,
+    parent: tuple[int, Any] | None,
+    *arguments: Any,
+) -> Loader:
+    adopt_file(file.detach())
+    if parent is not None:
+        listen_as_worker(parent[0], parent[1].detach())
+    loader = made_again(*arguments)
+    assert isinstance(loader, TorchLoader)
+    loader._passes, loader._compared = passes, compared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
+    return loader
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBoard:
+    """Texts in a store of torch.distributed."""
+
+    store: Any  # torch.distributed.Store
+
+    def post(self, key: str, text: str) -> None:
+        """Put a text."""
+        self.store.set(key, text)
+
+    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
+        """Wait until texts are there, or until the time is up."""
+        try:
+            self.store.wait(list(keys), timedelta(seconds=timeout_s))
+        except RuntimeError:  # stores have no error of their own for it: who asks looks again
+            self.store.check(list(keys))  # raises where the store itself is gone
+
+    def has(self, key: str) -> bool:
+        """Tell whether a text is there now."""
+        return self.store.check([key])
+
+    def read(self, keys: Sequence[str]) -> list[str]:
+        """Return texts that are there."""
+        return [text.decode() for text in self.store.multi_get(list(keys))]
+
+    def delete(self, key: str) -> None:
+        """Take a text away, if it is there."""
+        self.store.delete_key(key)
+
+    def count(self, key: str) -> int:
+        """Return how often this was called for a key before."""
+        return self.store.add(key, 1) - 1
+
+
+DIVIDERS = frozenset({"DataLoaderDispatcher", "IterableDatasetShard"})
+"""Of Accelerate, and of transformers before it: a Trainer's own dataloader is one of them."""
+FRAMES = 16  # between their ``__iter__`` and ours, with a DataLoader's in between
+
+
+def _divider() -> str | None:
+    """Return which of them asks for an iterator now: nothing of a loader is told of them."""
+    frame = inspect.currentframe()
+    for _ in range(FRAMES):
+        frame = None if frame is None else frame.f_back
+        if frame is None:
+            return None
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in ("accelerate", "transformers") and frame.f_code.co_name == "__iter__":
+            name = type(frame.f_locals.get("self")).__name__
+            if name in DIVIDERS:
+                return name
+    return None
+
+
+def device_of(device: Any) -> torch.device:
+    """Return a device by torch's word for it.
+
+    Raises:
+        InvalidInputError: There is no such device here; found before anything is read.
+    """
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidInputError(
+            f"device={device!r} is no device of torch\ngive 'cuda', 'cuda:0', 'cpu' or another"
+            " torch.device",
+            argument="device",
+            actual=device,
+        ) from error
+    count = torch.cuda.device_count() if known.type == "cuda" else 0
+    if known.type == "cuda" and (known.index or 0) >= count:
+        raise InvalidInputError(
+            f"device={device!r}: torch {torch.__version__} finds {count} CUDA devices here"
+            "\nleave device= out for main memory, or install a torch built for CUDA",
+            argument="device",
+            expected=count,
+            actual=device,
+        )
+    return known
+
+
+@cache
+def side_stream(device: torch.device) -> Any:
+    """Return the stream of this process that copies batches to a device."""
+    return torch.cuda.Stream(device)
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_of_array(one) if isinstance(one, np.ndarray) else one for one in value]
+    return _of_array(value) if isinstance(value, np.ndarray) else value
+
+
+def _of_array(array: np.ndarray) -> torch.Tensor:
+    """View an array as a tensor; of floats that torch takes from no one, it is given the bits."""
+    if not is_narrow_float(array.dtype):
+        return torch.from_numpy(array)
+    bits = torch.from_numpy(array.view(np.int16 if array.itemsize > 1 else np.uint8))
+    return bits.view(getattr(torch, array.dtype.name))
+
+
+def _mapped(tensors: dict[str, Any], change: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
+    """Change every tensor of a batch, also those in lists; the rest stays as it is."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [changed(one) for one in value]
+        return change(value) if isinstance(value, torch.Tensor) else value
+
+    return {name: changed(value) for name, value in tensors.items()}

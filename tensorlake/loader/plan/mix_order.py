@@ -1,0 +1,130 @@
+"""The order of a mix as a state records it: its sources, their weights, and where they stand.
+
+    {"kind": "mix", "stop": "first",
+     "sources": [["web", "main@12", {"kind": "full"}, 0.6], ["code", "main@3", …, 0.4]]}
+
+Where weights are functions of the place, the weights recorded are those of the span that holds
+the position, with its start and the rows of each source that were taken before:
+``"span": [65536, [39322, 26214]]``. So what was handed out never depends on a function again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.plan.plan import Order
+
+__all__ = [
+    "MIX_STOPS",
+    "AnyOrder",
+    "MixOrder",
+    "MixStop",
+    "SourceOrder",
+    "Span",
+    "Weight",
+    "parse_order",
+]
+
+MixStop = Literal["first", "all", "never"]
+MIX_STOPS: tuple[MixStop, ...] = ("first", "all", "never")
+# A number, or a function of the place in the order.
+Weight: TypeAlias = float | Callable[[int], float]
+SOURCE_FIELDS = 4
+SPAN_FIELDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Places from ``start`` on, with the same weights; ``taken`` rows of each source before it."""
+
+    start: int
+    taken: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOrder:
+    """One source: its name, the version it is read at, and the order of each of its epochs."""
+
+    name: str
+    version: str
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class MixOrder:
+    """How places become rows of several sources."""
+
+    stop: MixStop
+    sources: tuple[SourceOrder, ...]
+    span: Span  # the one that holds the position recorded
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether rows of some source come in another order than its own."""
+        return any(source.order.is_shuffled for source in self.sources)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the members of this order as a state records them."""
+        sources = [
+            [source.name, source.version, source.order.to_json(), weight]
+            for source, weight in zip(self.sources, self.span.weights, strict=True)
+        ]
+        value: dict[str, Any] = {"kind": "mix", "stop": self.stop, "sources": sources}
+        if self.span.start:
+            value["span"] = [self.span.start, list(self.span.taken)]
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> MixOrder:
+        """Parse what ``to_json`` gave."""
+        stop, listed = value.get("stop"), value.get("sources")
+        if stop not in MIX_STOPS or not isinstance(listed, list) or not listed:
+            raise _damaged(value)
+        sources: list[SourceOrder] = []
+        weights: list[float] = []
+        for source in cast("list[Any]", listed):
+            if not isinstance(source, list) or len(cast("list[Any]", source)) != SOURCE_FIELDS:
+                raise _damaged(value)
+            name, version, order, weight = cast("list[Any]", source)
+            if not isinstance(name, str) or not isinstance(version, str):
+                raise _damaged(value)
+            if not isinstance(order, dict) or not isinstance(weight, int | float):
+                raise _damaged(value)
+            sources.append(SourceOrder(name, version, Order.from_json(cast("Any", order))))
+            weights.append(weight)
+        start, taken = _span_of(value, len(sources))
+        return cls(stop, tuple(sources), Span(start, tuple(taken), tuple(weights)))
+
+
+AnyOrder: TypeAlias = Order | MixOrder
+
+
+def parse_order(value: Mapping[str, Any]) -> AnyOrder:
+    """Parse an order of either kind."""
+    if value.get("kind") == "mix":
+        return MixOrder.from_json(value)
+    return Order.from_json(value)
+
+
+def _span_of(value: Mapping[str, Any], count: int) -> tuple[int, Sequence[int]]:
+    recorded = value.get("span")
+    if recorded is None:
+        return 0, [0] * count
+    numbers: list[Any] = []
+    if isinstance(recorded, list) and len(cast("list[Any]", recorded)) == SPAN_FIELDS:
+        start, taken = cast("list[Any]", recorded)
+        numbers = [start, *taken] if isinstance(taken, list) else []
+    if len(numbers) != 1 + count or not all(isinstance(n, int) and n >= 0 for n in numbers):
+        raise _damaged(value)
+    return numbers[0], numbers[1:]
+
+
+def _damaged(value: Mapping[str, Any]) -> InvalidInputError:
+    return InvalidInputError(
+        f"no mix is written as {dict(value)!r}\ngive what loader.state_dict() returned",
+        actual=dict(value),
+    )

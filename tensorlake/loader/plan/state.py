@@ -1,0 +1,252 @@
+"""The state of a loader: where it stands in which order, under 1 KB of JSON, the same on all ranks.
+
+A state names the version and the selection, the order's parameters with seed and epoch, and the
+place in the epoch that follows the last global batch handed out. Batch size, world, workers,
+cache and decode are not in it: any number of ranks continues the same order. That of a mix names
+the version, order and weight of each source (some 60 bytes each).
+
+    {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
+     "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
+     "skipped": 0, "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}}
+
+``source`` is there where the rows can be found again from it alone; who makes it, knows how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
+from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, parse_order
+from tensorlake.loader.plan.plan import PLAN_VERSION, SEED_STOP, Shuffle
+from tensorlake.quantities import is_whole_number
+
+__all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
+
+FORMAT = "tensorlake-loader"
+
+
+class NewerVersionWarning(UserWarning):
+    """A loader continues on the version its state recorded, though the branch has moved on."""
+
+    __module__ = "tensorlake"
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderState:
+    """What ``state_dict()`` gives and ``load_state_dict()`` takes, parsed."""
+
+    version: str
+    selection: str
+    num_rows: int | None  # places of an epoch; None where it never ends
+    order: AnyOrder
+    seed: int
+    epoch: int
+    position: int
+    skipped: int = 0  # rows of this epoch passed over by skip()
+    source: Mapping[str, Any] | None = None  # how the rows are found again, where that is known
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        written: dict[str, Any] = {
+            "format": FORMAT,
+            "plan": PLAN_VERSION,
+            "version": self.version,
+            "selection": self.selection,
+            "num_rows": self.num_rows,
+            "order": self.order.to_json(),
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "skipped": self.skipped,
+        }
+        return written if self.source is None else written | {"source": dict(self.source)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LoaderState:
+        """Parse a state dict.
+
+        Raises:
+            InvalidInputError: It is not a loader's state, or damaged.
+            UnsupportedFeatureError: Another version of the plan wrote it.
+        """
+        found = value.get("format") if isinstance(value, Mapping) else value
+        if found != FORMAT:
+            raise InvalidInputError(
+                (
+                    f"not a loader's state: 'format' is {found!r}, expected {FORMAT!r}"
+                    if isinstance(value, Mapping)
+                    else f"a loader's state is a dict, got {type(value).__name__} {value!r:.60}"
+                )
+                + "\ngive what loader.state_dict() returned",
+                expected=FORMAT,
+                actual=found,
+            )
+        if value.get("plan") != PLAN_VERSION:
+            raise UnsupportedFeatureError(
+                f"the state was written for plan version {value.get('plan')!r};"
+                f" this tensorlake orders by plan version {PLAN_VERSION}"
+                "\ncontinue with the tensorlake that wrote it, or start a new epoch",
+                expected=PLAN_VERSION,
+                actual=value.get("plan"),
+            )
+        state = cls(
+            version=_text(value, "version"),
+            selection=_text(value, "selection"),
+            num_rows=None if value.get("num_rows") is None else _count(value, "num_rows"),
+            order=parse_order(_members(value, "order")),
+            seed=_count(value, "seed", below=SEED_STOP),
+            epoch=_count(value, "epoch", below=SEED_STOP),
+            position=_count(value, "position"),
+            skipped=_count(value, "skipped"),
+            source=_members(value, "source") if "source" in value else None,
+        )
+        if state.num_rows is not None and state.position > state.num_rows:
+            raise InvalidInputError(
+                f"the state's position {state.position} is past its {state.num_rows} rows"
+                "\ngive what loader.state_dict() returned",
+                expected=state.num_rows,
+                actual=state.position,
+            )
+        return state
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a loader stands in its epochs, by what it has handed out.
+
+    Attributes:
+        epoch: The one under way, or that the next pass begins.
+        position: The place in it that follows the last global batch handed out.
+        skipped: How many rows of it were passed over.
+        is_fresh: Whether the next pass goes on here; else it begins the next epoch.
+        finished: The epoch that ended last, while none has begun since.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    skipped: int = 0
+    is_fresh: bool = True
+    finished: int | None = None
+
+    def start(self, epoch: int) -> None:
+        """Stand at the beginning of an epoch."""
+        self.epoch, self.position, self.skipped = epoch, 0, 0
+        self.is_fresh, self.finished = True, None
+
+    def end(self) -> None:
+        """Stand at the end of the epoch, which is the beginning of the next."""
+        finished = self.epoch
+        self.start(finished + 1)
+        self.finished = finished
+
+    def return_to(self, state: LoaderState) -> None:
+        """Stand where a state does."""
+        self.start(state.epoch)
+        self.position, self.skipped = state.position, state.skipped
+
+    def skip_to(self, position: int) -> None:
+        """Pass over the rows before a position."""
+        self.skipped += position - self.position
+        self.position, self.is_fresh, self.finished = position, True, None
+
+    def hand_out(self, position: int) -> None:
+        """Count the rows before a position as handed out."""
+        self.position, self.is_fresh = position, False
+
+
+def checked_epoch(epoch: object) -> int:
+    """Return the number of an epoch, as Python counts.
+
+    Raises:
+        InvalidInputError: It is none.
+    """
+    if not is_whole_number(epoch) or not 0 <= epoch < SEED_STOP:
+        raise InvalidInputError(
+            f"epoch is a whole number from 0 on, got {epoch!r}", argument="epoch", actual=epoch
+        )
+    return int(epoch)
+
+
+def check_state(
+    recorded: LoaderState,
+    *,
+    version: str,
+    selection: str,
+    num_rows: int | None,
+    seed: int | None,
+    shuffle: Shuffle,
+    others: Mapping[str, tuple[Any, Any]] | None = None,
+) -> None:
+    """Refuse a state of another selection, seed or shuffle, listing recorded and given.
+
+    ``shuffle=True`` accepts whichever shuffled order was recorded: the state's is used.
+    ``seed=None`` accepts any seed. ``others`` are differences that the caller found.
+    """
+    given: dict[str, tuple[Any, Any]] = dict(others or {})
+    if recorded.selection != selection:
+        if recorded.version != version:
+            given["version"] = (recorded.version, version)
+        given["selection"] = (recorded.selection, selection)
+    if recorded.num_rows != num_rows:
+        given["num_rows"] = (recorded.num_rows, num_rows)
+    if seed is not None and recorded.seed != seed:
+        given["seed"] = (recorded.seed, seed)
+    if isinstance(recorded.order, MixOrder):
+        own = [source.order.kind for source in recorded.order.sources]
+    else:
+        own = [recorded.order.kind]
+    if not all(_order_fits(kind, shuffle) for kind in own):
+        given["shuffle"] = (", ".join(dict.fromkeys(own)), shuffle)
+    if not given:
+        return
+    width = max(len(name) for name in given)
+    rows = "\n".join(
+        f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
+    )
+    raise StateMismatchError(
+        f"the state belongs to another order: it has another {', '.join(given)}\n{rows}\n"
+        "make the loader with what was recorded, or start over without load_state_dict()",
+        expected={name: was for name, (was, _) in given.items()},
+        actual={name: now for name, (_, now) in given.items()},
+    )
+
+
+def _order_fits(kind: str, shuffle: Shuffle) -> bool:
+    if isinstance(shuffle, bool):
+        return shuffle is (kind != "none")
+    return kind == shuffle
+
+
+def _count(value: Mapping[str, Any], name: str, *, below: int | None = None) -> int:
+    member = value.get(name, 0 if name == "skipped" else None)
+    if not is_whole_number(member) or member < 0:
+        raise _damaged(name, "a whole number from 0 on", member)
+    if below is not None and member >= below:
+        raise _damaged(name, "a whole number below 2**64", member)
+    return int(member)
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    member = value.get(name)
+    if not isinstance(member, str):
+        raise _damaged(name, "a string", member)
+    return member
+
+
+def _members(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    member = value.get(name)
+    if not isinstance(member, dict):
+        raise _damaged(name, "an object", member)
+    return cast("dict[str, Any]", member)
+
+
+def _damaged(name: str, expected: str, actual: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"the loader's state has {name} = {actual!r}, expected {expected}"
+        "\ngive what loader.state_dict() returned",
+        expected=expected,
+        actual=actual,
+    )

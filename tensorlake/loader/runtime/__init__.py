@@ -1,0 +1,1 @@
+"""Runtime: threads, counters, statistics and clocks."""

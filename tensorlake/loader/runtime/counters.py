@@ -1,0 +1,137 @@
+"""Counters behind ``LoaderStats``: added to by every stage, from any thread.
+
+What is timed inside of something timed counts once, for the inner of both. Stages of our own never
+sleep and never ask anybody, so the time in which their thread could run is their work, and the
+rest was spent waiting: for the interpreter's lock, or the disk that a file is mapped from.
+Functions of the user's may ask whom they like, and all their time is theirs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+
+from tensorlake.loader.runtime.clocks import Times, thread_times
+from tensorlake.loader.runtime.stats import LoaderStats
+
+__all__ = ["Counters", "Stopwatch"]
+
+NO_TIMES = Times(0.0, 0.0)
+OWN_WORK = frozenset({"unpack_s", "gather_s", "decode_s"})
+
+
+class _Inner(threading.local):
+    """What was timed inside of what a thread is timing."""
+
+    wall_s = 0.0
+    times = NO_TIMES
+
+
+class Counters:
+    """What happened so far; a snapshot of it is a ``LoaderStats``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, float] = {one.name: 0 for one in fields(LoaderStats)}
+        self._fetching = 0
+        self._fetch_start = 0.0
+        self._inner = _Inner()
+        self._held: dict[str, bool] = {}
+        self._held_start: float | None = None
+
+    def add(self, **amounts: float) -> None:
+        """Add to some counters."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self._values[name] += amount
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row was handed out."""
+        return self._values["rows"] > 0
+
+    def waited(self, seconds: float) -> None:
+        """Add the time that a thread waited with something to do."""
+        self.add(waiting_s=seconds)
+
+    @contextmanager
+    def timed(self, name: str) -> Generator[None]:
+        """Add the time that the body takes; of work of our own, how much was waiting too."""
+        inner = self._inner
+        outer_wall_s, outer_times = inner.wall_s, inner.times
+        inner.wall_s, inner.times = 0.0, NO_TIMES
+        wall, times = time.perf_counter(), thread_times()
+        try:
+            yield
+        finally:
+            whole_s, passed = time.perf_counter() - wall, thread_times().since(times)
+            own_s, own = whole_s - inner.wall_s, passed.since(inner.times)
+            inner.wall_s, inner.times = outer_wall_s + whole_s, outer_times.plus(passed)
+            if name in OWN_WORK:
+                ready_s = min(own.ready_s, own_s)  # of two clocks, not quite alike
+                queued_s = min(own.queued_s, ready_s)
+                self.add(**{name: ready_s, "queued_s": queued_s, "waiting_s": own_s - ready_s})
+            else:
+                self.add(**{name: own_s})
+
+    def hold(self, **reasons: bool) -> None:
+        """Say why nothing more is fetched; while all reasons given so far hold, time is counted.
+
+        Args:
+            reasons: ``full``: the plan waits for room in the prefetch. ``chunks``, ``rows``: and
+                the readers of these could ask for more at once.
+        """
+        with self._lock:
+            self._held.update(reasons)
+            is_held = "full" in self._held and all(self._held.values())
+            if is_held and self._held_start is None:
+                self._held_start = time.perf_counter()
+            elif not is_held and self._held_start is not None:
+                self._values["held_s"] += time.perf_counter() - self._held_start
+                self._held_start = None
+
+    def fetch_started(self) -> None:
+        """Count a request as under way."""
+        with self._lock:
+            if self._fetching == 0:
+                self._fetch_start = time.perf_counter()
+            self._fetching += 1
+            self._values["in_flight"] = max(self._values["in_flight"], self._fetching)
+
+    def fetch_ended(self, nbytes: int, *, requests: int) -> None:
+        """Count what was read at once as answered, and by how many requests."""
+        with self._lock:
+            self._fetching -= 1
+            self._values["requests"] += requests
+            self._values["fetched_nbytes"] += nbytes
+            if self._fetching == 0:
+                self._values["fetch_s"] += time.perf_counter() - self._fetch_start
+
+    def snapshot(self, **known: float) -> LoaderStats:
+        """Return the counters as they are, with some that others keep."""
+        with self._lock:
+            values = dict(self._values)
+            if self._fetching:  # what is under way counts up to now
+                values["fetch_s"] += time.perf_counter() - self._fetch_start
+            if self._held_start is not None:
+                values["held_s"] += time.perf_counter() - self._held_start
+        values.update(known)
+        times = {name: value for name, value in values.items() if name.endswith("_s")}
+        counts = {name: int(value) for name, value in values.items() if name not in times}
+        return LoaderStats(**times, **counts)  # pyright: ignore[reportArgumentType] - by suffix
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Time between laps, for a consumer that alternates between waiting and working."""
+
+    last: float = field(default_factory=time.perf_counter)
+
+    def lap(self) -> float:
+        """Return the seconds since the last lap."""
+        now = time.perf_counter()
+        passed, self.last = now - self.last, now
+        return passed

@@ -1,0 +1,1 @@
+"""Sources: rows and chunks that batches are made of, local or remote, from one dataset or a mix."""

@@ -1,0 +1,250 @@
+"""A group: consecutive batches of one rank, planned and made together.
+
+    Share, Share, …  ─►  places ─► positions ─► physical rows ─► per tensor (chunk, row in chunk)
+
+Rows of large samples make groups of one batch; rows of a kilobyte make groups of several, so that
+no step of Python is paid per row or even per batch. All the mapping is done here, on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.runtime.handoff import Outcome
+from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks, loaded_chunk
+from tensorlake.loader.sources.damaged_rows import place_rows
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
+    from tensorlake.loader.plan.sharding import Share
+    from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
+    from tensorlake.loader.sources.rows import Plan
+    from tensorlake.types import Column
+
+__all__ = [
+    "Group",
+    "GroupRows",
+    "MakeBatch",
+    "Piece",
+    "add_own",
+    "expect_own",
+    "pieces_by_chunk",
+    "plan_groups",
+    "shares_by_segment",
+]
+
+MakeBatch: TypeAlias = Callable[[], dict[str, Any]]  # called once, by the consumer
+GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
+SEGMENT_ROWS = 1 << 16
+SEGMENT_GROUPS = 16
+COUNTED_CHUNKS = 8  # chunks a row up to which counting all is faster than sorting the rows
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Where the rows of a group are, for one tensor."""
+
+    chunk: Int64Array  # ordinals of the cache
+    row_in_chunk: Int64Array
+    used: Int64Array  # the different ordinals
+
+    def part(self, rows: Int64Array) -> GroupRows:
+        """Keep some rows; ``used`` stays that of all."""
+        return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Some samples of a tensor that come together: read by row, or with a chunk."""
+
+    tensor: str
+    number: int  # of the rows read by row, from 0 on; or of the chunk, its ordinal
+    rows: Int64Array  # which of the group's, as they lie in the dataset
+
+    def parts(self, most_rows: int) -> list[Piece]:
+        """Divide it evenly into pieces of so many rows at most; into itself where it has none."""
+        count = max(1, -(-len(self.rows) // most_rows))
+        return [replace(self, rows=rows) for rows in np.array_split(self.rows, count)]
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Batches to be made; ``batches`` is set once, with them or with what went wrong.
+
+    ``number`` counts the groups of a pass: work for earlier ones is done first.
+    ``own`` holds the samples of tensors that are read by row and not by chunk; ``by_row`` names
+    those of them that other groups read by chunk.
+    """
+
+    shares: list[Share]
+    places: Int64Array
+    rows: Int64Array  # of the version
+    physical: Int64Array
+    virtual: dict[str, VirtualValues]
+    tensors: dict[str, GroupRows]
+    number: int = 0
+    by_row: tuple[str, ...] = ()
+    own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
+    stored_nbytes: int = 0  # what it counts for while it is fetched
+    batch_nbytes: int = 0  # and while its batches wait to be used
+    batches: Outcome[list[MakeBatch]] = field(default_factory=Outcome[list[MakeBatch]])
+
+    @property
+    def borders(self) -> list[int]:
+        """Where each batch starts in the group's rows, and the end."""
+        return list(accumulate(map(len, self.shares), initial=0))
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Which rows count: all but repeated ones."""
+        return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
+
+
+def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
+    """Make room for the samples of a tensor that come in pieces.
+
+    Rows of a piece lie near each other, and where their chunks are known a piece ends with a
+    chunk: each asks of few.
+    """
+    order = np.argsort(group.physical, kind="stable")
+    known = group.tensors.get(tensor)
+    starts = _piece_starts(None if known is None else known.chunk[order], len(order), piece_rows)
+    stops = [*starts[1:], len(order)]
+    pieces = [
+        Piece(tensor, number, order[start:stop])
+        for number, (start, stop) in enumerate(zip(starts, stops, strict=True))
+    ]
+    chunks = TensorChunks(tensor)
+    in_piece = np.empty_like(order)
+    piece_of = np.empty_like(order)
+    for piece in pieces:
+        chunks.ordinal(piece.number)
+        in_piece[piece.rows] = np.arange(len(piece.rows))
+        piece_of[piece.rows] = piece.number
+    group.tensors[tensor] = GroupRows(piece_of, in_piece, np.arange(len(pieces), dtype=np.int64))
+    group.own[tensor] = chunks
+    return pieces
+
+
+def _piece_starts(chunk: Int64Array | None, count: int, piece_rows: int) -> list[int]:
+    """Return where pieces of some rows start; those of known chunks where a chunk starts."""
+    if chunk is None:
+        return list(range(0, count, piece_rows))
+    starts = [0]
+    for border in (np.flatnonzero(np.diff(chunk)) + 1).tolist():
+        if border - starts[-1] >= piece_rows:
+            starts.append(border)
+    return starts
+
+
+def add_own(
+    group: Group, piece: Piece, column: Column, lost: NDArray[np.bool_] | None = None
+) -> None:
+    """Give a group the samples of a piece, and say which of them are lost."""
+    group.own[piece.tensor].put(piece.number, replace(loaded_chunk(column, b""), lost=lost))
+
+
+def pieces_by_chunk(
+    group: Group, tensor: str, awaited: list[int], piece_rows: int
+) -> tuple[dict[int, Piece], list[Piece]]:
+    """Divide a tensor's rows by the chunks that are awaited, and those at hand evenly."""
+    chunk = group.tensors[tensor].chunk
+    order = np.argsort(chunk, kind="stable")
+    starts = np.searchsorted(chunk[order], awaited, "left").tolist()
+    stops = np.searchsorted(chunk[order], awaited, "right").tolist()
+    coming = {
+        number: Piece(tensor, number, order[start:stop])
+        for number, start, stop in zip(awaited, starts, stops, strict=True)
+    }
+    at_hand = np.flatnonzero(~np.isin(chunk, awaited))
+    parts = [at_hand[start : start + piece_rows] for start in range(0, len(at_hand), piece_rows)]
+    return coming, [Piece(tensor, number, part) for number, part in enumerate(parts)]
+
+
+def shares_by_segment(
+    shares: Iterable[Share],
+    *,
+    row_nbytes: int,
+    first_batches: int = 1,
+) -> Iterator[list[list[Share]]]:
+    """Divide the batches of a pass into groups, and these into segments planned at once.
+
+    Segments start with one batch, or as many as given, and double: the first batch waits for its
+    own chunks alone. Rows of no bytes make one group of a segment. No share is taken before it is
+    in a segment.
+    """
+    segment: list[list[Share]] = []
+    group: list[Share] = []
+    limit = first_batches
+    rows = group_rows = batches = 0
+    for share in shares:
+        count = len(share)
+        if group and (group_rows + count) * row_nbytes > GROUP_NBYTES:
+            segment.append(group)
+            group, group_rows = [], 0
+        group.append(share)
+        group_rows += count
+        rows += count
+        batches += 1
+        if batches >= limit or rows >= SEGMENT_ROWS or len(segment) >= SEGMENT_GROUPS:
+            yield [*segment, group]
+            segment, group = [], []
+            limit, rows, group_rows, batches = 2 * limit, 0, 0, 0
+    if group:
+        yield [*segment, group]
+
+
+def plan_groups(
+    segment: list[list[Share]],
+    *,
+    plan: Plan,
+    selection: Selection,
+    reader: Reader,
+    cache: ChunkCache,
+    tensors: tuple[str, ...],
+    virtual: Mapping[str, VirtualColumn],
+    skips: bool = False,
+) -> list[Group]:
+    """Find where every row of a segment's groups is."""
+    shares = [share for group in segment for share in group]
+    places = np.concatenate([np.arange(share.start, share.stop) for share in shares])
+    positions = plan.at(places)
+    rows = selection.row_numbers(positions)
+    physical = selection.physical(positions)
+    located: dict[str, tuple[Int64Array, Int64Array]] = {}
+    for tensor in tensors:
+        if skips:
+            located[tensor] = place_rows(reader, cache, tensor, physical)
+            continue
+        found = reader.locate(tensor, physical)
+        located[tensor] = (
+            cache.ordinals(tensor, found.chunk, found.chunks),
+            np.asarray(found.row_in_chunk, dtype=np.int64),
+        )
+    groups: list[Group] = []
+    start = 0
+    for members in segment:
+        stop = start + sum(map(len, members))
+        where = {
+            tensor: _rows_of(chunk[start:stop], row[start:stop])
+            for tensor, (chunk, row) in located.items()
+        }
+        part = slice(start, stop)
+        taken = {name: column.take(positions[part]) for name, column in virtual.items()}
+        groups.append(Group(members, places[part], rows[part], physical[part], taken, where))
+        start = stop
+    return groups
+
+
+def _rows_of(chunk: Int64Array, row_in_chunk: Int64Array) -> GroupRows:
+    highest = int(chunk.max(initial=0))
+    if highest > COUNTED_CHUNKS * len(chunk):
+        return GroupRows(chunk, row_in_chunk, np.unique(chunk))
+    used = np.flatnonzero(np.bincount(chunk, minlength=1))  # without sorting
+    return GroupRows(chunk, row_in_chunk, used)

@@ -1,0 +1,255 @@
+"""The memory tier: chunks of the loader's tensors, decoded once, bounded, never thrashing.
+
+    kept     fill until ``capacity`` bytes, then never evict: an ordinary epoch uses every chunk
+             once, so evicting one for another only moves the miss
+    spare    what no longer fits: held while pinned; what nobody has pinned in order of last use,
+             as long as both together take no more than ``spare`` bytes
+
+Chunks mapped from a local file cost nothing and are all kept. A chunk of a tensor has a small
+number, its *ordinal*; what a batch asks of many chunks (loaded? pin, unpin) is one operation on
+arrays. One lock guards it all; nothing is read or decoded under it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.sources.gather import address_of
+from tensorlake.types import Buffer, Column, EncodedColumn, RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Int64Array
+
+__all__ = ["ChunkCache", "LoadedChunk", "TensorChunks", "column_nbytes", "loaded_chunk"]
+
+FIRST_SIZE = 64
+ANY_ROW = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedChunk:
+    """A decoded chunk and what gathering asks of it."""
+
+    column: Column
+    values: NDArray[np.generic] | None  # rows of a uniform column, C-contiguous
+    offsets: list[int] | None  # of a ragged column
+    nbytes: int  # of memory; 0 when mapped
+    is_constant: bool  # a fill: its one sample is every row's
+    lost: NDArray[np.bool_] | None = None  # rows that are damaged, and left out
+
+
+@dataclass(slots=True)
+class TensorChunks:
+    """The chunks of one tensor that the loader has met, by ordinal."""
+
+    tensor: str
+    keys: list[Any] = field(default_factory=list[Any])  # Any: the reader's own key class
+    ordinals: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    by_identity: dict[int, int] = field(default_factory=dict[int, int])
+    loaded: list[LoadedChunk | None] = field(default_factory=list[LoadedChunk | None])
+    is_loaded: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    is_kept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    pins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    addresses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    strides: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    has_null: bool = False
+    has_lost: bool = False
+
+    def ordinal(self, key: Any) -> int:
+        """Return the number of a chunk, a new one when it is met for the first time."""
+        found = self.ordinals.get(key)
+        if found is not None:
+            return found
+        number = len(self.keys)
+        self.keys.append(key)
+        self.loaded.append(None)
+        self.ordinals[key] = number
+        self.by_identity[id(key)] = number  # for good: `keys` holds the key
+        if number == len(self.pins):
+            for name in ("is_loaded", "is_kept", "pins", "addresses", "strides", "lengths"):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        return number
+
+    def numbers(self, keys: Iterable[Any]) -> list[int]:
+        """Return the numbers of chunks; of a key that is met again, the same object, by a glance.
+
+        Readers give the same keys with every segment of a plan, and hashing them is most of this.
+        """
+        known = self.by_identity
+        return [
+            self.ordinal(key) if number is None else number
+            for key, number in [(key, known.get(id(key))) for key in keys]
+        ]
+
+    def put(self, number: int, chunk: LoadedChunk) -> None:
+        """Put a loaded chunk in its place."""
+        self.loaded[number] = chunk
+        self.is_loaded[number] = True
+        self.lengths[number] = ANY_ROW if chunk.is_constant else len(chunk.column)
+        if chunk.values is not None and len(chunk.values):
+            self.addresses[number] = address_of(chunk.values)
+            self.strides[number] = 0 if chunk.is_constant else chunk.values[0].nbytes
+        valid = chunk.column.valid
+        self.has_null |= valid is not None and not bool(valid.all())
+        self.has_lost |= chunk.lost is not None
+
+
+class ChunkCache:
+    """The memory tier of one loader; see the module for its rule."""
+
+    def __init__(self, tensors: tuple[str, ...], *, capacity: int, spare: int) -> None:
+        self.capacity = capacity
+        self.spare = spare
+        self.tensors = {tensor: TensorChunks(tensor) for tensor in tensors}
+        self.kept_nbytes = 0
+        self.hits = 0
+        self.misses = 0
+        self.refetched_nbytes = 0  # of chunks that had been in memory, and were dropped
+        self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # given back last is last
+        self._spare_nbytes = 0  # of all that is not kept, pinned or not
+        self._lock = threading.Lock()
+
+    def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
+        """Translate a reader's chunk indices to this cache's ordinals."""
+        with self._lock:
+            numbers = self.tensors[tensor].numbers(keys)
+        return np.asarray(numbers, dtype=np.int64)[chunk]
+
+    def pin(self, tensor: str, used: Int64Array) -> list[int]:
+        """Hold chunks until ``unpin``; return those that have to be loaded."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            chunks.pins[used] += 1
+            missing: list[int] = used[~chunks.is_loaded[used]].tolist()
+            self.misses += len(missing)
+            self.hits += len(used) - len(missing)
+            return missing
+
+    def finds(self, used: Mapping[str, Int64Array]) -> bool:
+        """Whether all of some chunks are in memory; they count as hits if they are."""
+        with self._lock:
+            if not all(
+                bool(self.tensors[name].is_loaded[some].all()) for name, some in used.items()
+            ):
+                return False
+            self.hits += sum(map(len, used.values()))
+            return True
+
+    def keeps_all(self, tensor: str, num_rows: int = 0) -> bool:
+        """Whether it keeps every chunk of a tensor that it has met, of so many rows at least."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            count = len(chunks.keys)
+            rows = np.minimum(chunks.lengths[:count], num_rows).sum()
+            return count > 0 and bool(chunks.is_kept[:count].all()) and bool(rows >= num_rows)
+
+    def unpin(self, tensor: str, used: Int64Array) -> None:
+        """Give chunks back; those that do not fit are dropped, oldest use first."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            chunks.pins[used] -= 1
+            loose = used[(chunks.pins[used] == 0) & chunks.is_loaded[used] & ~chunks.is_kept[used]]
+            for number in loose.tolist():
+                self._spare[tensor, number] = None
+                self._spare.move_to_end((tensor, number))
+            self._shrink()
+
+    def add(self, tensor: str, number: int, chunk: LoadedChunk) -> None:
+        """Take a loaded chunk in."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            if chunks.is_loaded[number]:
+                return
+            if chunks.lengths[number]:
+                self.refetched_nbytes += chunk.nbytes
+            chunks.put(number, chunk)
+            if self.kept_nbytes + chunk.nbytes <= self.capacity:
+                self.kept_nbytes += chunk.nbytes
+                chunks.is_kept[number] = True
+            else:
+                self._spare_nbytes += chunk.nbytes
+                self._shrink()
+
+    def is_loaded(self, tensor: str, number: int) -> bool:
+        """Whether a chunk is in memory now."""
+        with self._lock:
+            return bool(self.tensors[tensor].is_loaded[number])
+
+    def end_pass(self) -> None:
+        """Forget all pins, and what is held for them alone: nobody is using a batch any more."""
+        with self._lock:
+            for chunks in self.tensors.values():
+                chunks.pins[:] = 0
+                for number in np.flatnonzero(chunks.is_loaded & ~chunks.is_kept).tolist():
+                    chunks.loaded[number] = None
+                    chunks.is_loaded[number] = False
+            self._spare.clear()
+            self._spare_nbytes = 0
+
+    def clear(self) -> None:
+        """Forget every chunk."""
+        with self._lock:
+            self.tensors = {tensor: TensorChunks(tensor) for tensor in self.tensors}
+            self._spare.clear()
+            self._spare_nbytes = self.kept_nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by chunks, those that batches under way are using included."""
+        return self.kept_nbytes + self._spare_nbytes
+
+    def _shrink(self) -> None:
+        while self._spare_nbytes > self.spare and self._spare:
+            (tensor, number), _ = self._spare.popitem(last=False)
+            chunks = self.tensors[tensor]
+            if chunks.pins[number]:
+                continue  # in use again: it comes back here when it is given back
+            held = chunks.loaded[number]
+            self._spare_nbytes -= 0 if held is None else held.nbytes
+            chunks.loaded[number] = None
+            chunks.is_loaded[number] = False
+
+
+def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> LoadedChunk:
+    """Prepare a decoded chunk for gathering.
+
+    Args:
+        column: Its samples.
+        blob: The mapped bytes it was decoded from; what lies in them takes no memory.
+        is_constant: The column's one sample stands for any number of rows.
+    """
+    match column:
+        case UniformColumn(values=values):
+            rows = np.ascontiguousarray(values)
+            nbytes = 0 if _lies_in(rows, blob) else rows.nbytes
+            return LoadedChunk(column, rows, None, nbytes, is_constant)
+        case RaggedColumn(values=values):
+            nbytes = 0 if _lies_in(values, blob) else column_nbytes(column)
+            return LoadedChunk(column, None, column.offsets.tolist(), nbytes, is_constant)
+        case EncodedColumn():
+            nbytes = 0 if len(blob) else column_nbytes(column)
+            return LoadedChunk(column, None, None, nbytes, is_constant)
+
+
+def _lies_in(values: NDArray[np.generic], blob: Buffer) -> bool:
+    return len(blob) > 0 and np.may_share_memory(values, np.frombuffer(blob, dtype=np.uint8))
+
+
+def column_nbytes(column: Column) -> int:
+    """Return the memory that a column takes, its buffers included."""
+    match column:
+        case UniformColumn(values=values):
+            return values.nbytes
+        case RaggedColumn(values=values, shapes=shapes):
+            return values.nbytes + shapes.nbytes
+        case EncodedColumn(samples=samples):
+            return sum(map(len, samples)) + 100 * len(samples)

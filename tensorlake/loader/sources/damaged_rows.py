@@ -1,0 +1,224 @@
+"""Losses: rows whose stored bytes are damaged, which ``on_error="skip"`` leaves out.
+
+    a chunk          rows of units that verify are kept, the others lost; without units all are
+    rows read alone  each by itself: those that cannot be read are lost
+    an index page    rows of which only that page says where they are
+
+A lost row has a NULL in its chunk, which ``LoadedChunk.lost`` tells from a NULL that is stored. It
+keeps its place in the order. What is damaged is logged where it is found, and counted by row.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import CorruptionError
+from tensorlake.loader.sources.chunk_cache import LoadedChunk, loaded_chunk
+from tensorlake.storage import runtime
+from tensorlake.types import concat, take
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.plan.selection import Int64Array, Reader
+    from tensorlake.loader.sources.batch_group import GroupRows
+    from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks
+    from tensorlake.types import Buffer, Column
+
+__all__ = [
+    "lost_rows",
+    "place_rows",
+    "read_rows_alone",
+    "salvaged_chunk",
+    "shown_rows",
+    "with_blanks",
+]
+
+logger = logging.getLogger("tensorlake")
+
+SHOWN_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """The key of the chunk of rows that nothing says the place of."""
+
+    nbytes: int = 0
+    is_fill: bool = True
+
+
+NOWHERE: Final = Nowhere()
+
+
+def salvaged_chunk(
+    reader: Reader, tensor: str, key: object, error: CorruptionError, pieces: Sequence[Buffer] = ()
+) -> LoadedChunk:
+    """Return what is left of a chunk that is damaged, and log what is not.
+
+    Args:
+        reader: Of the version.
+        tensor: Whose chunk it is.
+        key: Where it lies.
+        error: What is wrong with it.
+        pieces: Its bytes, where they were fetched.
+    """
+    try:
+        found = reader.salvage_chunk(tensor, key, pieces)
+    except CorruptionError:
+        found = None  # no more than is known already
+    reason = str(error).splitlines()[0]
+    if found is None:
+        logger.warning("skipped: all rows of a chunk of %r: %s", tensor, reason)
+        return lost_chunk(reader, tensor)
+    column, lost = found
+    count = int(lost.sum())
+    told = "skipped: %d of the %d rows of a chunk of %r: %s"
+    logger.warning(told, count, len(lost), tensor, reason)
+    return replace(loaded_chunk(column, b""), lost=lost)
+
+
+def lost_chunk(reader: Reader, tensor: str) -> LoadedChunk:
+    """Return a chunk of which every row is lost."""
+    null = _null(reader, tensor)
+    return replace(loaded_chunk(null, b"", is_constant=True), lost=np.ones(1, np.bool_))
+
+
+def _null(reader: Reader, tensor: str) -> Column:
+    return reader.snapshot.spec(tensor).type.fill_column(None, 1)
+
+
+def place_rows(
+    reader: Reader, cache: ChunkCache, tensor: str, physical: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Find the chunk of each row, as ordinals of the cache, and its place there.
+
+    Rows whose index page is damaged are in a chunk in which all are lost.
+    """
+    chunk, row = np.empty(len(physical), np.int64), np.zeros(len(physical), np.int64)
+    left = [np.argsort(physical, kind="stable")]
+    while left:
+        some = left.pop()
+        try:
+            found = reader.locate(tensor, physical[some])
+        except CorruptionError as error:
+            parts = _parted(reader, tensor, physical, some, error)
+            if parts:
+                left += parts
+            else:
+                chunk[some] = _nowhere(reader, cache, tensor, error)
+            continue
+        chunk[some] = cache.ordinals(tensor, np.asarray(found.chunk), found.chunks)
+        row[some] = found.row_in_chunk
+    return chunk, row
+
+
+def _parted(
+    reader: Reader, tensor: str, physical: Int64Array, some: Int64Array, error: CorruptionError
+) -> list[Int64Array]:
+    """Halve rows, in order, of which some cannot be found; nothing where none can.
+
+    A page speaks of consecutive rows: where the first and the last are of the damaged one, so are
+    all between them.
+    """
+    ends = (_fault(reader, tensor, physical[some[at : at + 1]]) for at in (0, len(some) - 1))
+    if len(some) == 1 or all(one == str(error) for one in ends):
+        return []
+    return [half for half in np.array_split(some, 2) if len(half)]
+
+
+def _fault(reader: Reader, tensor: str, physical: Int64Array) -> str | None:
+    try:
+        reader.locate(tensor, physical)
+    except CorruptionError as error:
+        return str(error)
+    return None
+
+
+def _nowhere(reader: Reader, cache: ChunkCache, tensor: str, error: CorruptionError) -> int:
+    """Return the ordinal of the chunk of rows that cannot be found."""
+    number = int(cache.ordinals(tensor, np.zeros(1, np.int64), [NOWHERE])[0])
+    if not cache.is_loaded(tensor, number):
+        logger.warning("skipped: rows of %r: %s", tensor, str(error).splitlines()[0])
+        cache.add(tensor, number, lost_chunk(reader, tensor))
+    return number
+
+
+def read_rows_alone(
+    reader: Reader, tensor: str, physical: Int64Array
+) -> tuple[Column, NDArray[np.bool_]]:
+    """Read rows each by itself, in a worker; tell which of them are lost."""
+    columns: list[Column] = []
+    lost = np.zeros(len(physical), np.bool_)
+    salvaged: dict[Hashable, LoadedChunk] = {}
+    for at in range(len(physical)):
+        column = _read_row(reader, tensor, physical[at : at + 1], salvaged)
+        lost[at] = column is None
+        columns.append(_null(reader, tensor) if column is None else column)
+    return concat(columns), lost
+
+
+def _read_row(
+    reader: Reader, tensor: str, physical: Int64Array, salvaged: dict[Hashable, LoadedChunk]
+) -> Column | None:
+    """Read a row, of a chunk that is damaged by what is left of it; None where it is lost."""
+    try:
+        found = reader.locate(tensor, physical)
+    except CorruptionError as error:
+        logger.warning("skipped: a row of %r: %s", tensor, str(error).splitlines()[0])
+        return None
+    key, row = found.chunks[int(found.chunk[0])], int(found.row_in_chunk[0])
+    if key not in salvaged:
+        try:
+            return runtime.run(reader.fetch(tensor, physical))()
+        except CorruptionError as error:
+            blob = _bytes_of(reader, key)
+            salvaged[key] = salvaged_chunk(reader, tensor, key, error, blob)
+    chunk = salvaged[key]
+    if chunk.lost is None or chunk.is_constant or chunk.lost[row]:
+        return None
+    return take(chunk.column, np.array([row]))
+
+
+def _bytes_of(reader: Reader, key: Any) -> Sequence[Buffer]:
+    try:
+        read = reader.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
+        return [runtime.run(read)]
+    except CorruptionError:
+        return ()  # it is cut short
+
+
+def lost_rows(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_] | None:
+    """Tell which rows are lost; None where none is, in nearly every group."""
+    if not chunks.has_lost:
+        return None
+    lost = np.zeros(len(rows.chunk), np.bool_)
+    for number in np.unique(rows.chunk).tolist():
+        chunk = chunks.loaded[number]
+        if chunk is None or chunk.lost is None:
+            continue
+        at = np.flatnonzero(rows.chunk == number)
+        lost[at] = True if chunk.is_constant else chunk.lost[rows.row_in_chunk[at]]
+    return lost if lost.any() else None
+
+
+def with_blanks(column: ColumnPlan, part: Any, is_whole: NDArray[np.bool_]) -> Any:
+    """Put empty samples in the places of lost rows, where a batch keeps them and NULL has none."""
+    if column.collate is None or column.dtype is None or isinstance(part, np.ndarray):
+        return part
+    blank = np.zeros([length or 0 for length in column.shape], column.dtype)
+    return [one if whole else blank for one, whole in zip(part, is_whole, strict=False)]
+
+
+def shown_rows(rows: Int64Array) -> str:
+    """Name rows in a line of the log.
+
+    >>> shown_rows(np.arange(20))
+    '0, 1, 2, 3, 4, 5, 6, 7, … (20 rows)'
+    """
+    listed = ", ".join(map(str, rows[:SHOWN_ROWS].tolist()))
+    return listed if len(rows) <= SHOWN_ROWS else f"{listed}, … ({len(rows)} rows)"

@@ -1,0 +1,15 @@
+"""Mixes: rows of several sources in one order, each with a weight and epochs of its own."""
+
+from tensorlake.loader.sources.mix.checks import check_columns, check_weights
+from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource
+from tensorlake.loader.sources.mix.rows import SOURCE, MixRows
+
+__all__ = [
+    "SOURCE",
+    "MixReader",
+    "MixRows",
+    "MixSelection",
+    "MixSource",
+    "check_columns",
+    "check_weights",
+]

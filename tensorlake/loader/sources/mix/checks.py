@@ -1,0 +1,90 @@
+"""What a mix refuses before it reads: columns that do not fit together, impossible weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError
+from tensorlake.loader.plan.mix_order import MixStop, Weight
+from tensorlake.loader.sources.mix.reader import MixSource
+from tensorlake.types import SampleType
+
+__all__ = ["check_columns", "check_weights", "common_columns"]
+
+# What sources may have each in its own way: it is gone when a sample is decoded.
+STORED_ONLY = frozenset({"codec", "nullable", "default"})
+
+
+def common_columns(sources: Sequence[MixSource]) -> tuple[str, ...]:
+    """Return the columns that all sources have."""
+    first, *others = [source.selection.columns for source in sources]
+    return tuple(name for name in first if all(name in columns for columns in others))
+
+
+def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
+    """Refuse columns that not all sources have, or have differently.
+
+    Raises:
+        TensorNotFoundError: A source lacks one.
+        SchemaError: Two sources have it of different types, or nothing in common.
+    """
+    if not names and not common_columns(sources):
+        own = "; ".join(f"{one.name!r}: {', '.join(one.selection.columns)}" for one in sources)
+        raise SchemaError(
+            f"the sources of the mix have no tensor in common, so a batch would be empty\n{own}"
+            "\nbring one to the other's names: view.select(text='body')"
+        )
+    for name in names:
+        first = sources[0]
+        for source in sources:
+            if name not in source.selection.columns:
+                raise TensorNotFoundError(
+                    f"source {source.name!r} of the mix has no tensor {name!r}"
+                    f"\ngive columns= that all have: {', '.join(common_columns(sources))}",
+                    tensor=name,
+                )
+            one, other = (s.selection.snapshot.spec(name).type for s in (first, source))
+            if batch_form(one) != batch_form(other):
+                raise SchemaError(
+                    f"{name!r} is {one.describe()} in {first.name!r} and {other.describe()} in"
+                    f" {source.name!r}: one batch cannot hold both\nleave it out of columns=, or"
+                    " give both sources the same type (of class labels: the same names)",
+                    tensor=name,
+                )
+
+
+def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop: MixStop) -> None:
+    """Refuse weights that no order could follow."""
+    for name, weight in weights.items():
+        if callable(weight):
+            if stop != "never":
+                raise InvalidInputError(
+                    f"the weight of {name!r} is a function of the place, so where an epoch ends is"
+                    " not known in advance\ngive stop='never', or a number",
+                    actual=stop,
+                )
+        elif not is_weight(weight):
+            raise InvalidInputError(
+                f"the weight of {name!r} is a finite number above 0, or a function of the place,"
+                f" got {weight!r}",
+                actual=weight,
+            )
+        if not counts[name]:
+            raise InvalidInputError(
+                f"source {name!r} of the mix has no rows\nleave it out", actual=name
+            )
+
+
+def is_weight(value: object) -> bool:
+    """Whether a value is a number of Python or NumPy that shares can be made of."""
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    return is_number and not isinstance(value, bool) and 0 < float(value) < math.inf
+
+
+def batch_form(sample_type: SampleType) -> dict[str, Any]:
+    """Return what a type says of decoded samples."""
+    return {k: v for k, v in sample_type.to_json().items() if k not in STORED_ONLY}

@@ -1,0 +1,102 @@
+"""The plan of a mix: place ─► source and its row number ─► that source's own epoch and order.
+
+    place ─► span ─► source s, the j-th row that it gives
+                     j // rows of s = its epoch,  j % rows of s = the place in it
+                     ─► the source's own AccessPlan ─► position, of all sources end to end
+
+Each source has its own seed, so two of equal size are not shuffled alike, and its own epochs: it
+gives each of its rows once before any for the second time, also across epochs of the mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.plan.mix_order import MixStop, Span
+from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan, check_places
+from tensorlake.loader.plan.shuffle import derive_words
+from tensorlake.loader.sources.mix.spans import Spans
+from tensorlake.loader.sources.mix.weights import assign_places, count_taken, places_until, units_of
+
+__all__ = ["ENDLESS", "MixPlan", "PlannedSource", "epoch_places", "first_span", "source_seed"]
+
+ENDLESS = 1 << 62
+"""Places of a mix that never stops: more than will ever be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """What the order of a mix asks of one source."""
+
+    digest: str
+    order: Order
+    num_rows: int
+    first_position: int  # of its rows among those of all sources, end to end
+
+
+@dataclass(frozen=True, slots=True)
+class MixPlan:
+    """The order of one epoch of a mix."""
+
+    sources: tuple[PlannedSource, ...]
+    spans: Spans
+    seed: int
+    num_rows: int
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position, of all sources end to end, at each of some ascending places."""
+        if not len(places):
+            return places
+        check_places(places, self.num_rows)
+        positions = np.empty_like(places)
+        first, last = int(places[0]), int(places[-1])
+        for span, start, stop in self.spans.between(first, last + 1):
+            low, high = np.searchsorted(places, (start, stop))
+            source, taken = assign_places(units_of(span.weights), places[low:high] - span.start)
+            part = positions[low:high]
+            for number in range(len(self.sources)):
+                own = np.flatnonzero(source == number)
+                part[own] = self._positions_of(number, taken[own] + span.taken[number])
+        return positions
+
+    def _positions_of(self, number: int, given: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Map the given-th rows of a source, ascending, to positions."""
+        source = self.sources[number]
+        positions = np.empty_like(given)
+        epochs, places = np.divmod(given, source.num_rows)
+        borders = np.flatnonzero(np.diff(epochs)) + 1
+        stops = [*borders.tolist(), len(given)] if len(given) else []
+        start = 0
+        for stop in stops:
+            key = PlanKey(
+                source.digest, source.order, source_seed(self.seed, number), int(epochs[start])
+            )
+            plan = build_access_plan(key, source.num_rows)
+            positions[start:stop] = plan.at(places[start:stop])
+            start = stop
+        return positions + source.first_position
+
+
+def source_seed(seed: int, number: int) -> int:
+    """Return the seed of a source's own orders."""
+    return derive_words(1, seed=seed, epoch=0, purpose="source", stream=number)[0]
+
+
+def epoch_places(stop: MixStop, rows: Sequence[int], weights: Sequence[float]) -> int:
+    """Return how many places an epoch has: until the first, or each, source has given its rows."""
+    if stop == "never":
+        return ENDLESS
+    units = units_of(weights)
+    ends = [places_until(units, number, count) for number, count in enumerate(rows)]
+    return min(ends) if stop == "first" else max(ends)
+
+
+def first_span(stop: MixStop, rows: Sequence[int], weights: Sequence[float], epoch: int) -> Span:
+    """Return the span of constant weights: each epoch goes on with what the last one left."""
+    places = 0 if stop == "never" else epoch_places(stop, rows, weights)
+    counts = count_taken(units_of(weights), places)
+    return Span(0, tuple(epoch * count for count in counts), tuple(weights))

@@ -1,0 +1,352 @@
+"""Several sources as one selection and one reader, so that the pipeline reads a mix like a view.
+
+    position   of all sources' rows, end to end        [ web 0 … n-1 | code n … n+m-1 ]
+    physical   source << 48 | its own physical row     (an axis has fewer than 2⁴⁸ rows)
+    chunk      (source, its own key)
+
+A batch's ``_row`` is the row of the source's version, its ``_source`` the source's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.loader.plan.selection import Int64Array, Reader, Schema, Selection, TensorSpec
+from tensorlake.storage import runtime
+from tensorlake.types import Buffer, Column, UniformColumn, concat, take
+
+__all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
+
+SOURCE_SHIFT = 48
+PHYSICAL_MASK = (1 << SOURCE_SHIFT) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MixSource:
+    """One dataset or view of a mix."""
+
+    name: str
+    selection: Selection
+    reader: Reader
+    repin: Callable[[str], tuple[Selection, Reader]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePack:
+    """A pack of one source."""
+
+    source: int
+    pack: Any  # the source's own class
+
+    @property
+    def path(self) -> str:
+        """Its path in the source, for messages."""
+        return self.pack.path
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.pack}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKey:
+    """A chunk of one source."""
+
+    source: int
+    key: Any  # the source's own class
+
+    @property
+    def pack(self) -> SourcePack:
+        """Where it lies."""
+        return SourcePack(self.source, self.key.pack)
+
+    @property
+    def offset(self) -> int:
+        """Where it begins in the pack."""
+        return self.key.offset
+
+    @property
+    def nbytes(self) -> int:
+        """Its length."""
+        return self.key.nbytes
+
+    @property
+    def checksum(self) -> int:
+        """Of all its bytes."""
+        return self.key.checksum
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether nothing is stored."""
+        return self.key.is_fill
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixLocated:
+    """Where rows of several sources are."""
+
+    chunk: NDArray[np.integer]
+    row_in_chunk: NDArray[np.integer]
+    chunks: tuple[SourceKey, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixSnapshot:
+    """The versions of all sources, as one to read from."""
+
+    sources: tuple[MixSource, ...]
+
+    @property
+    def version(self) -> str:
+        """The sources and their versions."""
+        return ", ".join(f"{one.name} {one.selection.snapshot.version}" for one in self.sources)
+
+    @property
+    def url(self) -> str:
+        """Those of all sources, for messages."""
+        urls = dict.fromkeys(one.selection.snapshot.url for one in self.sources)
+        return ", ".join(urls)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether any source shows staged changes."""
+        return any(one.selection.snapshot.is_staged for one in self.sources)
+
+    @property
+    def packs(self) -> MixSnapshot:
+        """Itself: it knows whose pack is asked for."""
+        return self
+
+    async def read_range(self, pack: SourcePack, offset: int, nbytes: int) -> Buffer:
+        """Read bytes of a pack of its source."""
+        packs = self.sources[pack.source].reader.snapshot.packs
+        return await packs.read_range(pack.pack, offset, nbytes)
+
+    @property
+    def schema(self) -> Schema:
+        """That of the first source; what is read of the others is alike."""
+        return self.sources[0].selection.snapshot.schema
+
+    def spec(self, tensor: str) -> TensorSpec:
+        """Look a tensor up; all sources have it alike."""
+        return self.sources[0].selection.snapshot.spec(tensor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixSelection:
+    """The rows of all sources, end to end."""
+
+    sources: tuple[MixSource, ...]
+    columns: tuple[str, ...]
+    digest: str
+
+    @property
+    def snapshot(self) -> MixSnapshot:
+        """The versions."""
+        return MixSnapshot(self.sources)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows all have."""
+        return self.starts[-1]
+
+    @property
+    def starts(self) -> list[int]:
+        """Position of the first row of each source, and the end of the last."""
+        return [0, *accumulate(one.selection.num_rows for one in self.sources)]
+
+    def source_of(self, positions: Int64Array) -> Int64Array:
+        """Tell whose row each position is."""
+        return np.searchsorted(self.starts[1:], positions, side="right").astype(np.int64)
+
+    def row_numbers(self, positions: Int64Array) -> Int64Array:
+        """Map positions to rows of their source's version."""
+        return self._by_source(positions, lambda one, own: one.selection.row_numbers(own))
+
+    def physical(self, positions: Int64Array) -> Int64Array:
+        """Map positions to physical rows that also say whose."""
+        physical = self._by_source(positions, lambda one, own: one.selection.physical(own))
+        return physical | self.source_of(positions) << SOURCE_SHIFT
+
+    def _by_source(
+        self, positions: Int64Array, ask: Callable[[MixSource, Int64Array], Int64Array]
+    ) -> Int64Array:
+        source = self.source_of(positions)
+        mapped = np.empty_like(positions)
+        for number, (one, start) in enumerate(zip(self.sources, self.starts[:-1], strict=True)):
+            own = np.flatnonzero(source == number)
+            if len(own):
+                mapped[own] = ask(one, positions[own] - start)
+        return mapped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceColumn:
+    """``_source``: the number of the source of each row, in the order the mix names them."""
+
+    selection: MixSelection
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the numbers."""
+        return np.dtype(np.int64)
+
+    @property
+    def shape(self) -> tuple[()]:
+        """Of one value."""
+        return ()
+
+    def over(self, selection: Selection) -> SourceColumn:
+        """Return itself: a mix goes back to the versions of its sources by itself."""
+        del selection
+        return self
+
+    def take(self, positions: Int64Array) -> UniformColumn:
+        """Tell whose rows these are."""
+        return UniformColumn(self.selection.source_of(positions))
+
+
+@dataclass(frozen=True, slots=True)
+class MixStore:
+    """Where the sources lie."""
+
+    is_local: bool  # all of them
+
+
+@dataclass(frozen=True, slots=True)
+class MixIndex:
+    """The chunks of a tensor in all sources."""
+
+    num_rows: int
+    bounds: None = None  # each source has its own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixReader:
+    """Reads chunks of whichever source they are of."""
+
+    sources: tuple[MixSource, ...]
+
+    @property
+    def snapshot(self) -> MixSnapshot:
+        """The versions."""
+        return MixSnapshot(self.sources)
+
+    @property
+    def store(self) -> MixStore:
+        """Whether every chunk is mapped."""
+        return MixStore(all(one.reader.store.is_local for one in self.sources))
+
+    def index(self, tensor: str) -> MixIndex:
+        """Where the chunks of a tensor are, as far as sizes go."""
+        return MixIndex(sum(self._rows_of(tensor)))
+
+    def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
+        """Stored bytes of a row in the mean of all sources."""
+        sizes = [one.reader.row_nbytes(tensors) for one in self.sources]
+        return [
+            _mean(row_nbytes, self._rows_of(tensor))
+            for tensor, row_nbytes in zip(tensors, zip(*sizes, strict=True), strict=True)
+        ]
+
+    def is_null(self, tensor: str, physical: Int64Array) -> NDArray[np.bool_]:
+        """Tell which rows of any source are NULL."""
+        found = np.zeros(len(physical), np.bool_)
+        for number, own in self._parts(physical):
+            reader = self.sources[number].reader
+            found[own] = reader.is_null(tensor, physical[own] & PHYSICAL_MASK)
+        return found
+
+    def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
+        """Shapes of rows of any source."""
+        parts = self._parts(physical)
+        found = [
+            self.sources[number].reader.shapes(tensor, physical[own] & PHYSICAL_MASK)
+            for number, own in parts
+        ]
+        order = np.concatenate([own for _, own in parts])
+        return np.concatenate(found)[np.argsort(order)]
+
+    def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
+        """Read what the sizes of rows and the places of some need, a source after another."""
+        for number, own in self._parts(physical):
+            self.sources[number].reader.look_ahead(tensors, physical[own] & PHYSICAL_MASK)
+
+    def locate(self, tensor: str, physical: Int64Array) -> MixLocated:
+        """Find the chunk of each row in its source."""
+        chunk = np.empty(len(physical), dtype=np.int64)
+        row_in_chunk = np.empty(len(physical), dtype=np.int64)
+        chunks: list[SourceKey] = []
+        for number, own in self._parts(physical):
+            found = self.sources[number].reader.locate(tensor, physical[own] & PHYSICAL_MASK)
+            chunk[own] = found.chunk + np.int64(len(chunks))
+            row_in_chunk[own] = found.row_in_chunk
+            chunks += [SourceKey(number, key) for key in found.chunks]
+        return MixLocated(chunk, row_in_chunk, tuple(chunks))
+
+    def map_chunk(self, key: SourceKey) -> Buffer | None:
+        """View a chunk of a local source."""
+        return self.sources[key.source].reader.map_chunk(key.key)
+
+    def decode_chunk(
+        self, tensor: str, key: SourceKey, blob: Buffer, rest: Sequence[Buffer] = ()
+    ) -> Column:
+        """Turn a chunk's bytes into a column."""
+        return self.sources[key.source].reader.decode_chunk(tensor, key.key, blob, rest)
+
+    def salvage_chunk(
+        self, tensor: str, key: SourceKey, pieces: Sequence[Buffer] = ()
+    ) -> tuple[Column, NDArray[np.bool_]] | None:
+        """Return what can be verified of a damaged chunk."""
+        return self.sources[key.source].reader.salvage_chunk(tensor, key.key, pieces)
+
+    def fill_column(self, tensor: str, rows: int) -> Column:
+        """The fill of the first source; ``fill_of`` knows whose chunk it is."""
+        return self.sources[0].reader.fill_column(tensor, rows)
+
+    def fill_of(self, tensor: str, key: SourceKey) -> Column:
+        """One stored sample of the rows of a chunk that is a fill."""
+        return self.sources[key.source].reader.fill_column(tensor, 1)
+
+    async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
+        """Read what rows of all sources need; what is returned makes them, in the order given."""
+        parts = self._parts(physical)
+        reads = [
+            partial(self.sources[number].reader.fetch, tensor, physical[own] & PHYSICAL_MASK)
+            for number, own in parts
+        ]
+        made = await runtime.gather_bounded(reads, limit=len(reads))
+        return partial(_joined, made, [own for _, own in parts])
+
+    def _rows_of(self, tensor: str) -> list[int]:
+        return [one.reader.index(tensor).num_rows for one in self.sources]
+
+    def _parts(self, physical: Int64Array) -> Sequence[tuple[int, NDArray[np.intp]]]:
+        source = physical >> SOURCE_SHIFT
+        numbers = cast("list[int]", np.unique(source).tolist())
+        return [(number, np.flatnonzero(source == number)) for number in numbers]
+
+
+def _joined(made: Sequence[Callable[[], Column]], owned: Sequence[NDArray[np.intp]]) -> Column:
+    """Make the rows of each source, and put them where they are asked for."""
+    columns = [make() for make in made]
+    if len(columns) == 1:
+        return columns[0]
+    order = np.concatenate(owned)
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.arange(len(order))
+    return take(concat(columns), inverse)
+
+
+def _mean(row_nbytes: Sequence[int], rows: Sequence[int]) -> int:
+    stored = sum(size * count for size, count in zip(row_nbytes, rows, strict=True))
+    return stored // max(1, sum(rows))

@@ -1,0 +1,216 @@
+"""``MixRows``: the rows of several sources in one order, by weights."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tensorlake.loader.plan.mix_order import MixOrder, MixStop, SourceOrder, Span, Weight
+from tensorlake.loader.plan.plan import Shuffle, choose_order
+from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.plan.virtual_columns import VirtualColumn
+from tensorlake.loader.sources.mix.checks import common_columns
+from tensorlake.loader.sources.mix.plan import (
+    ENDLESS,
+    MixPlan,
+    PlannedSource,
+    epoch_places,
+    first_span,
+)
+from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
+from tensorlake.loader.sources.mix.spans import Spans, weights_at
+from tensorlake.loader.sources.read_strategy import row_nbytes_of
+from tensorlake.loader.sources.rows import refuse_staged, rows_of_version
+
+__all__ = ["SOURCE", "MixRows"]
+
+SOURCE = "_source"
+
+
+@dataclass(frozen=True, eq=False)
+class MixRows:
+    """Several sources, their weights, and when an epoch of them ends."""
+
+    sources: tuple[MixSource, ...]
+    weights: tuple[Weight, ...]
+    stop: MixStop
+    first: Span | None = field(default=None, kw_only=True)  # of a state, where weights vary
+
+    @property
+    def selection(self) -> MixSelection:
+        """The rows of all, end to end."""
+        return self._selection
+
+    @property
+    def reader(self) -> MixReader:
+        """Reads chunks of whichever source."""
+        return MixReader(self.sources)
+
+    @property
+    def num_places(self) -> int:
+        """Until the first, or each, source has given its rows."""
+        return self._num_places
+
+    @cached_property
+    def _selection(self) -> MixSelection:
+        hasher = hashlib.blake2b(digest_size=20, person=b"tl-mix-1")
+        for source in self.sources:
+            hasher.update(f"{source.name}\0{source.selection.digest}\n".encode())
+        names = common_columns(self.sources)
+        return MixSelection(self.sources, names, hasher.hexdigest())
+
+    @property
+    def virtual(self) -> Mapping[str, VirtualColumn]:
+        """``_source``."""
+        return {SOURCE: SourceColumn(self.selection)}
+
+    @property
+    def server(self) -> None:
+        """Nobody: the sources of a mix may lie anywhere."""
+        return
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it never stops."""
+        return self.stop == "never"
+
+    @cached_property
+    def _num_places(self) -> int:
+        if self.is_endless:
+            return ENDLESS
+        return epoch_places(self.stop, self._counts, self._first_weights)
+
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> MixOrder:
+        """Choose the order of each source by its own rows and bytes."""
+        sources = tuple(
+            SourceOrder(
+                source.name,
+                source.selection.snapshot.version,
+                choose_order(
+                    shuffle,
+                    num_rows=source.selection.num_rows,
+                    row_nbytes=row_nbytes_of(source.reader, tensors),
+                ),
+            )
+            for source in self.sources
+        )
+        return MixOrder(self.stop, sources, Span(0, (0,) * len(sources), self._first_weights))
+
+    def plan(self, order: Any, *, seed: int, epoch: int) -> MixPlan:
+        """Order one epoch."""
+        assert isinstance(order, MixOrder)
+        planned = tuple(
+            PlannedSource(
+                digest=source.selection.digest,
+                order=own.order,
+                num_rows=source.selection.num_rows,
+                first_position=start,
+            )
+            for source, own, start in zip(
+                self.sources, order.sources, self.selection.starts[:-1], strict=True
+            )
+        )
+        return MixPlan(planned, self._spans(epoch), seed, self.num_places)
+
+    def recorded(self, order: Any, position: int) -> MixOrder:
+        """Return the order with the weights at a position."""
+        assert isinstance(order, MixOrder)
+        if not self._varies:
+            return order
+        return MixOrder(order.stop, order.sources, self._varying.at(position))
+
+    def describe(self, order: Any) -> str:
+        """List the sources, their weights and orders."""
+        assert isinstance(order, MixOrder)
+        total = sum(order.span.weights)
+        parts = [
+            f"{source.name} {weight / total:.1%} {source.order.describe()}"
+            for source, weight in zip(order.sources, order.span.weights, strict=True)
+        ]
+        until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
+        return f"mixed until {until} is used up: {'; '.join(parts)}"
+
+    @property
+    def source(self) -> None:
+        """Nothing: the sources are objects of the program that mixed them."""
+        return
+
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> MixRows:
+        """Read the versions that the state recorded, even if branches moved on."""
+        refuse_staged(self.selection.snapshot)
+        recorded = state.order
+        rows = self
+        if isinstance(recorded, MixOrder):
+            first = recorded.span if self._varies else None
+            rows = MixRows(self._returned(recorded), self.weights, self.stop, first=first)
+        check_state(
+            state,
+            version=rows.selection.snapshot.version,
+            selection=rows.selection.digest,
+            num_rows=None if self.is_endless else rows.num_places,
+            seed=seed,
+            shuffle=shuffle,
+            others=rows.differences(recorded),
+        )
+        return rows
+
+    def differences(self, recorded: Any) -> dict[str, tuple[Any, Any]]:
+        """List what a recorded order has differently: member, recorded, given."""
+        if not isinstance(recorded, MixOrder):
+            return {"order": (recorded.kind, "mix")}
+        names = [source.name for source in self.sources]
+        weights = weights_at(self.weights, recorded.span.start)
+        pairs = {
+            "sources": ([source.name for source in recorded.sources], names),
+            "stop": (recorded.stop, self.stop),
+            "weights": (list(recorded.span.weights), list(weights)),
+        }
+        return {name: (was, now) for name, (was, now) in pairs.items() if was != now}
+
+    @property
+    def _counts(self) -> list[int]:
+        return [source.selection.num_rows for source in self.sources]
+
+    @cached_property
+    def _first_weights(self) -> tuple[float, ...]:
+        return weights_at(self.weights, 0)
+
+    @property
+    def _varies(self) -> bool:
+        return any(callable(weight) for weight in self.weights)
+
+    @cached_property
+    def _varying(self) -> Spans:
+        return self._spans(0)
+
+    def _spans(self, epoch: int) -> Spans:
+        if self.first is not None:
+            return Spans(self.weights, self.first)
+        first = first_span(self.stop, self._counts, self._first_weights, epoch)
+        return Spans(self.weights, first)
+
+    def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:
+        versions = {source.name: source.version for source in recorded.sources}
+        moved: list[str] = []
+        sources: list[MixSource] = []
+        for source in self.sources:
+            version = versions.get(source.name)
+            if source.repin is None or version in (None, source.selection.snapshot.version):
+                sources.append(source)
+                continue
+            selection, reader = rows_of_version(
+                source.repin, version, given=source.selection.snapshot
+            )
+            sources.append(MixSource(source.name, selection, reader, source.repin))
+            moved.append(f"{source.name} {version} ({source.selection.snapshot.version} given)")
+        if moved:
+            warnings.warn(
+                f"continuing on the versions that the state recorded: {', '.join(moved)}",
+                NewerVersionWarning,
+                stacklevel=4,
+            )
+        return tuple(sources)

@@ -1,0 +1,83 @@
+"""How each tensor is read: by whole chunks, or by row; from the index alone.
+
+Whole chunks are right nearly always: they are few requests, they are verified and decoded once,
+and a local dataset maps them for nothing. A tensor of a remote dataset is read by row when its
+chunks do not fit the cache, its rows are large enough to be worth a request each, and the order
+is shuffled, so that a chunk would be fetched for a row or two, again and again.
+
+The first group of a pass is another matter: nothing overlaps with waiting for it. A shuffled one
+needs a few rows of many chunks, and its large samples are read by row; the chunks come after them,
+for the groups behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.selection import Reader
+    from tensorlake.loader.sources.batch_group import Group
+    from tensorlake.loader.sources.chunk_cache import ChunkCache
+
+__all__ = ["early_by_row", "row_nbytes_of", "sparse_tensors", "stored_nbytes_of"]
+
+# Chunk indexes record units, which can be read and verified alone, from this mean size on.
+UNIT_NBYTES = 4 << 10
+# A selection with fewer of the rows than this touches most chunks for little of each.
+SPARSE_SHARE = 1 / 16
+# Chunks this many times the rows of the first group are not waited for.
+EARLY_RATIO = 4
+
+
+def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
+    """Return the stored bytes a row of the version has in some tensors, rounded down."""
+    return sum(reader.row_nbytes(tensors))
+
+
+def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
+    """Return about how many stored bytes all rows of some tensors have."""
+    sizes = zip(tensors, reader.row_nbytes(tensors), strict=True)
+    return sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
+
+
+def sparse_tensors(
+    reader: Reader,
+    tensors: tuple[str, ...],
+    *,
+    order: AnyOrder,
+    num_rows: int,
+    cache_nbytes: int,
+) -> tuple[str, ...]:
+    """Choose the tensors that are read by row."""
+    if reader.store.is_local:
+        return ()
+    chosen: list[str] = []
+    left = cache_nbytes
+    for tensor, row_nbytes in zip(tensors, reader.row_nbytes(tensors), strict=True):
+        all_rows = reader.index(tensor).num_rows
+        stored = row_nbytes * all_rows
+        is_few = num_rows < SPARSE_SHARE * all_rows
+        misses = order.is_shuffled and stored > left
+        if row_nbytes >= UNIT_NBYTES and (misses or is_few):
+            chosen.append(tensor)
+        else:
+            left -= min(left, stored)
+    return tuple(chosen)
+
+
+def early_by_row(
+    group: Group, cache: ChunkCache, reader: Reader, tensors: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Choose the tensors that the first group of a pass reads by row, and not by chunk."""
+    chosen: list[str] = []
+    for tensor in tensors:
+        chunks, used = cache.tensors[tensor], group.tensors[tensor].used
+        missing = [chunks.keys[number] for number in used.tolist() if not chunks.is_loaded[number]]
+        if len(missing) < len(used) or any(key.is_fill for key in missing):
+            continue
+        row_nbytes = row_nbytes_of(reader, (tensor,))
+        stored = sum(int(key.nbytes) for key in missing)
+        if row_nbytes >= UNIT_NBYTES and stored > EARLY_RATIO * row_nbytes * len(group.rows):
+            chosen.append(tensor)
+    return tuple(chosen)

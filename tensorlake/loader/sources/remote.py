@@ -1,0 +1,412 @@
+"""A pass whose batches a server decodes: ``decode_on="server"``.
+
+    client   shares of the epoch ─► request ─► … ◄─ batches, read ahead by one thread ─► consumer
+    server   the same loader over the same rows, from the state in the request
+
+The order, the sharding and the state are the client's own; the server is asked for what comes next
+and keeps nothing between two streams. So a stream that breaks off, be it because the server drains
+before it stops, is asked for again from the first batch that has not come, of whichever server
+answers, and continues exactly. What waits to be used is bounded, and a client that is slow holds
+the server back by not reading.
+
+What one thread promises the consumer are outcomes in a queue: batches, then the end or an error.
+Then the thread waits for the word to end, forgets what was not taken, and leaves a last word for a
+consumer that still waits. ``abandon`` and ``close`` are those of ``engine/pipeline.py``: the one
+takes no lock and waits for nobody, and both cancel what the thread waits for, be it a batch, a
+server that does not say whether it will send any, or the consumer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutError
+from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.config.collate import collate_ragged
+from tensorlake.loader.decode import parse_steps, step_to_json
+from tensorlake.loader.runtime.handoff import Outcome
+from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
+from tensorlake.loader.sources.wire import BatchBytes, StreamError, read_batches, wire_columns
+from tensorlake.storage import LostStreamError, error_of_problem, runtime
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.plan.sharding import Sharding, Share
+    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.sources.batch_group import MakeBatch
+
+__all__ = ["BatchServer", "RemotePass", "RemoteSetup", "check_remote"]
+
+MIN_WAITING = 2  # batches that may always wait: one is read while one is used
+FRUITLESS_STREAMS = 8  # in a row that broke off before they brought a batch
+JOIN_TIMEOUT_S = 30.0
+
+
+# A batch and its bytes in memory, or None: the end.
+Arrival: TypeAlias = "tuple[Share, dict[str, Any], int] | None"
+
+
+class BatchStream(BatchBytes, Protocol):
+    """A stream of batches that can be ended.
+
+    Attributes:
+        nbytes: How many have come.
+    """
+
+    nbytes: int
+
+    def abandon(self) -> None:
+        """Let a read that waits raise; wait for nothing."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class BatchServer(Protocol):
+    """Where batches of some rows are decoded for others."""
+
+    @property
+    def url(self) -> str:
+        """Of the dataset, for messages."""
+        ...
+
+    def open(self, request: Mapping[str, Any], *, timeout_s: float) -> BatchStream:
+        """Ask for batches."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSetup:
+    """What a pass asks for, and within which bounds."""
+
+    server: BatchServer
+    arguments: LoaderArguments
+    columns: tuple[ColumnPlan, ...]
+    sharding: Sharding
+    state: LoaderState
+    turns: int  # of how many processes this is one, each making a batch in turn
+    keeps_places: bool
+    with_valid: bool
+    counters: Counters
+
+
+def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None:
+    """Refuse what cannot be decoded elsewhere.
+
+    Raises:
+        InvalidInputError: There is no server, or a function of this process would have to go there.
+    """
+    if server is None:
+        raise InvalidInputError(
+            "decode_on='server' is for rows that a server can find: those of a dataset behind one"
+            " (tl.open('http://…')), of its saved views and of queries over it\n"
+            "leave decode_on out, or save the view and open it by its name",
+            argument="decode_on",
+        )
+    if arguments.transform is not None:
+        raise InvalidInputError(
+            "transform= runs where samples are decoded, and no function is sent to a server\n"
+            "give batch_transform=, or leave decode_on='server' out",
+            argument="transform",
+        )
+
+
+class RemotePass:
+    """Threads and queue of one pass over an epoch that a server decodes."""
+
+    def __init__(self, setup: RemoteSetup, shares: Iterable[Share]) -> None:
+        self._setup = setup
+        self._shares = iter(shares)
+        self._wire = wire_columns(setup.columns, with_valid=setup.with_valid)
+        # to the consumer: batches in their order, then the end or an error; None: it was closed
+        self._arrivals: SimpleQueue[Outcome[Arrival] | None] = SimpleQueue()
+        # what the consumer has taken, in bytes; None: nobody takes more. Putting never waits.
+        self._taken: SimpleQueue[int | None] = SimpleQueue()
+        self._waiting: list[int] = []  # the reader's own
+        self._is_closed = False
+        self._has_begun = False  # the consumer has a batch
+        self._asking = runtime.Scope()  # for a stream that has not begun
+        self._stream: BatchStream | None = None
+        self._reader = threading.Thread(
+            target=self._read_ahead, name="tensorlake-loader-remote", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._reader.start()
+
+    def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
+        """Wait for the next batch; None at the end of the pass.
+
+        Raises:
+            StorageTimeoutError: Nothing came within the loader's timeout.
+            InvalidStateError: The pass was closed meanwhile.
+        """
+        timeout_s = self._setup.arguments.timeout
+        waited = "blocked_s" if self._has_begun else "start_s"
+        try:
+            with self._setup.counters.timed(waited):
+                outcome = self._arrivals.get(timeout=timeout_s)
+        except Empty:
+            raise StorageTimeoutError(
+                f"no batch of {self._setup.server.url!r} came within {timeout_s:g} s"
+                "\nraise timeout=, or see whether the server is overloaded",
+                timeout_s=timeout_s,
+            ) from None
+        if outcome is None or self._is_closed:
+            raise closed()
+        found = outcome.take()
+        if found is None:
+            return None
+        share, batch, nbytes = found
+        self._has_begun = True
+        self._taken.put(nbytes)
+        return [share], [partial(_itself, batch)]
+
+    def abandon(self) -> None:
+        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        self._is_closed = True
+        self._asking.cancel()
+        stream = self._stream
+        if stream is not None:
+            stream.abandon()
+        self._taken.put(None)
+
+    def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
+        """End the stream and its thread; batches handed out stay good."""
+        self.abandon()
+        self.join(timeout_s)
+
+    def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
+        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        if self._reader.ident is None or self._reader is threading.current_thread():
+            return self._reader.ident is None
+        self._reader.join(timeout_s)
+        return not self._reader.is_alive()
+
+    def _read_ahead(self) -> None:
+        started(self)
+        try:
+            with closing(self._batches()) as batches:
+                self._pass_on(batches)
+        except CancelledError:
+            self._arrive_failed(stopped(f"a stream of {self._setup.server.url!r}"))
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer
+            self._arrive_failed(error)
+        while not self._is_closed:
+            self._taken.get()
+        self._end()
+        ended(self)
+
+    def _pass_on(self, batches: Iterator[tuple[Share, dict[str, Any]]]) -> None:
+        for share, batch in batches:
+            nbytes = sum(map(_nbytes, batch.values()))
+            if not self._admit(nbytes):
+                return
+            self._arrive((share, batch, nbytes))
+        self._arrive(None)
+
+    def _arrive(self, found: Arrival) -> None:
+        outcome = Outcome[Arrival]()
+        outcome.settle(found)
+        self._arrivals.put(outcome)
+
+    def _arrive_failed(self, error: BaseException) -> None:
+        outcome = Outcome[Arrival]()
+        outcome.fail(error)
+        self._arrivals.put(outcome)
+
+    def _end(self) -> None:
+        try:
+            while True:
+                self._arrivals.get_nowait()
+        except Empty:
+            pass  # nobody takes them any more, and they must not keep their batches
+        self._arrivals.put(None)
+
+    def _admit(self, nbytes: int) -> bool:
+        """Wait until a batch may wait to be used; False when the pass has ended."""
+        most = self._setup.arguments.prefetch_nbytes
+        while len(self._waiting) >= MIN_WAITING and sum(self._waiting) + nbytes > most:
+            taken = self._taken.get()  # the consumer may take as long as it likes
+            if taken is None:
+                return False
+            self._waiting.pop(0)
+        self._waiting.append(nbytes)
+        return not self._is_closed
+
+    def _batches(self) -> Generator[tuple[Share, dict[str, Any]]]:
+        """Read the batch of each share, asking again whenever a stream breaks off."""
+        share = next(self._shares, None)
+        fruitless = 0
+        while share is not None and not self._is_closed:
+            fruitless += 1
+            try:
+                with closing(self._stream_from(share)) as stream:
+                    for batch, place in stream:
+                        if place != share.next_place:
+                            raise _astray(self._setup.server.url, share.next_place, place)
+                        yield share, batch
+                        fruitless = 0
+                        share = next(self._shares, None)
+                        if share is None:
+                            return
+            except LostStreamError:
+                if self._is_closed:
+                    return
+                if fruitless >= FRUITLESS_STREAMS:
+                    raise
+            if fruitless >= FRUITLESS_STREAMS:
+                raise LostStreamError(
+                    f"{self._setup.server.url!r} ended {fruitless} streams without a batch"
+                    "\nsee the server's log",
+                    url=self._setup.server.url,
+                )
+
+    def _stream_from(self, share: Share) -> Generator[tuple[dict[str, Any], int]]:
+        setup = self._setup
+        with self._asking.entered():
+            stream = setup.server.open(self._request(share), timeout_s=setup.arguments.timeout)
+        if not self._holds(stream):
+            return
+        try:
+            read = read_batches(stream, self._wire)
+            while (found := self._counted(read, stream)) is not None:
+                batch, state = found
+                yield self._collated(batch), int(state["position"])
+        except StreamError as error:
+            raise error_of_problem(error.problem, setup.server.url) from error
+        finally:
+            stream.close()
+
+    def _holds(self, stream: BatchStream) -> bool:
+        """Let ``close`` end this stream; False, and it is ended, when the pass has ended."""
+        self._stream = stream
+        if self._is_closed:  # set before `abandon` looks for a stream: one of both ends it
+            stream.close()
+        return not self._is_closed
+
+    def _counted(
+        self, read: Iterator[tuple[dict[str, Any], dict[str, Any]]], stream: BatchStream
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        counters, before = self._setup.counters, stream.nbytes
+        counters.fetch_started()
+        try:
+            return next(read, None)
+        except OSError as error:  # Arrow's word for bytes that are not all there
+            if isinstance(error, LostStreamError):
+                raise
+            raise LostStreamError(
+                f"the batches of {self._setup.server.url!r} broke off: {error}"
+            ) from error
+        finally:
+            counters.fetch_ended(stream.nbytes - before, requests=0 if before else 1)
+
+    def _request(self, share: Share) -> dict[str, Any]:
+        """Say all that the batches from this one on depend on, beside the rows."""
+        setup = self._setup
+        arguments, sharding = setup.arguments, setup.sharding
+        begins = setup.state.position + share.number * sharding.global_batch_size
+        decode = {
+            name: [step_to_json(step) for step in _steps(name, given)]
+            for name, given in (arguments.decode or {}).items()
+        }
+        return {
+            "version": setup.state.version,
+            "columns": [column.name for column in setup.columns],
+            "decode": decode,
+            "lists": [one.name for one in setup.columns if _is_listed(one)],
+            "null": {one.name: _sent_null(one, arguments) for one in _nulls(setup.columns)},
+            "on_error": arguments.on_error,
+            "rank": sharding.rank,
+            "world_size": sharding.world_size,
+            "global_batch_size": sharding.global_batch_size,
+            "drop_last": sharding.drop_last,
+            "every": setup.turns,
+            "keeps_places": setup.keeps_places,
+            "state": replace(setup.state, position=begins, source=None).to_json(),
+        }
+
+    def _collated(self, read: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the batch that a local loader would have made."""
+        batch: dict[str, Any] = {}
+        for column in self._setup.columns:
+            entry = read[column.name]
+            if column.kind == "encoded" and column.type is not None:
+                present = column.type.present_sample
+                entry = [None if one is None else present(one) for one in entry]
+            if column.collate is None or column.dtype is None:
+                batch[column.name] = entry
+            else:
+                batch |= collate_ragged(
+                    column.name, entry, column.shape, column.collate, column.dtype
+                )
+        if VALID in read:
+            batch[VALID] = read[VALID]
+        return batch
+
+
+def _itself(batch: dict[str, Any]) -> dict[str, Any]:
+    return batch
+
+
+def _steps(name: str, given: Any) -> tuple[Any, ...]:
+    spec = parse_steps(name, given)
+    return (*spec.geometric, *spec.values)
+
+
+def _nulls(columns: Iterable[ColumnPlan]) -> list[ColumnPlan]:
+    return [column for column in columns if column.null is not None]
+
+
+def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
+    """Write the value that stands for NULL as JSON."""
+    value = (arguments.null or {})[column.name]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if column.type is None or isinstance(value, int | float):
+        return value
+    if column.type.is_media:
+        raise InvalidInputError(
+            f"null={{{column.name!r}: …}}: no image is sent to a server"
+            f"\ngive the number of its pixels, null={{{column.name!r}: 0}}, or leave"
+            " decode_on='server' out",
+            tensor=column.name,
+        )
+    return column.type.json_value(value)
+
+
+def _is_listed(column: ColumnPlan) -> bool:
+    """Whether the server must be told to leave samples apart."""
+    return column.collate is not None and column.kind != "encoded"
+
+
+def _nbytes(entry: Any) -> int:
+    if isinstance(entry, np.ndarray):
+        return entry.nbytes
+    if isinstance(entry, list):
+        return sum(map(_nbytes, entry))
+    return len(entry) if isinstance(entry, str | bytes) else 0
+
+
+def _astray(url: str, expected: int, actual: int) -> StorageError:
+    return StorageError(
+        f"{url!r} streamed the batch that ends at place {actual}, not the one at {expected}"
+        "\nuse the same version of tensorlake on both sides",
+        url=url,
+        expected=expected,
+        actual=actual,
+    )

@@ -1,0 +1,222 @@
+"""Rows and their order: what a loader streams, be it one selection or a mix of several.
+
+    OrderedRows ─► choose an order once ─► a plan for each epoch ─► positions, read by the pipeline
+                └► what a state records of the order, and the way back from a state
+
+``SelectedRows`` is one selection; ``tensorlake.loader.sources.mix`` has the other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+from tensorlake.errors import (
+    StateMismatchError,
+    UncommittedChangesError,
+    VersionNotFoundError,
+)
+from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
+from tensorlake.loader.plan.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
+from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
+from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.plan.virtual_columns import VirtualColumn
+from tensorlake.loader.sources.read_strategy import row_nbytes_of
+from tensorlake.loader.sources.remote import BatchServer
+
+__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows", "refuse_staged", "rows_of_version"]
+
+Repin = Callable[[str], tuple[Selection, Reader]]
+
+
+def refuse_staged(snapshot: Snapshot) -> None:
+    """Refuse to go on over rows that are in no version.
+
+    Raises:
+        UncommittedChangesError: They are staged.
+    """
+    if snapshot.is_staged:
+        raise UncommittedChangesError(
+            f"a loader over staged changes of {snapshot.url!r} cannot be resumed: they are in no"
+            " version\ncommit them, and make the loader from the new version"
+        )
+
+
+def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Selection, Reader]:
+    """Return the rows of the version that a state recorded.
+
+    Raises:
+        StateMismatchError: There is no such version where the rows are given from.
+        SnapshotExpiredError: It was given up.
+    """
+    try:
+        return repin(version)
+    except VersionNotFoundError as error:
+        raise StateMismatchError(
+            f"the state stands on {version}, and {given.url!r} has no such version:"
+            f"\n   version  recorded {version!r}, given {given.version!r}"
+            "\nmake the loader from the dataset that the state was taken of, or start over without"
+            " load_state_dict()",
+            expected=version,
+            actual=given.version,
+        ) from error
+
+
+class Plan(Protocol):
+    """The order of one epoch."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many places it has."""
+        ...
+
+    def at(self, places: Int64Array) -> Int64Array:
+        """Return the position at each of some ascending places."""
+        ...
+
+
+class OrderedRows(Protocol):
+    """Rows that can be put in order, and read."""
+
+    @property
+    def selection(self) -> Selection:
+        """The rows."""
+        ...
+
+    @property
+    def reader(self) -> Reader:
+        """Reads them."""
+        ...
+
+    @property
+    def virtual(self) -> Mapping[str, VirtualColumn]:
+        """Columns that are not tensors."""
+        ...
+
+    @property
+    def source(self) -> Mapping[str, Any] | None:
+        """How the rows are found again, for a state; None where only their maker knows."""
+        ...
+
+    @property
+    def server(self) -> BatchServer | None:
+        """Decodes batches of the rows, where somebody can."""
+        ...
+
+    @property
+    def num_places(self) -> int:
+        """Places of an epoch."""
+        ...
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether an epoch never ends."""
+        ...
+
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> AnyOrder:
+        """Choose the order of all epochs from the versions and the schema alone."""
+        ...
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
+        """Order one epoch."""
+        ...
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order as a state at a position records it."""
+        ...
+
+    def describe(self, order: AnyOrder) -> str:
+        """Say in a few words how rows are ordered."""
+        ...
+
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> Self:
+        """Return the rows that a state stands on.
+
+        Raises:
+            StateMismatchError: It is of others.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRows:
+    """The rows of one selection."""
+
+    selection: Selection
+    reader: Reader
+    virtual: Mapping[str, VirtualColumn] = field(default_factory=dict[str, VirtualColumn])
+    repin: Repin | None = None
+    source: Mapping[str, Any] | None = None
+    is_endless: bool = False
+    server: BatchServer | None = None
+
+    @property
+    def num_places(self) -> int:
+        """Every row once an epoch."""
+        return self.selection.num_rows
+
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> Order:
+        """Choose by the number of rows and their stored bytes."""
+        nbytes = row_nbytes_of(self.reader, tensors)
+        return choose_order(shuffle, num_rows=self.selection.num_rows, row_nbytes=nbytes)
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
+        """Order one epoch."""
+        assert isinstance(order, Order)
+        key = PlanKey(self.selection.digest, order, seed, epoch)
+        return build_access_plan(key, self.selection.num_rows)
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order: it is the same at every position."""
+        del position
+        return order
+
+    def describe(self, order: AnyOrder) -> str:
+        """Name the kind of shuffle."""
+        assert isinstance(order, Order)
+        return order.describe()
+
+    def returned_to(
+        self, state: LoaderState, *, seed: int | None, shuffle: Shuffle
+    ) -> SelectedRows:
+        """Read the version that the state recorded, even if the branch moved on.
+
+        Raises:
+            UncommittedChangesError: These rows show staged changes.
+        """
+        refuse_staged(self.selection.snapshot)
+        rows = self
+        if state.selection != self.selection.digest and self.repin is not None:
+            rows = self._returned(state, self.repin)
+        check_state(
+            state,
+            version=rows.selection.snapshot.version,
+            selection=rows.selection.digest,
+            num_rows=rows.num_places,
+            seed=seed,
+            shuffle=shuffle,
+        )
+        return rows
+
+    def _returned(self, state: LoaderState, repin: Repin) -> SelectedRows:
+        given = self.selection.snapshot.version
+        if isinstance(state.order, MixOrder):
+            return self  # check_state lists what differs
+        selection, reader = rows_of_version(repin, state.version, given=self.selection.snapshot)
+        if selection.digest != state.selection:
+            raise StateMismatchError(
+                f"the state belongs to another selection of {state.version}:"
+                f"\n   selection  recorded {state.selection!r}, given {selection.digest!r}"
+                "\nmake the loader from the same view, or start over without load_state_dict()",
+                expected=state.selection,
+                actual=selection.digest,
+            )
+        warnings.warn(
+            f"continuing on {state.version}, which the state recorded, though {given} was given",
+            NewerVersionWarning,
+            stacklevel=4,
+        )
+        virtual = {name: column.over(selection) for name, column in self.virtual.items()}
+        return replace(self, selection=selection, reader=reader, virtual=virtual)

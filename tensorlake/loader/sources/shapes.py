@@ -1,0 +1,94 @@
+"""Shapes and NULLs of a view: whether all its images have one size, and whether a row is NULL.
+
+    statistics     of the whole version, from the index: one shape, or no NULL, and nothing is read
+    headers        else, of the view's own rows: until two differ, or one is NULL
+
+A version is frozen, so what holds when a loader is made holds for all its epochs. NULL has no
+shape. Statistics are bounds: they may speak of rows that were deleted, or were given other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorlake.loader.sources.mix import MixSelection
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Reader, Selection
+
+__all__ = ["first_null", "shape_bounds", "shape_of_rows"]
+
+FIRST_ROWS = 64  # shapes looked at together; four times as many after each that are alike
+MOST_ROWS = 1 << 16
+
+
+def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the smallest and largest extent of samples along each axis, from the index."""
+    table = reader.index(tensor).bounds
+    if table is None or table.shape_min is None or table.shape_max is None:
+        return None
+    known = table.has_shapes
+    if not bool(known.any()):
+        return None
+    lows, highs = table.shape_min[known].min(axis=0), table.shape_max[known].max(axis=0)
+    return tuple(lows.tolist()), tuple(highs.tolist())
+
+
+def shape_of_rows(selection: Selection, reader: Reader, tensor: str) -> tuple[int, ...] | None:
+    """Return the shape of every row of a selection; None where they differ, or there is none."""
+    found: set[tuple[int, ...]] = set()
+    for part, own in _parts(selection, reader):
+        for shape in _shapes(part, own, tensor):
+            found.add(shape)
+            if len(found) > 1:
+                return None
+    return next(iter(found), None)
+
+
+def _parts(selection: Selection, reader: Reader) -> list[tuple[Selection, Reader]]:
+    """Take a mix apart: each source has its own statistics."""
+    if isinstance(selection, MixSelection):
+        return [(one.selection, one.reader) for one in selection.sources]
+    return [(selection, reader)]
+
+
+def _shapes(selection: Selection, reader: Reader, tensor: str) -> Iterator[tuple[int, ...]]:
+    bounds = shape_bounds(reader, tensor)
+    if bounds is not None and bounds[0] == bounds[1] and selection.num_rows:
+        yield bounds[0]
+        return
+    start, count = 0, FIRST_ROWS
+    while start < selection.num_rows:
+        positions = np.arange(start, min(start + count, selection.num_rows))
+        shapes = reader.shapes(tensor, selection.physical(positions))
+        for shape in np.unique(shapes[shapes[:, 0] >= 0], axis=0).tolist():
+            yield tuple(shape)
+        start, count = start + count, min(4 * count, MOST_ROWS)
+
+
+def first_null(selection: Selection, reader: Reader, tensor: str) -> int | None:
+    """Return the position of the first row that is NULL; None where none is."""
+    before = 0
+    for own, part in _parts(selection, reader):
+        found = _first_null(own, part, tensor)
+        if found is not None:
+            return before + found
+        before += own.num_rows
+    return None
+
+
+def _first_null(selection: Selection, reader: Reader, tensor: str) -> int | None:
+    bounds = reader.index(tensor).bounds
+    if bounds is not None and not bool(bounds.null_count.any()):
+        return None
+    start, count = 0, FIRST_ROWS
+    while start < selection.num_rows:
+        positions = np.arange(start, min(start + count, selection.num_rows))
+        is_null = reader.is_null(tensor, selection.physical(positions))
+        if bool(is_null.any()):
+            return start + int(np.argmax(is_null))
+        start, count = start + count, min(4 * count, MOST_ROWS)
+    return None

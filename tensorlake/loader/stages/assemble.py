@@ -1,0 +1,495 @@
+"""Assembly: a group's chunks, all in memory, become its batches.
+
+    gather      uniform columns: one call each; ragged and encoded ones: a list of samples
+    decode      pictures, shared out to the worker threads, into one array where shapes agree
+    move        boxes with their picture, and the labels that belong to them
+    transform   the user's, row by row, shared out to the same threads
+    cut         the group's columns into batches, ragged ones collated
+
+Small batches of uniform columns alone are gathered late, by the consumer: nothing is faster than
+memory that its own thread has just given back, and the copy costs less than handing it over.
+
+Stages hand over by the last thread that finishes one; no thread waits for another. Whatever
+raises ends the group: its outcome tells the consumer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import CorruptionError, CorruptSampleError
+from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
+from tensorlake.loader.config.box_columns import dropped, moved, uneven, uneven_error
+from tensorlake.loader.config.collate import collate_ragged, null_in_batch
+from tensorlake.loader.decode import ClipDecoder, Placement, Sample
+from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
+from tensorlake.loader.sources.gather import RowGather, prepare_gather
+from tensorlake.loader.stages.gather_lists import (
+    pick_encoded,
+    pick_pictures,
+    pick_ragged,
+    pick_valid,
+    pick_virtual,
+)
+from tensorlake.loader.stages.transform import RowTransform
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.runtime.threads import WorkerThreads
+    from tensorlake.loader.sources.batch_group import Group, MakeBatch, Piece
+    from tensorlake.loader.sources.buffer_pool import SlabPool
+    from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks
+
+__all__ = ["Assembler", "OnError"]
+
+logger = logging.getLogger("tensorlake")
+
+OnError: TypeAlias = Literal["raise", "skip"]
+MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long against a task, short at the end
+PIECES_A_THREAD = 4
+# NumPy frees the interpreter for gathers of more than 500 rows: the plan goes on meanwhile.
+LATE_ROWS = 1024
+NOTHING_AHEAD: tuple[int, int, NDArray[Any]] = (0, 0, np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """How groups are assembled during one epoch."""
+
+    columns: tuple[ColumnPlan, ...]
+    cache: ChunkCache
+    slabs: SlabPool
+    workers: WorkerThreads
+    counters: Counters
+    seed: int
+    epoch: int
+    on_error: OnError
+    transform: RowTransform | None
+    with_valid: bool  # every batch carries _valid, and places are kept
+    is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
+    release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, for batches that are made
+
+    def begin(self, group: Group) -> Assembly:
+        """Prepare to assemble a group; ``finish`` it when all it needs is loaded."""
+        return Assembly(self, group)
+
+
+@dataclass(slots=True)
+class Assembly:
+    """One group being assembled."""
+
+    how: Assembler
+    group: Group
+    values: dict[str, Any] = field(default_factory=dict[str, Any])  # by row: array or list
+    clips: dict[str, list[bytes | None]] = field(default_factory=dict[str, list[bytes | None]])
+    gathers: dict[str, RowGather] = field(default_factory=dict[str, RowGather])
+    samples: dict[str, list[Sample | None]] = field(default_factory=dict[str, list[Sample | None]])
+    placements: dict[str, list[Placement | None]] = field(
+        default_factory=dict[str, list[Placement | None]]
+    )
+    arrived: set[str] = field(default_factory=set[str])  # pictures decoded piece by piece
+    is_whole: NDArray[np.bool_] = field(init=False)
+    transformed: list[Mapping[str, Any] | None] = field(init=False)
+    has_lost: bool = False  # some sample was skipped
+    ahead: dict[str, tuple[int, int, NDArray[Any]]] = field(
+        default_factory=dict[str, tuple[int, int, NDArray[Any]]]
+    )
+    borders: list[int] = field(init=False)  # where each batch starts in the rows, and the end
+    late_s: float = 0.0
+    pieces_left: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.is_whole = np.ones(len(self.group.places), dtype=np.bool_)
+        self.transformed = [None] * len(self.group.places)
+        self.borders = self.group.borders
+
+    def guard(self, stage: Callable[[], None]) -> None:
+        """Run a stage; what it raises is the group's outcome."""
+        if self.group.batches.is_settled:
+            return
+        try:
+            stage()
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer by the outcome
+            self.group.batches.fail(error)
+
+    def finish(self) -> None:
+        """Go on when everything is loaded; the group's outcome is set in the end."""
+        self.guard(self.gather)
+
+    def expect(self, tensor: str) -> bool:
+        """Prepare for pictures of a tensor that come in pieces; tell whether it has pictures."""
+        for column in self.how.columns:
+            if column.name == tensor and column.kind == "picture":
+                self.arrived.add(tensor)
+                self._make_room(column)
+        return tensor in self.arrived
+
+    def arrive(self, piece: Piece) -> None:
+        """Decode the rows of a piece that has come."""
+        for column in self.how.columns:
+            if column.name == piece.tensor and piece.tensor in self.arrived:
+                self._take_slab(column)
+                self._pick(column, piece.rows)
+                with self.how.counters.timed("decode_s"):
+                    decoded = sum(self._decode_one(column, row) for row in piece.rows.tolist())
+                self.how.counters.add(pictures=decoded)
+
+    def gather(self) -> None:
+        """Copy or list what needs no decoding, then decode."""
+        with self.how.counters.timed("gather_s"):
+            for column in self.how.columns:
+                self._leave_out_lost(column)
+            for column in self.how.columns:
+                self._gather_column(column)
+        to_decode = self.clips or self.samples.keys() - self.arrived
+        self._share_out(self._decode_rows if to_decode else None, self._move)
+
+    def _leave_out_lost(self, column: ColumnPlan) -> None:
+        """Leave out the rows whose stored bytes are damaged, under ``on_error="skip"``."""
+        rows = self.group.tensors.get(column.name)
+        lost = None if rows is None else lost_rows(self._chunks(column.name), rows)
+        if lost is not None:
+            shown = shown_rows(self.group.rows[lost])
+            logger.warning("skipped: rows %s of %r are damaged", shown, column.name)
+            self._lose(np.flatnonzero(lost))
+
+    def _gather_column(self, column: ColumnPlan) -> None:
+        name = column.name
+        match column.kind:
+            case "row":
+                self.values[name] = self.group.rows
+            case "virtual":
+                is_whole = column.collate is None and self.how.transform is None
+                is_array = column.is_stacked and self.how.transform is None
+                self.values[name] = pick_virtual(
+                    self.group.virtual[name],
+                    name,
+                    is_whole=is_whole,
+                    is_array=is_array,
+                    null=column.null,
+                )
+            case "uniform":
+                self._gather_uniform(column)
+            case "ragged":
+                self.values[name] = pick_ragged(
+                    self._chunks(name), self.group.tensors[name], column.null
+                )
+            case "encoded":
+                assert column.type is not None
+                samples = pick_encoded(self._chunks(name), self.group.tensors[name], column.null)
+                present = partial(column.type.decode_sample, tensor=name)
+                with self.how.counters.timed("decode_s"):
+                    self.values[name] = [
+                        None if one is None else present(one, row=row)
+                        for one, row in zip(samples, self.group.rows.tolist(), strict=True)
+                    ]
+            case "clip":
+                self.clips[name] = pick_encoded(
+                    self._chunks(name), self.group.tensors[name], column.null
+                )
+                self.values[name] = [None] * len(self.group.places)
+            case "picture":
+                self._take_slab(column)
+                if name not in self.arrived:
+                    self._make_room(column)
+                    self._pick(column, np.arange(len(self.group.places)))
+
+    def _make_room(self, column: ColumnPlan) -> None:
+        name, count = column.name, len(self.group.places)
+        self.samples[name] = [None] * count
+        self.placements[name] = [None] * count
+        if column.collate is not None:
+            self.values[name] = [None] * count
+
+    def _take_slab(self, column: ColumnPlan) -> None:
+        """Take memory for a column of pictures, now that one of them is to be decoded.
+
+        Not before: of a remote dataset dozens of groups wait for their chunks, and later ones
+        find the memory of batches that the user has given back.
+        """
+        if column.name in self.values:
+            return
+        with self.lock:
+            if column.name not in self.values:
+                assert column.dtype is not None
+                shape = (len(self.group.places), *(length or 0 for length in column.shape))
+                self.values[column.name] = self.how.slabs.array(shape, column.dtype)
+
+    def _pick(self, column: ColumnPlan, rows: Int64Array) -> None:
+        name = column.name
+        assert column.type is not None
+        samples = pick_pictures(self._chunks(name), self.group, rows, column.type, column.null)
+        if column.collate is None and None in samples:
+            is_null = np.array([one is None for one in samples])
+            lost = lost_rows(self._chunks(name), self.group.tensors[name].part(rows))
+            if lost is None or bool((is_null & ~lost).any()):
+                raise null_in_batch(name)
+            self.values[name][rows[lost]] = 0
+        for row, sample in zip(rows.tolist(), samples, strict=True):
+            self.samples[name][row] = sample
+
+    def _gather_uniform(self, column: ColumnPlan) -> None:
+        rows = self.group.tensors[column.name]
+        chunks = self._chunks(column.name)
+        assert column.type is not None
+        if bool((rows.row_in_chunk >= chunks.lengths[rows.chunk]).any()):
+            raise CorruptionError(
+                f"the index of {column.name!r} points past the end of a chunk"
+                "\nthe dataset is damaged: run ds.check()",
+                tensor=column.name,
+            )
+        stored = column.type.dtype
+        assert stored is not None
+        gather = prepare_gather(
+            chunks.loaded,
+            chunks.addresses,
+            chunks.strides,
+            rows.chunk,
+            rows.row_in_chunk,
+            rows.used,
+            shape=tuple(length or 0 for length in column.type.shape),
+            dtype=stored,
+        )
+        valid = pick_valid(chunks, rows) if chunks.has_null else None
+        if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
+            valid |= lost  # zeros, which are left out
+        is_whole = valid is None or bool(valid.all())
+        is_array = column.collate is None and self.how.transform is None
+        if is_array and not is_whole and column.null is None:
+            raise null_in_batch(column.name)
+        if is_array and is_whole:
+            self.gathers[column.name] = gather
+            return
+        values = gather.take(0, len(rows.chunk))
+        if valid is not None and column.null is not None:
+            values[~valid] = column.null.values[0]
+            valid = None
+        values = values if column.linear is None else column.linear.apply(values)
+        if is_array:
+            self.values[column.name] = values
+            return
+        listed: list[Any] = list(values)
+        if valid is not None:
+            listed = [one if own else None for one, own in zip(listed, valid, strict=True)]
+        self.values[column.name] = listed
+
+    def _chunks(self, name: str) -> TensorChunks:
+        return self.group.own.get(name) or self.how.cache.tensors[name]
+
+    def _share_out(self, work: Callable[[int, int], None] | None, then: Callable[[], None]) -> None:
+        """Divide the group's rows among the threads; the last to finish goes on with ``then``."""
+        count = len(self.group.places)
+        if work is None or count == 0:
+            then()
+            return
+        workers = self.how.workers
+        piece = max(1, min(MAX_PIECE_ROWS, count // (PIECES_A_THREAD * workers.count)))
+        starts = range(0, count, piece)
+        self.pieces_left = len(starts)
+        for start in starts:
+            task = partial(self._piece, work, start, min(start + piece, count), then)
+            workers.submit(task, order=self.group.number)
+
+    def _piece(
+        self, work: Callable[[int, int], None], start: int, stop: int, then: Callable[[], None]
+    ) -> None:
+        self.guard(partial(work, start, stop))
+        with self.lock:
+            self.pieces_left -= 1
+            is_last = self.pieces_left == 0
+        if is_last:
+            self.guard(then)
+
+    def _decode_rows(self, start: int, stop: int) -> None:
+        decoded = 0
+        with self.how.counters.timed("decode_s"):
+            for column in self.how.columns:
+                if column.kind == "picture" and column.name not in self.arrived:
+                    for number in range(start, stop):
+                        decoded += self._decode_one(column, number)
+                if column.clips is not None:
+                    for number in range(start, stop):
+                        decoded += self._decode_clip(column.name, column.clips, number)
+        self.how.counters.add(pictures=decoded)
+
+    def _decode_one(self, column: ColumnPlan, number: int) -> int:
+        sample = self.samples[column.name][number]
+        decoder = column.decoder
+        if sample is None or decoder is None:
+            return 0
+        target = self.values[column.name]
+        placement = decoder.place(sample, self.how.epoch)
+        self.placements[column.name][number] = placement
+        try:
+            if column.collate is None:
+                decoder.decode(sample, placement, target[number])
+            else:
+                target[number] = decoder.decode(sample, placement)
+        except CorruptSampleError as error:
+            if self.how.on_error == "raise":
+                raise  # here: a frame that it passes and that names it would keep the whole pass
+            self._skip(number, error)
+            if column.collate is None:
+                target[number] = 0
+        return 1
+
+    def _decode_clip(self, name: str, clips: ClipDecoder, number: int) -> int:
+        data = self.clips[name][number]
+        if data is None:
+            return 0
+        row, place = int(self.group.rows[number]), int(self.group.places[number])
+        try:
+            made = clips.decode(data, row=row, place=place, epoch=self.how.epoch)
+        except CorruptSampleError as error:
+            if self.how.on_error == "raise":
+                raise  # here: a frame that it passes and that names it would keep the whole pass
+            self._skip(number, error)
+            made = clips.empty()
+        self.values[name][number] = made
+        return len(made)
+
+    def _skip(self, number: int, error: CorruptSampleError) -> None:
+        """Leave out a row that cannot be decoded."""
+        logger.warning("skipped: %s", error)
+        self._lose(np.array([number]))
+
+    def _lose(self, numbers: NDArray[np.intp]) -> None:
+        with self.lock:
+            self.how.counters.add(skipped=int(self.is_whole[numbers].sum()))
+            self.is_whole[numbers] = False
+            self.has_lost = True
+
+    def _move(self) -> None:
+        values, whole = self.values, self.is_whole
+        for column in self.how.columns:
+            if column.counts_with is not None:
+                self._compare_counts(column, values[column.name], values[column.counts_with])
+        masks = {
+            column.name: moved(
+                column,
+                values[column.name],
+                [
+                    one if is_whole else None
+                    for one, is_whole in zip(self.placements[column.moves_with], whole, strict=True)
+                ],
+            )
+            for column in self.how.columns
+            if column.moves_with is not None
+        }
+        for column in self.how.columns:
+            if column.drops_with in masks:
+                values[column.name] = dropped(values[column.name], masks[column.drops_with])
+        self._share_out(self._transform_rows if self.how.transform else None, self._cut)
+
+    def _compare_counts(self, column: ColumnPlan, values: list[Any], items: list[Any]) -> None:
+        for number in uneven(values, items):
+            row = int(self.group.rows[number])
+            if self.how.on_error == "raise":
+                raise uneven_error(column, row, values[number], items[number])
+            self._skip(number, uneven_error(column, row, values[number], items[number]))
+
+    def _transform_rows(self, start: int, stop: int) -> None:
+        transform = self.how.transform
+        assert transform is not None
+        with self.how.counters.timed("transform_s"):
+            for number in range(start, stop):
+                if not self.is_whole[number]:
+                    continue
+                row, place = int(self.group.rows[number]), int(self.group.places[number])
+                values = {one.name: self.values[one.name][number] for one in self.how.columns}
+                self.transformed[number] = transform.call(values, row=row, place=place)
+
+    def _cut(self) -> None:
+        borders = pairwise(self.borders)
+        makers: list[MakeBatch] = [partial(self._batch, start, stop) for start, stop in borders]
+        if self.how.is_late:
+            makers[-1] = partial(self._last_batch, makers[-1])
+        else:
+            with self.how.counters.timed("gather_s"):
+                batches = [make() for make in makers]
+            makers = [partial(_itself, batch) for batch in batches]
+            self.how.release(self.group, batches)
+        self.group.batches.settle(makers)
+
+    def _last_batch(self, make: MakeBatch) -> dict[str, Any]:
+        batch = make()
+        self.how.counters.add(cut_s=self.late_s)
+        self.how.release(self.group, [batch])
+        return batch
+
+    def _batch(self, start: int, stop: int) -> dict[str, Any]:
+        kept = None  # all of them
+        if self.has_lost and not self.how.with_valid:
+            kept = np.flatnonzero(self.is_whole[start:stop]) + start
+        batch: dict[str, Any] = {}
+        if self.how.transform is not None:
+            rows = self.transformed[start:stop]
+            batch = self.how.transform.outputs.stack([row for row in rows if row is not None])
+        else:
+            for column in self.how.columns:
+                batch.update(self._entries(column, self._part(column, start, stop, kept)))
+        if self.how.with_valid:
+            batch[VALID] = self._valid(start, stop)
+        return batch
+
+    def _valid(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Tell which rows of a batch count, of those that the transform has kept."""
+        is_valid = self.group.valid[start:stop] & self.is_whole[start:stop]
+        if self.how.transform is None:
+            return is_valid
+        return is_valid[[row is not None for row in self.transformed[start:stop]]]
+
+    def _part(
+        self, column: ColumnPlan, start: int, stop: int, kept: NDArray[np.intp] | None
+    ) -> Any:
+        """Return a batch's rows of a column: an array, or a list of samples."""
+        if column.name in self.gathers:
+            gathered = self._gathered(column, start, stop)
+            return gathered if kept is None else gathered[kept - start]
+        values = self.values[column.name]
+        if kept is None:
+            part = values[start:stop]
+            return with_blanks(column, part, self.is_whole[start:]) if self.has_lost else part
+        return values[kept] if column.is_stacked else [values[row] for row in kept]
+
+    def _gathered(self, column: ColumnPlan, start: int, stop: int) -> NDArray[Any]:
+        gather = self.gathers[column.name]
+        if not self.how.is_late:
+            values = gather.take_slab(start, stop, self.how.slabs)
+            return values if column.linear is None else column.linear.apply(values)
+        first, last, values = self.ahead.get(column.name, NOTHING_AHEAD)
+        if not (first <= start and stop <= last):
+            began = time.perf_counter()
+            first, last = start, max(stop, self._border_before(start + LATE_ROWS))
+            values = gather.take(first, last)
+            if column.linear is not None:
+                values = column.linear.apply(values)
+            self.ahead[column.name] = first, last, values
+            self.late_s += time.perf_counter() - began
+        return values[start - first : stop - first]
+
+    def _border_before(self, row: int) -> int:
+        return self.borders[bisect_right(self.borders, row) - 1]
+
+    def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
+        if column.collate is None or column.dtype is None:
+            return {column.name: part}
+        with self.how.counters.timed("collate_s"):
+            return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)
+
+
+def _itself(batch: dict[str, Any]) -> dict[str, Any]:
+    return batch

@@ -1,0 +1,114 @@
+"""Contents of a batch: its columns, and what a transform's rows become, decided before any read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.loader.config.batch_schema import ColumnPlan, Planning, as_stored, plan_columns
+from tensorlake.loader.config.nulls import NullColumnWarning
+from tensorlake.loader.sources.shapes import first_null, shape_bounds, shape_of_rows
+from tensorlake.loader.stages.stack import Outputs
+from tensorlake.types import Image
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.converter import Converter
+    from tensorlake.loader.plan.selection import Reader, Selection
+    from tensorlake.loader.sources.rows import OrderedRows
+
+__all__ = ["Contents"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a loader's batches hold.
+
+    Attributes:
+        columns: What is read, and what of it a batch or a transform gets.
+        outputs: How what a transform returns becomes a batch.
+        channels_first: The images whose channels come first.
+    """
+
+    columns: tuple[ColumnPlan, ...]
+    outputs: Outputs
+    channels_first: frozenset[str]
+
+    @classmethod
+    def planned(
+        cls, rows: OrderedRows, arguments: LoaderArguments, converter: Converter, *, seed: int
+    ) -> Contents:
+        """Decide from the schema and the version's statistics.
+
+        Raises:
+            TensorNotFoundError: A column does not exist.
+            RaggedBatchError: Samples differ in shape and nobody said what to do.
+            InvalidInputError: An argument names what is not read, or does not fit.
+        """
+        selection = rows.selection
+        chosen, null = arguments.columns, arguments.null or {}
+        if chosen is None:
+            named = {**(arguments.decode or {}), **(arguments.collate or {}), **null}
+            kept, nulls = _without_nulls(selection, rows.reader, named)
+            if nulls:
+                _warn_left_out(nulls)
+            chosen = (*kept, *rows.virtual)
+        planning = Planning(
+            selection.snapshot,
+            seed=seed,
+            framework=converter.name,
+            bounds=partial(shape_bounds, rows.reader),
+            shape_of=partial(shape_of_rows, selection, rows.reader),
+            transforms=arguments.transform is not None,
+            null=null,
+            first_null=partial(first_null, selection, rows.reader),
+        )
+        columns = plan_columns(
+            planning,
+            chosen,
+            decode=arguments.decode,
+            collate=arguments.collate,
+            virtual=rows.virtual,
+        )
+        outputs = Outputs.planned(columns, arguments.collate, framework=converter.name)
+        is_first = arguments.layout == "NCHW"
+        first = frozenset(one.name for one in columns if one.spec is not None and is_first)
+        if not converter.presents:
+            columns = tuple(map(as_stored, columns))
+        return cls(columns, outputs, first)
+
+
+def _without_nulls(
+    selection: Selection, reader: Reader, named: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Divide the columns of a loader that names none: those it reads, and those with NULLs.
+
+    What comes as a list has a place for NULL, and what an argument names is asked for.
+    """
+    kept: list[str] = []
+    nulls: list[str] = []
+    for name in selection.columns:
+        sample_type = selection.snapshot.spec(name).type
+        is_array = sample_type.layout == "uniform" or isinstance(sample_type, Image)
+        has_null = (
+            is_array
+            and sample_type.nullable
+            and name not in named
+            and first_null(selection, reader, name) is not None
+        )
+        (nulls if has_null else kept).append(name)
+    return kept, nulls
+
+
+def _warn_left_out(names: list[str]) -> None:
+    listed = ", ".join(map(repr, names))
+    warnings.warn(
+        f"NULLs in {listed}: arrays have no place for them, and a loader that names no columns"
+        " leaves such columns out\nname what is read, columns=[…], or give a value,"
+        f" null={{{names[0]!r}: …}}",
+        NullColumnWarning,
+        stacklevel=8,
+    )

@@ -1,0 +1,149 @@
+"""Picking: samples of many chunks, one by one, where they are lists and not arrays.
+
+Ragged samples are copied out of their chunk, because batches are the user's to change; encoded
+ones are handed on as they lie. A NULL is None. Chunks of a fill have one sample for all rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import CorruptSampleError
+from tensorlake.loader.config.collate import null_in_batch, split_ragged
+from tensorlake.loader.decode import Sample
+from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.virtual_columns import VirtualValues
+    from tensorlake.loader.sources.batch_group import Group, GroupRows
+    from tensorlake.loader.sources.chunk_cache import LoadedChunk, TensorChunks
+    from tensorlake.types import Buffer, Column, SampleType
+
+__all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid", "pick_virtual"]
+
+
+def pick_ragged(
+    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+) -> list[NDArray[np.generic] | None]:
+    """Copy the samples of a ragged tensor; NULL is the sample that stands for it, or None."""
+    filled = null.sample(0) if isinstance(null, RaggedColumn) else None
+    picked: list[NDArray[np.generic] | None] = []
+    for chunk, row in _each(chunks, rows):
+        column, offsets = chunk.column, chunk.offsets
+        assert isinstance(column, RaggedColumn)
+        assert offsets is not None
+        if column.valid is not None and not column.valid[row]:
+            picked.append(None if filled is None else filled.copy())
+            continue
+        part = column.values[offsets[row] : offsets[row + 1]]
+        picked.append(part.reshape(column.shapes[row]).copy())
+    return picked
+
+
+def pick_encoded(
+    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+) -> list[bytes | None]:
+    """Copy the stored bytes of samples that are text, JSON or bytes."""
+    filled = bytes(null.samples[0]) if isinstance(null, EncodedColumn) else None
+    picked: list[bytes | None] = []
+    for chunk, row in _each(chunks, rows):
+        column = chunk.column
+        assert isinstance(column, EncodedColumn)
+        is_null = column.valid is not None and not column.valid[row]
+        picked.append(filled if is_null else bytes(column.samples[row]))
+    return picked
+
+
+def pick_pictures(
+    chunks: TensorChunks,
+    group: Group,
+    which: Int64Array,
+    sample_type: SampleType,
+    null: Column | None = None,
+) -> list[Sample | None]:
+    """List stored pictures of some rows of a group, with what errors and random numbers need."""
+    picked: list[Sample | None] = []
+    rows = group.tensors[chunks.tensor].part(which)
+    numbers = zip(group.rows[which].tolist(), group.places[which].tolist(), strict=True)
+    for (chunk, row), (number, place) in zip(_each(chunks, rows), numbers, strict=True):
+        column = chunk.column
+        assert isinstance(column, EncodedColumn)
+        if column.valid is not None and not column.valid[row]:
+            if null is None:
+                picked.append(None)
+                continue
+            assert isinstance(null, EncodedColumn)
+            column, row = null, 0  # noqa: PLW2901 - it stands for the row
+        data = column.samples[row]
+        if column.shapes is not None:
+            shape = tuple(column.shapes[row].tolist())
+        else:
+            shape = _parsed_shape(data, chunks.tensor, number, sample_type)
+        picked.append(Sample(data, shape, number, place))
+    return picked
+
+
+def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
+    """Tell which samples are not NULL."""
+    valid = np.ones(len(rows.chunk), np.bool_)
+    order = np.argsort(rows.chunk, kind="stable")
+    numbers, starts = np.unique(rows.chunk[order], return_index=True)
+    for number, at in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        chunk = chunks.loaded[number]
+        assert chunk is not None, "it is pinned"
+        own = chunk.column.valid
+        if own is not None:
+            valid[at] = own[0] if chunk.is_constant else own[rows.row_in_chunk[at]]
+    return valid
+
+
+def pick_virtual(
+    values: VirtualValues, name: str, *, is_whole: bool, is_array: bool, null: Any = None
+) -> Any:
+    """Return computed values: an array where all rows are taken at once, else a list.
+
+    Raises:
+        InvalidInputError: One is NULL, where they make an array.
+    """
+    if isinstance(values, list):
+        return values if null is None else [null if one is None else one for one in values]
+    if isinstance(values, RaggedColumn):
+        filled = None if null is None else np.atleast_1d(null).astype(values.values.dtype)
+        return [filled if one is None else one for one in split_ragged(values)]
+    if values.valid is not None and null is not None:
+        filled = values.values.copy()
+        filled[~values.valid] = null
+        values = UniformColumn(filled)
+    if values.valid is None:
+        return values.values if is_whole else list(values.values)
+    if is_array and not bool(values.valid.all()):
+        raise null_in_batch(name)
+    pairs = zip(values.values, values.valid, strict=True)
+    return [one if own else None for one, own in pairs]
+
+
+def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, int]]:
+    loaded: list[Any] = chunks.loaded  # pinned: each that is asked for is there
+    for number, row in zip(rows.chunk.tolist(), rows.row_in_chunk.tolist(), strict=True):
+        chunk: LoadedChunk = loaded[number]
+        yield chunk, 0 if chunk.is_constant else row
+
+
+def _parsed_shape(data: Buffer, tensor: str, row: int, sample_type: SampleType) -> tuple[int, ...]:
+    """Find the shape of a picture that was read without its chunk's header."""
+    assert isinstance(sample_type, Image)  # the one kind of media whose rows are read alone
+    try:
+        return sample_type.reading(data).parse_shape(data)
+    except ValueError as error:
+        raise CorruptSampleError(
+            f"row {row} of {tensor!r} ({len(data):,} bytes) is not a whole picture: {error}"
+            "\nto train without it: on_error='skip'; to find all: ds.check(decode=True)",
+            tensor=tensor,
+            row=row,
+        ) from error

@@ -1,0 +1,176 @@
+"""Rows read by themselves: sparse tensors of remote datasets, and the first group's large samples.
+
+    waiting ─► under way (a few pieces at once) ─► worker: verify, join ─► the group's own
+    in order    on the storage loop, all requests     then whoever waits is told
+                of a piece at once
+
+No thread waits here: a piece is a task of the storage loop, and what it brings is work for the
+pass's worker threads. Every piece asked for is told of once, as here or as failed. Only ``close``
+ends this without a word: the pass is over then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from tensorlake.errors import CorruptionError
+from tensorlake.loader.runtime.shutdown import stopped
+from tensorlake.loader.sources.batch_group import Group, Piece, add_own
+from tensorlake.loader.sources.chunk_cache import column_nbytes
+from tensorlake.loader.sources.damaged_rows import read_rows_alone
+from tensorlake.storage import runtime
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.selection import Reader
+    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.runtime.threads import WorkerThreads
+    from tensorlake.types import Column
+
+__all__ = ["Read", "RowReader"]
+
+PIECES_AT_ONCE = 16  # each of several requests, which the store bounds again
+LOOP_TURNS = 8  # of the storage loop, from being asked for rows to its last request
+
+Made: TypeAlias = "Callable[[], Column]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """A piece on its way, and who waits for it."""
+
+    group: Group
+    piece: Piece
+    answered: Callable[[], None]  # its bytes have come; called on the storage loop
+    here: Callable[[], None]  # it is the group's own; called by a worker
+    failed: Callable[[BaseException], None]
+
+
+class RowReader:
+    """Reads rows for one pass over an epoch."""
+
+    def __init__(
+        self, reader: Reader, workers: WorkerThreads, counters: Counters, *, skips: bool = False
+    ) -> None:
+        self._reader = reader
+        self._skips = skips  # rows that are damaged, rather than to fail
+        self._workers = workers
+        self._counters = counters
+        self._lock = threading.Lock()
+        self._waiting: deque[Read] = deque()
+        self._requests: set[Future[Made]] = set()
+        self._under_way = 0
+        self._is_closed = False
+
+    def read(self, reads: Iterable[Read]) -> None:
+        """Read the rows of some pieces; nothing is waited for."""
+        with self._lock:
+            self._waiting.extend(reads)
+        self._start_reads()
+
+    async def begin(self, reads: Iterable[Read]) -> None:
+        """Do the same on the storage loop; return when what is asked for is on its way.
+
+        Nobody takes the interpreter from the loop meanwhile: who waits for this does not.
+        """
+        self.read(reads)
+        for _ in range(LOOP_TURNS):
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        """Cancel what is under way; nothing is started any more, and nobody told."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+            requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+
+    def _start_reads(self) -> None:
+        while (read := self._next_or_short()) is not None:
+            physical = read.group.physical[read.piece.rows]
+            try:
+                request = runtime.submit(self._reader.fetch(read.piece.tensor, physical))
+            except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+                self._ended(read)
+                read.failed(error)
+                continue
+            with self._lock:
+                self._requests.add(request)
+                is_closed = self._is_closed
+            # outside the lock: a request that is done already calls back at once, in this thread
+            request.add_done_callback(partial(self._answered, read))
+            if is_closed:
+                request.cancel()
+
+    def _next_or_short(self) -> Read | None:
+        """Take the next read; where there is none, say whether more could be under way."""
+        read = self._next_read()
+        if read is None:
+            with self._lock:
+                is_short = not self._waiting and self._under_way < PIECES_AT_ONCE
+            self._counters.hold(rows=is_short)
+        return read
+
+    def _next_read(self) -> Read | None:
+        with self._lock:
+            if self._is_closed or not self._waiting or self._under_way >= PIECES_AT_ONCE:
+                return None
+            self._under_way += 1
+            self._counters.fetch_started()
+            return self._waiting.popleft()
+
+    def _ended(self, read: Read) -> None:
+        with self._lock:
+            self._under_way -= 1
+        self._counters.fetch_ended(0, requests=len(read.piece.rows))
+
+    def _answered(self, read: Read, request: Future[Made]) -> None:
+        """Pass an answer on. What a callback raises is only logged: whoever waits is told here."""
+        try:
+            with self._lock:
+                self._requests.discard(request)
+            self._ended(read)
+            self._start_reads()
+            if self._is_closed:  # what failed most likely failed of being cancelled
+                return
+            if request.cancelled():
+                read.failed(stopped(f"rows of {read.piece.tensor!r}"))
+                return
+            error = request.exception()
+            if isinstance(error, CorruptionError) and self._skips:
+                make = partial(_failed, error)
+            else:
+                make = request.result()
+            read.answered()
+            self._workers.submit(partial(self._receive, read, make), order=read.group.number)
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            read.failed(error)
+
+    def _receive(self, read: Read, make: Made) -> None:
+        try:
+            lost = None
+            with self._counters.timed("unpack_s"):
+                try:
+                    column = make()
+                except CorruptionError:
+                    if not self._skips:
+                        raise
+                    physical = read.group.physical[read.piece.rows]
+                    column, lost = read_rows_alone(self._reader, read.piece.tensor, physical)
+                add_own(read.group, read.piece, column, lost)
+            count = len(read.piece.rows)
+            self._counters.add(fetched_nbytes=column_nbytes(column), row_reads=count)
+            read.here()
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            read.failed(error)
+
+
+def _failed(error: CorruptionError) -> Column:
+    raise error

@@ -1,0 +1,226 @@
+"""Stacking: rows that a user's transform returned, made one batch again.
+
+collate= names it     collated so, also a name that the transform made
+arrays, numbers       stacked, where all have one shape
+torch's tensors       stacked as tensors in a torch loader, elsewhere as the arrays they hold
+text, objects         listed
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlake.errors import InvalidInputError, RaggedBatchError
+from tensorlake.loader.config.collate import (
+    Collate,
+    check_collate,
+    check_fill,
+    check_word,
+    collate_ragged,
+)
+from tensorlake.types import NARROW_FLOATS, parse_dtype
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.batch_schema import ColumnPlan
+
+__all__ = ["Outputs", "checked_row"]
+
+INTEGERS = {1: "uint8", 2: "int16"}  # by their bytes; torch and NumPy both have them
+
+
+def checked_row(made: object, row: int) -> Mapping[str, Any]:
+    """Return what a transform made of a row.
+
+    Raises:
+        InvalidInputError: It is no row; where the function forgot to return it, None.
+    """
+    if not isinstance(made, Mapping):
+        raise InvalidInputError(
+            f"transform= returned {type(made).__name__} for row {row}, not a dict"
+            "\nreturn the row: {name: value, …}; rows are chosen before, by ds.query(…)",
+            argument="transform",
+            row=row,
+            actual=type(made).__name__,
+        )
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """How what a transform returns becomes a batch.
+
+    Attributes:
+        columns: What it is given.
+        collates: How names are collated, those that it makes among them.
+        framework: Whose arrays the batch is for.
+    """
+
+    columns: tuple[ColumnPlan, ...]
+    collates: Mapping[str, Collate]
+    framework: str
+
+    @classmethod
+    def planned(
+        cls, columns: tuple[ColumnPlan, ...], collate: Mapping[str, Any] | None, *, framework: str
+    ) -> Self:
+        """Check what a user gave; columns that are ragged are listed unless it says otherwise.
+
+        Raises:
+            InvalidInputError: A word is unknown.
+            UnsupportedFeatureError: It is for another framework.
+        """
+        listed: dict[str, Collate] = {
+            column.name: column.collate
+            for column in columns
+            if column.collate is not None and column.kind != "picture"
+        }
+        words: dict[str, Collate] = {
+            name: check_word(name, how, framework=framework)
+            for name, how in (collate or {}).items()
+        }
+        return cls(columns, listed | words, framework)
+
+    def stack(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Make one entry a name.
+
+        Raises:
+            InvalidInputError: Rows differ in their names, or lack one that is to be collated.
+            RaggedBatchError: Arrays differ in shape, and nobody said how they are collated.
+        """
+        if not rows:
+            return {}
+        planned = {column.name: column for column in self.columns}
+        names = list(rows[0])
+        for row in rows:
+            if list(row) != names:
+                raise InvalidInputError(
+                    f"transform returned the names {list(row)!r} after {names!r}"
+                    "\nreturn the same names for every row",
+                    expected=names,
+                    actual=list(row),
+                )
+        for name in self.collates:
+            if name not in names and name not in planned:
+                raise InvalidInputError(
+                    f"collate names {name!r}, which is not among the columns, and transform= does"
+                    f" not return it: {', '.join(map(repr, names))}"
+                    f"\nreturn it for every row, or leave {name!r} out of collate",
+                    tensor=name,
+                )
+        batch: dict[str, Any] = {}
+        for name in names:
+            values = [row[name] for row in rows]
+            how = self.collates.get(name)
+            if how is None:
+                batch[name] = _stacked(name, values, self.framework)
+            else:
+                batch |= _collated(name, values, how, planned.get(name), self.framework)
+        return batch
+
+
+def _collated(
+    name: str, values: list[Any], how: Collate, column: ColumnPlan | None, framework: str
+) -> dict[str, Any]:
+    if how == "list" or callable(how):
+        is_numeric = column is not None and column.dtype is not None
+        keeps_tensors = framework == "torch" and any(map(_is_tensor, values))
+        given = [
+            _as_array(one)
+            if one is not None and not keeps_tensors and (is_numeric or _is_tensor(one))
+            else one
+            for one in values
+        ]
+        return {name: how(given) if callable(how) else given}
+    arrays = [None if one is None else _as_array(one) for one in values]
+    present = [one for one in arrays if one is not None]
+    if len(present) < len(arrays):
+        raise _none_returned(name)
+    shape = _shape_of(name, present, column)
+    check_collate(name, shape, how, is_picture=False, framework=framework)
+    dtype = present[0].dtype if present else np.dtype("float64")
+    check_fill(name, how, dtype, cast="return them in another dtype")
+    return collate_ragged(name, arrays, shape, how, dtype, is_stored=False)
+
+
+def _shape_of(
+    name: str, arrays: Sequence[NDArray[Any]], column: ColumnPlan | None
+) -> tuple[int | None, ...]:
+    """Return the shape of samples, None along the first axis and others whose lengths may differ.
+
+    Raises:
+        RaggedBatchError: They have not as many axes, or none.
+    """
+    shapes = [one.shape for one in arrays] or [(0,)]
+    ndims = set(map(len, shapes))
+    if len(ndims) > 1 or 0 in ndims:
+        shown = ", ".join(map(str, sorted(set(shapes))[:4]))
+        raise RaggedBatchError(
+            f"transform returned {name!r} in the shapes {shown}, and only arrays of as many axes"
+            " can be filled up or joined\nreturn arrays alike, or give"
+            f" collate={{{name!r}: 'list'}}",
+            tensor=name,
+        )
+    is_fixed = [len(set(lengths)) == 1 for lengths in zip(*shapes, strict=True)]
+    if column is not None and len(column.shape) == len(is_fixed):
+        is_fixed = [
+            one and length is not None for one, length in zip(is_fixed, column.shape, strict=True)
+        ]
+    inner = zip(shapes[0][1:], is_fixed[1:], strict=True)
+    return (None, *(length if fixed else None for length, fixed in inner))
+
+
+def _stacked(name: str, values: list[Any], framework: str) -> Any:
+    tensors = [one for one in values if _is_tensor(one)]
+    is_numeric = [isinstance(one, np.ndarray | np.generic | int | float) for one in values]
+    if len(tensors) + sum(is_numeric) < len(values):
+        has_array = bool(tensors) or any(isinstance(one, np.ndarray) for one in values)
+        if has_array and any(one is None for one in values):
+            raise _none_returned(name)
+        return [*values]
+    arrays: list[Any] = values
+    as_tensors = framework == "torch" and len(tensors) == len(values)
+    if not as_tensors:
+        arrays = [_as_array(one) for one in values]
+    shapes = {tuple(one.shape) for one in arrays}
+    if len(shapes) > 1:
+        shown = ", ".join(map(str, sorted(shapes)[:4]))
+        raise RaggedBatchError(
+            f"transform returned {name!r} in different shapes, {shown}, which cannot be stacked"
+            f"\nreturn one shape, or give collate={{{name!r}: 'list'}} for a ragged column",
+            tensor=name,
+        )
+    if not as_tensors:
+        return np.stack(arrays)
+    torch = sys.modules["torch"]
+    return torch.stack([one.as_subclass(torch.Tensor) for one in arrays])
+
+
+def _none_returned(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"transform returned None as {name!r} of a row, and an array has no place for it"
+        f"\nreturn an array for every row, or give collate={{{name!r}: 'list'}}",
+        tensor=name,
+    )
+
+
+def _is_tensor(value: object) -> bool:
+    """Whether it is one of torch's tensors, or of a class of them, as torchvision's images are."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _as_array(value: Any) -> NDArray[Any]:
+    if not _is_tensor(value):
+        return np.asarray(value)
+    tensor = value.detach().cpu()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in NARROW_FLOATS:
+        return tensor.numpy()
+    bits = tensor.view(getattr(sys.modules["torch"], INTEGERS[tensor.element_size()]))
+    return bits.numpy().view(parse_dtype(name))

@@ -1,0 +1,266 @@
+"""Many rows of one shape: one array, made once, that threads fill chunk by chunk.
+
+    asked     c0 rows 5 … 63      c1 rows 0 … 63      c2 rows 3, 9, 40
+    pieces    rows of a chunk, and where in the array they go
+    array     [5 … 63 of c0][c1, read or decompressed right here][3, 9, 40 of c2]
+
+Beside the array there is never more than a decoded chunk for each thread, and none where all rows
+of a chunk go to one place: a raw one is read from its file into the array, a compressed one is
+decompressed into it. A chunk's bytes are verified before anybody sees its rows. The time goes into
+reading, hashing and decompressing, which Python lets run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    ChunkKind,
+    TensorSpec,
+    check_in_place,
+    decode_chunk_into,
+    header_rows,
+)
+from tensorlake.reading.codes import holds_codes
+from tensorlake.reading.decode import adapted, decoded, too_short, verified, verify_pieces
+from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
+from tensorlake.reading.index.extent_table import ChunkRun
+from tensorlake.storage import Buffer, side_by_side, usable_cores
+from tensorlake.types import Column, UniformColumn, slice_rows, take
+from tensorlake.versions import PackReader
+
+__all__ = ["FILLED_NBYTES_MIN", "Filling", "Piece", "is_filled", "pieces_of", "pieces_of_runs"]
+
+Int64Array = npt.NDArray[np.int64]
+Rows = slice | Int64Array
+
+FILLED_NBYTES_MIN = 4 << 20
+"""Fewer bytes are joined from decoded chunks: threads would take longer to start."""
+
+KEPT_SHARE = 4
+"""A read of up to one part in so many of what the cache may hold leaves there what it decoded. A
+larger one would only push out what others use."""
+
+SHARE_NBYTES = 4 << 20
+"""A thread takes chunks of so much together: of 256 chunks, each handed out alone, that took 30 of
+139 ms of the processor (docs/decisions/0028)."""
+
+SHARES_OF_THREAD = 4
+"""Each thread takes so many shares at least, and none waits long for the last."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Rows that are wanted of one chunk, and where they go."""
+
+    key: ChunkKey
+    rows: Rows  # counted inside the chunk
+    target: Rows  # rows of the array
+
+    @property
+    def count(self) -> int:
+        """How many rows they are."""
+        return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
+
+
+def is_filled(spec: TensorSpec, rows: int) -> bool:
+    """Tell whether so many rows of a tensor are read this way."""
+    layout = spec.layout
+    if layout.kind is not ChunkKind.UNIFORM or holds_codes(spec.type):
+        return False
+    return rows * layout.row_nbytes >= FILLED_NBYTES_MIN
+
+
+def pieces_of_runs(runs: Sequence[ChunkRun]) -> list[Piece]:
+    """Lay out consecutive rows."""
+    pieces: list[Piece] = []
+    at = 0
+    for run in runs:
+        count = run.stop - run.start
+        pieces.append(Piece(run.chunk, slice(run.start, run.stop), slice(at, at + count)))
+        at += count
+    return pieces
+
+
+def pieces_of(
+    keys: Sequence[ChunkKey], wanted: Sequence[Int64Array], order: Int64Array | None
+) -> list[Piece]:
+    """Lay out the rows that are wanted of each chunk.
+
+    Args:
+        keys: The chunks.
+        wanted: Of each, its rows.
+        order: Where the rows of all of them go; None where one after another.
+    """
+    borders = np.cumsum([0, *map(len, wanted)]).tolist()
+    places = [slice(start, stop) for start, stop in pairwise(borders)]
+    return [
+        Piece(key, _narrow(rows), place if order is None else order[place])
+        for key, rows, place in zip(keys, wanted, places, strict=True)
+    ]
+
+
+class Filling:
+    """An array that is being filled; pieces may be placed by several threads at once."""
+
+    def __init__(self, spec: TensorSpec, rows: int, packs: PackReader, cache: ChunkCache) -> None:
+        self.spec = spec
+        self._packs = packs
+        self._cache = cache
+        self._layout = spec.layout
+        shape = tuple(length or 0 for length in self._layout.shape)
+        dtype = self._layout.element_dtype.newbyteorder("<")
+        self._values = np.empty((rows, *shape), dtype)
+        self._valid: list[tuple[Rows, npt.NDArray[np.bool_]]] = []
+        self._is_kept = self._values.nbytes * KEPT_SHARE <= cache.nbytes_max
+
+    def place_at_hand(self, pieces: Sequence[Piece]) -> list[int]:
+        """Place those that need no request, in threads; returns which are left.
+
+        Raises:
+            CorruptionError: A chunk is damaged.
+        """
+        shares = _shares(pieces, usable_cores() * SHARES_OF_THREAD)
+        placed = chain.from_iterable(side_by_side(self._place_share, shares))
+        return [at for at, is_placed in enumerate(placed) if not is_placed]
+
+    def place(self, piece: Piece, blob: Buffer) -> None:
+        """Verify a chunk's bytes, and put its rows where they go.
+
+        Raises:
+            CorruptionError: The chunk is damaged.
+        """
+        self._put_decoded(piece, verified(piece.key, blob))
+
+    def put(self, piece: Piece, column: Column) -> None:
+        """Put rows that were read in another way where they go."""
+        assert isinstance(column, UniformColumn), "samples of one shape have such columns"
+        self._values[piece.target] = column.values
+        self._note_valid(piece, column.valid)
+
+    def column(self) -> UniformColumn:
+        """All rows, once every piece was placed."""
+        if not self._valid:
+            return UniformColumn(self._values)
+        valid = np.ones(len(self._values), np.bool_)
+        for target, of_piece in self._valid:
+            valid[target] = of_piece
+        return UniformColumn(self._values, valid)
+
+    def _place_share(self, pieces: Sequence[Piece]) -> list[bool]:
+        return [self._place_here(piece) for piece in pieces]
+
+    def _place_here(self, piece: Piece) -> bool:
+        """Place what needs no request; says whether it did."""
+        key = piece.key
+        if key.is_fill:
+            self.put(piece, self.spec.type.fill_column(self.spec.fill, piece.count))
+            return True
+        kept = self._cache.column(key)
+        if kept is not None:
+            self._put_rows(piece, kept)
+            return True
+        if self._is_read_in_place(piece):
+            return True
+        blob = self._packs.map_range(key.pack, key.offset, key.nbytes)
+        if blob is None:
+            return False
+        is_raw = self.spec.encoding(key.read_as).is_raw
+        if not (is_raw and self._cache.is_verified(key)):  # decompressors believe anything
+            verified(key, blob)
+            self._cache.set_verified(key)
+        self._put_decoded(piece, blob)
+        return True
+
+    def _is_read_in_place(self, piece: Piece) -> bool:
+        """Read all rows of a raw chunk from a local file into the array, where that can be."""
+        key = piece.key
+        payload_nbytes = key.nbytes - key.header_nbytes
+        if (
+            not self._is_as_stored(piece)
+            or not self._layout.is_raw
+            or payload_nbytes != piece.count * self._layout.row_nbytes
+        ):
+            return False
+        values = self._values[piece.target]
+        head = memoryview(bytearray(key.header_nbytes))
+        pieces = [head, values.reshape(-1).view(np.uint8).data]
+        if not self._packs.read_into(key.pack, key.offset, pieces):
+            return False
+        if not self._cache.is_verified(key):
+            verify_pieces(key, pieces)
+            self._cache.set_verified(key)
+        valid = check_in_place(values, head, header_nbytes=key.header_nbytes, where=str(key))
+        self._note_valid(piece, valid)
+        return True
+
+    def _put_decoded(self, piece: Piece, blob: Buffer) -> None:
+        key = piece.key
+        if self._is_as_stored(piece) and not self._is_kept and header_rows(blob) == piece.count:
+            valid = decode_chunk_into(
+                self._values[piece.target],
+                blob,
+                header_nbytes=key.header_nbytes,
+                layout=self._layout,
+                where=str(key),
+            )
+            self._note_valid(piece, valid)
+            return
+        column = decoded(self.spec, key, blob)
+        if self._is_kept:
+            self._cache.keep(key, column)
+        self._put_rows(piece, column)
+
+    def _is_as_stored(self, piece: Piece) -> bool:
+        """Whether rows from a chunk's first on go to one place, as they are in the chunk."""
+        is_first = isinstance(piece.rows, slice) and piece.rows.start == 0
+        is_run = is_first and isinstance(piece.target, slice)
+        return is_run and piece.key.read_as == self.spec.read_as
+
+    def _put_rows(self, piece: Piece, whole: Column) -> None:
+        rows = piece.rows
+        last = rows.stop - 1 if isinstance(rows, slice) else int(rows.max())
+        if last >= len(whole):
+            raise too_short(piece.key)
+        target = piece.target
+        if (
+            isinstance(rows, np.ndarray)
+            and isinstance(target, slice)
+            and isinstance(whole, UniformColumn)
+            and piece.key.read_as == self.spec.read_as
+        ):
+            # no copy between; "raise" would make one, and the rows were checked
+            np.take(whole.values, rows, axis=0, out=self._values[target], mode="clip")
+            self._note_valid(piece, None if whole.valid is None else whole.valid[rows])
+            return
+        part = (
+            slice_rows(whole, rows.start, rows.stop)
+            if isinstance(rows, slice)
+            else take(whole, rows)
+        )
+        self.put(piece, adapted(self.spec, piece.key, part))
+
+    def _note_valid(self, piece: Piece, valid: npt.NDArray[np.bool_] | None) -> None:
+        if valid is not None and not valid.all():
+            self._valid.append((piece.target, valid))
+
+
+def _shares(pieces: Sequence[Piece], least: int) -> list[Sequence[Piece]]:
+    """Divide pieces among threads, neighbours together, into so many shares where they can be."""
+    nbytes = np.cumsum([piece.key.nbytes for piece in pieces])
+    share = max(1, min(SHARE_NBYTES, int(nbytes[-1]) // least))
+    starts = [0, *(np.flatnonzero(np.diff((nbytes - 1) // share)) + 1).tolist(), len(pieces)]
+    return [pieces[start:stop] for start, stop in pairwise(starts)]
+
+
+def _narrow(rows: Int64Array) -> Rows:
+    """Return rows that follow each other as a slice."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
+        return slice(first, last + 1)
+    return rows

@@ -1,0 +1,1 @@
+"""Fetching: which bytes of which chunks are requested for the wanted rows."""

@@ -1,0 +1,190 @@
+"""Rows of chunks that are not at hand: what is asked for, on the storage loop.
+
+    many rows of a chunk     the chunk, by one request; kept
+    few, units in the index  only the units that hold them, of all chunks of a pack together
+    few, units not there     the chunk's header first, which records them too; then the units of
+                             several chunks together, whatever packs they are in
+
+Everything is verified where it is made into columns, work for a thread that has no other answers to
+take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from itertools import chain, compress
+from operator import not_
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import PackId, TensorSpec, header_units
+from tensorlake.reading.decode import adapted, decoded_and_kept, verified
+from tensorlake.reading.fetch.headers import ChunkHeaders
+from tensorlake.reading.fetch.partial_chunks import ChunkRows, Parts
+from tensorlake.reading.fetch.random_access import is_sparse_in
+from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
+from tensorlake.reading.index.extent_table import Located
+from tensorlake.reading.index.index import ChunkIndex
+from tensorlake.reading.joining import Fetched
+from tensorlake.storage import Buffer, SingleFlight, runtime
+from tensorlake.types import Column, take
+from tensorlake.versions import PackReader
+
+__all__ = ["CHUNKS_IN_FLIGHT", "RowFetches"]
+
+Int64Array = npt.NDArray[np.int64]
+
+CHUNKS_IN_FLIGHT = 64
+
+HEADERS_TOGETHER = 8
+"""Of so many chunks units are planned together once all their headers are here: planning costs as
+much for one as for several, and the slowest header of few is not much later than another."""
+
+ASIDE_UNITS_MIN = 32
+"""So many parts are verified and decoded in a thread of their own; fewer when all are here."""
+
+
+class RowFetches:
+    """Reads rows of chunks by requests. Thread-safe; its coroutines run on the storage loop."""
+
+    def __init__(self, packs: PackReader, cache: ChunkCache, headers: ChunkHeaders) -> None:
+        self._packs = packs
+        self._cache = cache
+        self._headers = headers
+        # Several threads read rows of one chunk at a time: what serves all is asked for once.
+        self._under_way = SingleFlight[ChunkKey, Column]()
+
+    async def chunk(self, key: ChunkKey) -> Buffer:
+        """Read a chunk's bytes by one request, and verify them."""
+        return verified(key, await self._packs.read_range(key.pack, key.offset, key.nbytes))
+
+    async def rows(
+        self,
+        spec: TensorSpec,
+        index: ChunkIndex,
+        located: Located,
+        wanted: list[Int64Array],
+        which: list[int],
+    ) -> list[Fetched]:
+        """Ask for the rows that are wanted of some chunks, and wait for them.
+
+        Args:
+            spec: The tensor.
+            index: Where its chunks are.
+            located: All chunks that are touched.
+            wanted: Of each, its rows.
+            which: The chunks to ask for.
+        """
+        is_sparse = [is_sparse_in(located, wanted, at) for at in which]
+        sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
+        recorded = await index.units(located.starts[sparse]) if sparse else []
+        units = dict(zip(sparse, recorded, strict=True))
+        together: dict[tuple[PackId, int], tuple[list[int], list[ChunkRows]]] = {}
+        unknown: list[tuple[int, ChunkKey, Int64Array]] = []
+        factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
+        for at in which:
+            key = located.chunks[at]
+            if at not in units:
+                factories.append(partial(self._whole, spec, at, key, wanted[at]))
+            elif (found := units[at]) is None:
+                unknown.append((at, key, wanted[at]))
+            else:
+                places, chunks = together.setdefault((key.pack, key.read_as), ([], []))
+                places.append(at)
+                chunks.append(ChunkRows(key, wanted[at], found))
+        for start in range(0, len(unknown), HEADERS_TOGETHER):
+            some = unknown[start : start + HEADERS_TOGETHER]
+            factories.append(partial(self._by_headers, spec, some))
+        for places, chunks in together.values():
+            factories.append(partial(self._parts, spec, places, chunks))
+        return await _all(factories)
+
+    async def _whole(
+        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array
+    ) -> list[Fetched]:
+        whole = self._cache.column(key)
+        if whole is None:
+            read = partial(self._read_whole, spec, key)
+            whole = await self._under_way.read(key, read)
+        column = whole
+
+        def taken() -> list[Column]:
+            return [adapted(spec, key, take(column, rows))]
+
+        return [Fetched([at], taken)]
+
+    async def _read_whole(self, spec: TensorSpec, key: ChunkKey) -> Column:
+        return decoded_and_kept(self._cache, spec, key, await self.chunk(key))
+
+    async def _by_headers(
+        self, spec: TensorSpec, unknown: Sequence[tuple[int, ChunkKey, Int64Array]]
+    ) -> list[Fetched]:
+        """Read rows of chunks whose units the index does not record: their headers do."""
+        fetches = [partial(self._headers.fetch, key) for _, key, _ in unknown]
+        headers = await runtime.gather_bounded(fetches, limit=len(fetches))
+        together: dict[int, tuple[list[int], list[ChunkRows]]] = {}
+        factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
+        for (at, key, rows), header in zip(unknown, headers, strict=True):
+            units = header_units(header, layout=spec.encoding(key.read_as), where=str(key))
+            if units is None:
+                factories.append(partial(self._whole, spec, at, key, rows))
+                continue
+            places, chunks = together.setdefault(key.read_as, ([], []))
+            places.append(at)
+            chunks.append(ChunkRows(key, rows, units))
+        for places, chunks in together.values():
+            factories.append(partial(self._parts, spec, places, chunks))
+        return await _all(factories)
+
+    async def _parts(
+        self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
+    ) -> list[Fetched]:
+        """Read only the parts of chunks that hold some rows, or wholes that cost less."""
+        layout = spec.encoding(chunks[0].key.read_as)
+        parts = Parts.of(chunks, layout)
+        nbytes = parts.nbytes_by_chunk().tolist()
+        is_part = [2 * part <= one.key.nbytes for part, one in zip(nbytes, chunks, strict=True)]
+        if all(is_part):
+            return [await self._read_units(spec, places, parts)]
+        whole = [
+            partial(self._whole, spec, at, one.key, one.rows)
+            for at, one in compress(zip(places, chunks, strict=True), map(not_, is_part))
+        ]
+        if any(is_part):
+            rest = [*compress(places, is_part)], [*compress(chunks, is_part)]
+            whole.append(partial(self._parts, spec, *rest))
+        return await _all(whole)
+
+    async def _read_units(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
+        keys, chunk = parts.keys, parts.chunk_of_wanted.tolist()
+        ranges: dict[PackId, list[tuple[int, int]]] = {}
+        for number, (start, stop) in zip(chunk, parts.ranges.tolist(), strict=True):
+            ranges.setdefault(keys[number].pack, []).append((start, stop))
+        reads = [partial(self._packs.read_ranges, *one) for one in ranges.items()]
+        read = await runtime.gather_bounded(reads, limit=len(reads))
+        # of each pack they came in the order in which the parts name it
+        coming = dict(zip(ranges, map(iter, read), strict=True))
+        buffers = [next(coming[keys[number].pack]) for number in chunk]
+
+        def made() -> list[Column]:
+            columns = zip(keys, parts.columns(buffers), strict=True)
+            return [adapted(spec, key, column) for key, column in columns]
+
+        if len(buffers) < ASIDE_UNITS_MIN:
+            return Fetched(places, made)
+        # while those of other packs are on their way
+        columns = await asyncio.get_running_loop().run_in_executor(None, made)
+        return Fetched(places, lambda: columns)
+
+
+async def _all(
+    factories: Sequence[Callable[[], Coroutine[Any, Any, list[Fetched]]]],
+) -> list[Fetched]:
+    if len(factories) == 1:
+        return await factories[0]()  # most pieces of a batch are: no task for it
+    fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
+    return [*chain.from_iterable(fetched)]

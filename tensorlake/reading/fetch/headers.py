@@ -1,0 +1,110 @@
+"""What the headers of chunks tell, without their samples: shapes, NULLs, and units.
+
+A header is a few hundred bytes at a chunk's start: from a folder it is viewed in memory, from
+elsewhere those that are missing are asked for together, and each once, whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import ChunkHeader, TensorSpec, header_rows, read_header
+from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
+from tensorlake.reading.index.extent_table import Located
+from tensorlake.storage import Buffer, SingleFlight, runtime
+from tensorlake.versions import PackReader
+
+__all__ = ["ChunkHeaders", "nulls_told", "shapes_told"]
+
+Int64Array = npt.NDArray[np.int64]
+
+HEADERS_IN_FLIGHT = 64
+
+
+class ChunkHeaders:
+    """Headers of chunks, kept in a cache. Thread-safe."""
+
+    def __init__(self, packs: PackReader, cache: ChunkCache) -> None:
+        self._packs = packs
+        self._cache = cache
+        # Several threads read rows of one chunk at a time: its header is asked for once.
+        self._under_way = SingleFlight[ChunkKey, ChunkHeader]()
+
+    def of(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
+        """Read the headers of some chunks, in order; None for fills."""
+        found = [None if key.is_fill else self._at_hand(key) for key in keys]
+        missing = [at for at, key in enumerate(keys) if found[at] is None and not key.is_fill]
+        if missing:
+            fetches = [partial(self.fetch, keys[at]) for at in missing]
+            fetched = runtime.run(runtime.gather_bounded(fetches, limit=HEADERS_IN_FLIGHT))
+            for at, header in zip(missing, fetched, strict=True):
+                found[at] = header
+        return found
+
+    async def fetch(self, key: ChunkKey) -> ChunkHeader:
+        """Read a chunk's header, on the storage loop."""
+        header = self._cache.header(key)
+        if header is None:
+            header = await self._under_way.read(key, partial(self._read, key))
+        return header
+
+    def _at_hand(self, key: ChunkKey) -> ChunkHeader | None:
+        header = self._cache.header(key)
+        if header is None:
+            data = self._packs.map_range(key.pack, key.offset, key.header_nbytes)
+            header = None if data is None else self._parsed(key, data)
+        return header
+
+    async def _read(self, key: ChunkKey) -> ChunkHeader:
+        data = await self._packs.read_range(key.pack, key.offset, key.header_nbytes)
+        return self._parsed(key, data)
+
+    def _parsed(self, key: ChunkKey, data: Buffer) -> ChunkHeader:
+        header = read_header(
+            data, header_nbytes=key.header_nbytes, rows=header_rows(data), where=str(key)
+        )
+        self._cache.keep_header(key, header)
+        return header
+
+
+def shapes_told(
+    spec: TensorSpec, located: Located, headers: Sequence[ChunkHeader | None]
+) -> Int64Array:
+    """Shapes of samples, int64 (n, ndim), by the headers of their chunks; -1 where NULL."""
+    shapes = np.empty((len(located.chunk), len(spec.type.shape)), dtype=np.int64)
+    for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+        rows = np.flatnonzero(located.chunk == at)
+        wanted = located.row_in_chunk[rows]
+        if header is None:
+            column = spec.type.fill_column(spec.fill, 1)
+            own = getattr(column, "shapes", None)
+            valid = column.valid
+            fixed = np.array([spec.type.shape]) if own is None else own
+            shapes[rows] = -1 if valid is not None and not valid[0] else fixed
+            continue
+        layout = spec.encoding(key.read_as)
+        if header.shapes is None:
+            shapes[rows] = np.array(layout.shape, dtype=np.int64)
+        else:
+            shapes[rows] = header.shapes[wanted]
+        if header.valid is not None:
+            shapes[rows[~header.valid[wanted]]] = -1
+    return shapes
+
+
+def nulls_told(
+    spec: TensorSpec, located: Located, headers: Sequence[ChunkHeader | None]
+) -> npt.NDArray[np.bool_]:
+    """Which samples are NULL, by the headers of their chunks."""
+    found = np.zeros(len(located.chunk), dtype=np.bool_)
+    for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+        rows = np.flatnonzero(located.chunk == at)
+        if header is None:
+            found[rows] = key.is_fill and spec.fill is None
+        elif header.valid is not None:
+            found[rows] = ~header.valid[located.row_in_chunk[rows]]
+    return found

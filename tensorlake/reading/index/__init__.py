@@ -1,0 +1,1 @@
+"""Index lookups: from rows of a version to chunks, with caches."""

@@ -1,0 +1,1 @@
+"""The `Store` protocol, URLs, options, and failures in the store's terms."""

@@ -1,0 +1,254 @@
+"""What tensorlake asks of a place that keeps objects: the `Store` protocol and its values.
+
+An object is bytes under a path ("packs/3f/…tlp"), relative to the store's URL.  All but hints are
+immutable: written once by `put_if_absent`, the only atomic operation that commits rest on.
+
+Invariants every store keeps (the conformance suite in `tensorlake.testing` holds them):
+- a read returns exactly the bytes asked for or raises; short data is never passed on;
+- an object appears whole or not at all, and once `put_if_absent` returned it is durable, unless
+  the caller renounced that: then it is once `sync` returned;
+- of any number of writers of one path exactly one succeeds, the others see `ObjectExistsError`;
+- a failed write says whether nothing landed (`StorageError`, `AccessError`) or whether that is
+  unknown (`UnknownOutcomeError`): who publishes then reads the object back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, TypeAlias, cast
+
+from tensorlake.errors import CorruptionError, InvalidInputError, StorageError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Data: TypeAlias = Buffer | Sequence[Buffer]  # an object to be written, whole or in pieces
+
+SCRATCH: Final = ".tmp"
+"""Folder of a local store's unfinished files; no object's path may pass through it."""
+
+_ORDINARY_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """What a store knows of an object without reading it.
+
+    Attributes:
+        modified: By the store's clock.
+        etag: What the store says of the content, without quotes; None where it says nothing.
+    """
+
+    path: str
+    nbytes: int
+    modified: datetime
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object that was read whole; `modified` is by the store's clock, None where none says."""
+
+    data: bytes
+    modified: datetime | None
+
+
+class ObjectExistsError(StorageError):
+    """`put_if_absent` found an object under this path; a plain fact, not yet a conflict."""
+
+
+class MissingObjectError(StorageError):
+    """An object that must exist does not."""
+
+
+class UnknownOutcomeError(StorageError):
+    """A write may or may not have landed; read the object back to find out."""
+
+
+class Store(Protocol):
+    """Objects under one URL. Safe to share between threads; `clone` after a fork."""
+
+    @property
+    def url(self) -> str:
+        """Where the objects are, for messages; never holds secrets."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the objects are files of this machine."""
+        ...
+
+    async def get(self, path: str) -> bytes | None:
+        """Read a whole object; None when there is none."""
+        ...
+
+    async def read(self, path: str) -> StoredObject | None:
+        """Do what `get` does, by the same request, and tell what its answer says of the time."""
+        ...
+
+    async def get_range(self, path: str, start: int, stop: int) -> Buffer:
+        """Read bytes [start, stop) of an object that must exist and be that long."""
+        ...
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read several ranges of one object, in the order asked, coalesced where that pays."""
+        ...
+
+    async def put_if_absent(
+        self,
+        path: str,
+        data: Data,
+        *,
+        durable: bool = True,
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        """Write a new object; fail when one is there.
+
+        Args:
+            path: Where.
+            data: What.
+            durable: Whether it is so on return. One that is deleted again, or that `sync` makes
+                durable before anything rests on it, need not be.
+            after: Called once, before anybody can see the object; if it raises, nobody ever will.
+                A store that first has work of its own does that first, so that what `after` waits
+                for goes on meanwhile. It waits only where ``runs_here()``.
+        """
+        ...
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        """Make objects durable that were put with ``durable=False``, many at the price of one.
+
+        So does who takes an object for written because it is there: whoever put it may have been
+        stopped between its being seen and its being durable.
+
+        After a `StorageError` nobody knows which of them are: write them again, as others.
+        """
+        ...
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        """Write an object whole, replacing one that is there.
+
+        Hints pass ``durable=False``: losing or tearing one in a power cut changes nothing, and
+        an fsync saved is half of a local commit.
+        """
+        ...
+
+    async def now(self) -> datetime:
+        """Tell the store's time, as far as its answers told it: see `api/clock.py`."""
+        ...
+
+    async def head(self, path: str) -> ObjectMeta | None:
+        """Look up an object's size and time; None when there is none."""
+        ...
+
+    def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        """Iterate over the objects whose path starts with `prefix`, in the order of their paths."""
+        ...
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        """Name what lies directly under `prefix` ("" or "a/") and holds objects, in order."""
+        ...
+
+    async def delete(self, path: str) -> None:
+        """Remove an object; none being there is fine."""
+        ...
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        """View bytes [start, stop) of an immutable local object in memory; None elsewhere."""
+        ...
+
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        """Read an immutable local object from `start` on into memory that may be written to.
+
+        What is read once and kept costs less so than through a mapping.
+
+        Args:
+            path: Which.
+            start: Where its bytes begin that fill the first piece; those of the next follow.
+            pieces: Of bytes, contiguous.
+
+        Returns:
+            False, and nothing was read, where the object is not a local one.
+        """
+        ...
+
+    def clone(self) -> Store:
+        """Open the same store with clients of its own, as a forked process must."""
+        ...
+
+
+def check_path(path: str) -> str:
+    """Return `path` if it can name an object in every store, and stays inside of it.
+
+    >>> check_path("packs/3f/018f.tlp")
+    'packs/3f/018f.tlp'
+    """
+    if _ORDINARY_PATH.fullmatch(path) is not None:
+        return path
+    # The slow road: names outside the format's own alphabet (other programs' objects in a list).
+    segments = path.split("/")
+    refused = {"", ".", "..", SCRATCH}
+    if not refused.isdisjoint(segments) or any(c in path for c in "\\\0"):
+        raise InvalidInputError(
+            f"object path {path!r} is not relative to its store;\n"
+            f"use names joined by '/', none of them empty, '.', '..' or {SCRATCH!r}",
+            path=path,
+        )
+    return path
+
+
+def pieces_of(data: Data) -> list[Buffer]:
+    """Return what is to be written as a list of buffers."""
+    pieces = [data] if isinstance(data, Buffer) else [*data]
+    return cast("list[Buffer]", pieces)  # a memoryview is a Sequence too, to the type checker
+
+
+def nbytes_of(data: Data) -> int:
+    """Count the bytes of what is to be written."""
+    return sum(
+        piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces_of(data)
+    )
+
+
+def exists(path: str, url: str) -> ObjectExistsError:
+    """Build the error of a `put_if_absent` that lost."""
+    return ObjectExistsError(
+        f"object {path!r} of {url!r} is already there;\nread it before writing another",
+        path=path,
+        url=url,
+    )
+
+
+def missing(path: str, url: str) -> MissingObjectError:
+    """Build the error of a read that needs an object."""
+    return MissingObjectError(
+        f"object {path!r} of {url!r} is missing;\n"
+        "if no collection removed it, restore it from a copy",
+        path=path,
+        url=url,
+    )
+
+
+def short(path: str, url: str, *, start: int, stop: int, received: int) -> CorruptionError:
+    """Build the error of a range that an object does not have."""
+    return CorruptionError(
+        f"object {path!r} of {url!r} is cut short: bytes {start} to {stop} were asked for,"
+        f" {received} of {stop - start} came;\nrestore it from a copy",
+        object=path,
+        url=url,
+        offset=start + received,
+        expected=stop - start,
+        actual=received,
+    )
+
+
+def check_range(path: str, start: int, stop: int) -> None:
+    """Refuse a range that no object can have."""
+    if not 0 <= start <= stop:
+        raise InvalidInputError(
+            f"range [{start}, {stop}) of object {path!r} is not a range;\ngive 0 <= start <= stop",
+            path=path,
+            start=start,
+            stop=stop,
+        )

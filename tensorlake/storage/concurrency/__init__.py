@@ -1,0 +1,1 @@
+"""Concurrency: the bridge to asynchronous I/O, retries, limits and locks."""

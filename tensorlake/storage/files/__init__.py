@@ -1,0 +1,1 @@
+"""Files: reading, naming and syncing the files of a local store."""

@@ -1,0 +1,1 @@
+"""HTTP: the client behind stores that are servers."""

@@ -1,0 +1,101 @@
+"""The body of a server's answer, read while it comes: a file that is read once.
+
+Who reads waits on their own thread; the bytes come on the storage loop, and the server is asked
+for more only when somebody reads, so that a slow reader holds the server back. ``abandon`` ends a
+read that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any
+
+from tensorlake.errors import StorageError
+from tensorlake.storage.concurrency import runtime
+from tensorlake.storage.http.types import AttemptError
+
+__all__ = ["AnswerStream", "LostStreamError"]
+
+
+class LostStreamError(StorageError):
+    """A stream broke off before its end."""
+
+
+class AnswerStream:
+    """One answer.
+
+    Args:
+        url: What was asked, for messages.
+        pieces: The body, as it comes.
+        end: Gives the connection back.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        pieces: AsyncIterator[bytes],
+        end: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self.closed = False
+        self.nbytes = 0
+        self._url = url
+        self._pieces = pieces
+        self._end = end
+        self._left = memoryview(b"")
+        self._has_ended = False
+        self._reads = runtime.Scope()
+
+    def read(self, nbytes: int = -1) -> bytes:
+        """Wait for so many bytes; fewer only at the end of the body.
+
+        Raises:
+            LostStreamError: The connection broke, or the stream was closed meanwhile.
+        """
+        parts: list[memoryview] = []
+        missing = nbytes
+        while missing != 0:
+            if not self._left:
+                piece = self._next_piece()
+                if piece is None:
+                    break
+                self._left = memoryview(piece)
+            taken = self._left if missing < 0 else self._left[:missing]
+            self._left = self._left[len(taken) :]
+            parts.append(taken)
+            missing = missing if missing < 0 else missing - len(taken)
+        return b"".join(parts)
+
+    def abandon(self) -> None:
+        """Let a read that waits end now; wait for nothing. Its reader then closes the stream."""
+        self.closed = True
+        self._reads.cancel()
+
+    def close(self) -> None:
+        """End the answer; the server learns that nobody reads on."""
+        self.abandon()
+        runtime.run(self._end())
+
+    def _next_piece(self) -> bytes | None:
+        if self._has_ended:
+            return None
+        try:
+            with self._reads.entered():
+                piece = runtime.run(self._advance())
+        except CancelledError as error:
+            raise self._lost("it was closed") from error
+        except AttemptError as error:
+            raise self._lost(str(error)) from error
+        if piece is None:
+            self._has_ended = True
+            return None
+        self.nbytes += len(piece)
+        return piece
+
+    async def _advance(self) -> bytes | None:
+        return await anext(self._pieces, None)
+
+    def _lost(self, why: str) -> LostStreamError:
+        return LostStreamError(
+            f"the answer of {self._url!r} broke off ({why})\ntry again", url=self._url
+        )

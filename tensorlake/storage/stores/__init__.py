@@ -1,0 +1,1 @@
+"""Stores: local folders, object storage, memory, fsspec and tensorlake servers."""

@@ -1,0 +1,1 @@
+"""What every type builds on: `SampleType`, columns, dtypes, casting and the registry."""

@@ -1,0 +1,180 @@
+"""The registry of sample types: from names, dtypes and JSON to types.
+
+Built-in types are here from the start. A plug-in is a distribution with an entry point in the
+group ``tensorlake.types``: its name is the kind, its object a `SampleType` class. It is loaded
+when a schema first names a kind that is not known (docs/how-to/add-a-type.md).
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, did_you_mean
+from tensorlake.types.base.base import SampleType
+from tensorlake.types.base.dtypes import DTYPE_NAMES
+from tensorlake.types.scalar.array import Array
+from tensorlake.types.scalar.binary import Bytes
+from tensorlake.types.scalar.class_label import ClassLabel
+from tensorlake.types.scalar.embedding import Embedding
+from tensorlake.types.scalar.json import Json
+from tensorlake.types.scalar.scalar import Bool, Scalar
+from tensorlake.types.scalar.sequence import Sequence
+from tensorlake.types.scalar.struct import Struct
+from tensorlake.types.scalar.tags import Tags
+from tensorlake.types.scalar.text import Text
+from tensorlake.types.scalar.timestamp import Timestamp
+from tensorlake.types.scalar.uuid import Uuid
+from tensorlake.types.vision.bbox import BBox
+from tensorlake.types.vision.bbox3d import BBox3D
+from tensorlake.types.vision.binary_mask import BinaryMask
+from tensorlake.types.vision.image import Image
+from tensorlake.types.vision.instance_mask import InstanceMask
+from tensorlake.types.vision.keypoints import Keypoints
+from tensorlake.types.vision.polygon import Polygon
+from tensorlake.types.vision.segment_mask import SegmentMask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["as_type", "from_json", "register"]
+
+_ENTRY_POINTS = "tensorlake.types"
+_BUILT_IN: tuple[type[SampleType], ...] = (
+    Array,
+    BBox,
+    BBox3D,
+    BinaryMask,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Embedding,
+    Image,
+    InstanceMask,
+    Json,
+    Keypoints,
+    Polygon,
+    Scalar,
+    SegmentMask,
+    Sequence,
+    Tags,
+    Text,
+    Timestamp,
+    Uuid,
+)
+_types: dict[str, type[SampleType]] = {one.kind: one for one in _BUILT_IN}
+_SHORT: dict[Any, type[SampleType]] = {
+    "str": Text,
+    "text": Text,
+    "json": Json,
+    "bytes": Bytes,
+    "bool": Bool,
+    str: Text,
+    bytes: Bytes,
+    bool: Bool,
+}
+
+
+def register(sample_type: type[SampleType]) -> type[SampleType]:
+    """Make a type known under its `kind`; usable as a class decorator.
+
+    Raises:
+        InvalidInputError: Another type has that kind.
+    """
+    known = _types.setdefault(sample_type.kind, sample_type)
+    if known is not sample_type:
+        raise InvalidInputError(
+            f"the kind {sample_type.kind!r} is {known.__qualname__}'s already"
+            "\ngive the new type a kind of its own",
+            actual=sample_type.kind,
+        )
+    return sample_type
+
+
+def from_json(data: Mapping[str, Any]) -> SampleType:
+    """Return the type that `SampleType.to_json` described.
+
+    >>> from_json({"kind": "scalar", "dtype": "int8"})
+    Scalar('int8')
+
+    Raises:
+        UnsupportedFeatureError: The kind is unknown here.
+        SchemaError: A parameter is missing or cannot be.
+    """
+    kind = data.get("kind")
+    if kind not in _types:
+        _load_plug_in(str(kind))
+    if kind not in _types:
+        raise UnsupportedFeatureError(
+            f"the dataset has a tensor of type {kind!r}, unknown to this version"
+            "\nupgrade tensorlake, or install the plug-in that brings it",
+            actual=kind,
+        )
+    return _types[str(kind)].from_json(data)
+
+
+def as_type(value: Any) -> SampleType:
+    """Return the type that a schema's short form means; `value` is what a user wrote there.
+
+    >>> as_type("float32").describe(), as_type("str").describe(), as_type(bool).describe()
+    ('Scalar(float32)', 'Text', 'Bool')
+
+    Raises:
+        SchemaError: It means none.
+    """
+    if isinstance(value, SampleType):
+        return value
+    if isinstance(value, Struct):
+        raise SchemaError(
+            f"{value.describe()} is a group of tensors, and stands in a schema or a Struct alone"
+            "\nfor lists of structs write Sequence(Struct({…}))",
+            actual=value,
+        )
+    if isinstance(value, type) and issubclass(value, SampleType):
+        try:
+            return value()
+        except TypeError as error:
+            raise SchemaError(
+                f"{value.__name__} needs parameters: {error}\nwrite them: {value.__name__}(…)",
+                actual=value,
+            ) from error
+    if isinstance(value, (str, type)) and value in _SHORT:
+        return _SHORT[value]()
+    if isinstance(value, (str, type, np.dtype)):
+        if value is np.bool_ or value == np.dtype(np.bool_):
+            return Bool()
+        try:
+            return Scalar(value)
+        except SchemaError:
+            pass  # told below, with the other short forms
+    names = (*DTYPE_NAMES, *(name for name in _SHORT if isinstance(name, str)), *_types)
+    raise SchemaError(
+        f"{value!r} is not a type of samples{did_you_mean(value, names)}"
+        "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",
+        actual=value,
+    )
+
+
+def _load_plug_in(kind: str) -> None:
+    for entry_point in entry_points(group=_ENTRY_POINTS, name=kind):
+        where = f"the plug-in {entry_point.value!r}, which brings the type {kind!r},"
+        try:
+            loaded: object = entry_point.load()
+        except (ImportError, AttributeError) as error:
+            raise UnsupportedFeatureError(
+                f"{where} cannot be loaded: {error}\ninstall it anew, with what it needs",
+                actual=kind,
+            ) from error
+        if not (isinstance(loaded, type) and issubclass(loaded, SampleType)):
+            raise UnsupportedFeatureError(
+                f"{where} is no SampleType but {loaded!r}\nits author can say more", actual=kind
+            )
+        if getattr(loaded, "kind", None) != kind:
+            raise UnsupportedFeatureError(
+                f"{where} calls itself {getattr(loaded, 'kind', None)!r}"
+                "\nan entry point is named as the type's kind",
+                actual=kind,
+            )
+        register(loaded)

@@ -1,0 +1,44 @@
+"""How a type is printed: as it would be written, without what is as it always is.
+
+    Array('float32', (None, 4))    ClassLabel(('cat', 'dog'), per='boxes')    Embedding(768)
+
+What is printed makes an equal type again, unless a tuple is cut because it is long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tensorlake.types.base.base import SampleType
+
+__all__ = ["written"]
+
+MAX_ITEMS = 12
+"""Of a tuple, such as class names: a schema of a thousand classes is still read on one page."""
+
+
+def written(sample_type: SampleType) -> str:
+    """Write a type as Python: what it must be given by position, else what is not its default."""
+    parts: list[str] = []
+    own_first = sorted(fields(sample_type), key=lambda one: one.kw_only is True)
+    for place, one in enumerate(own_first):
+        value = getattr(sample_type, one.name)
+        if one.default is not MISSING and value == one.default:
+            continue
+        by_position = len(parts) == place and (place == 0 or one.default is MISSING)
+        name = "" if by_position and not one.kw_only else f"{one.name}="
+        parts.append(name + _value(value))
+    return f"{type(sample_type).__name__}({', '.join(parts)})"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return repr(value.name)
+    if isinstance(value, tuple) and len(value) > MAX_ITEMS:
+        shown = ", ".join(map(repr, value[:MAX_ITEMS]))
+        return f"({shown}, … {len(value) - MAX_ITEMS} more)"
+    return repr(value)

@@ -1,0 +1,1 @@
+"""Types of scalars, text, arrays, lists and records."""

@@ -1,0 +1,117 @@
+"""Json: one JSON value a row, stored as canonical UTF-8 (sorted keys, no spaces).
+
+Only what JSON can hold comes in: a NaN, a key that is no string or an object of Python is refused
+rather than changed. Tuples and arrays become lists, NumPy's numbers become numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tensorlake.types.base.base import QueryKind, SampleType, check_default
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn
+from tensorlake.types.base.encoded import Encoded
+from tensorlake.types.base.errors import dtype_mismatch, unreadable
+from tensorlake.types.base.file import File, given_bytes
+
+if TYPE_CHECKING:
+    from tensorlake.types.base.errors import Place
+
+__all__ = ["Json"]
+
+_encoder = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+_SCALARS = {str, int, float, bool, type(None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Json(Encoded, SampleType):
+    """One JSON value a row. A str is a JSON string; only a `tl.File` reads a file.
+
+    >>> Json().convert([{"b": 1, "a": [True]}], tensor="meta").samples
+    [b'{"a":[true],"b":1}']
+    """
+
+    kind: ClassVar[str] = "json"
+
+    def __post_init__(self) -> None:
+        check_default(self)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A JSON value."""
+        return "json"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return "a value that JSON can hold (Json)"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take dicts, lists, strings, numbers and bools, and files of JSON."""
+        encoded: list[Buffer] = []
+        for position, sample in enumerate(samples):
+            value = _read_json(sample, place, position) if isinstance(sample, File) else sample
+            try:
+                plain = value if _is_plain(value) else _plain(value)
+                encoded.append(_encoder.encode(plain).encode())
+            except (ValueError, RecursionError) as error:  # ValueError: NaN, lone surrogates
+                raise dtype_mismatch(place, position, _reason(error)) from error
+        return EncodedColumn(encoded)
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the value."""
+        return json.loads(sample)
+
+
+def _reason(error: Exception) -> str:
+    if str(error).startswith("Out of range float"):  # as Python's encoder says it
+        return "a number that it has no word for: NaN, or an infinite one"
+    return str(error)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is of JSON's own types alone; a call a container, and nothing copied."""
+    kind = type(value)
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            return False
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        return kind in _SCALARS
+    return all(type(item) in _SCALARS or _is_plain(item) for item in items)
+
+
+def _plain(value: Any) -> Any:
+    """Return the value in JSON's own types; ValueError names what has none."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.names is not None:
+            raise ValueError("a structured array, whose names a list would lose")
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"a dict with the key {key!r}, no str")  # noqa: TRY004 -- as JSON's
+        return {key: _plain(item) for key, item in value.items()}
+    raise ValueError(f"{type(value).__name__} {value!r:.60}")
+
+
+def _read_json(sample: File, place: Place, position: int) -> Any:
+    content = given_bytes(sample, place, position)
+    assert isinstance(content, bytes)  # as a File's is
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        reason = f"cannot take {str(sample.path)!r}: not JSON: {error}"
+        raise unreadable(place, position, reason) from error

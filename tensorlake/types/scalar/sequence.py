@@ -1,0 +1,176 @@
+"""Sequence: any number of samples of another type a row.
+
+A row's items are joined into one stored sample (`base/join.py`), so that a row is read alone
+and its items, of any type (pictures, vectors, texts), lie together. Items are checked and
+converted as one column for all rows of a call.
+
+Lists of structs are stored as a struct of lists, a tensor a field: ``Sequence(Struct(…))`` is that
+`Struct`, which takes lists of dicts, and reads as a dict of lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
+from tensorlake.types.base.casting import iterated
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
+from tensorlake.types.base.encoded import Encoded
+from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
+from tensorlake.types.base.join import count_items, join_items, split_items
+from tensorlake.types.base.region import Region, part_of
+from tensorlake.types.scalar.struct import Struct
+
+__all__ = ["Sequence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Encoded, SampleType):
+    """Any number of samples of the type `of`, such as the pictures of a clip.
+
+    >>> Sequence("float32").describe()
+    'Sequence(Scalar(float32))'
+    >>> words = Sequence("str").convert([["a", "b"], []], tensor="words")
+    >>> Sequence("str").present(words)
+    [['a', 'b'], []]
+
+    Attributes:
+        of: The items' type, or its short form; items are never NULL.
+    """
+
+    kind: ClassVar[str] = "sequence"
+
+    of: Any = field()  # Any: what as_type() takes; a SampleType once it is made
+
+    def __new__(cls, of: Any = None, **parameters: Any) -> Any:  # Any: a Struct is no SampleType
+        """Make the sequence; of a struct, the struct of sequences that it is stored as."""
+        if isinstance(of, Struct):
+            return _struct_of_lists(of, **parameters)
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        from tensorlake.types.base.registry import as_type, from_json
+
+        item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
+        if item.has_default:
+            raise SchemaError(
+                f"the items of a sequence are never left out, got {item.describe()} with"
+                " nullable= or default=\ngive these to the Sequence",
+                actual=item,
+            )
+        object.__setattr__(self, "of", item)
+        check_default(self)
+
+    @property
+    def item(self) -> SampleType:
+        """The items' type."""
+        return cast("SampleType", self.of)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A query sees whether there is one."""
+        return "bytes"
+
+    @property
+    def codec_default(self) -> Any:
+        """Raw for media, whose bytes are packed already."""
+        return "raw" if self.item.is_media else None
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """That of the items' type."""
+        return self.item.chunk_nbytes
+
+    def describe(self) -> str:
+        """Name the items' type: ``Sequence(Image(jpeg))``."""
+        return f"Sequence({self.item.describe()})"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return f"a list of items, each {self.item.expected}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the type as JSON, the items' type within."""
+        return {**SampleType.to_json(self), "of": self.item.to_json()}
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take lists, tuples and arrays of items."""
+        rows = [_items_of(sample, place, position) for position, sample in enumerate(samples)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        owners = np.repeat(np.arange(len(rows)), lengths)
+        rows_of_items = owners if place.positions is None else place.positions[owners]
+        within = replace(place, declared=self.item, positions=rows_of_items)
+        items = self.item.convert_values(list(chain.from_iterable(rows)), within)
+        bounds = pairwise(offsets_of(lengths).tolist())
+        return EncodedColumn([join_items(slice_rows(items, start, stop)) for start, stop in bounds])
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the items: what reading a column of them gives."""
+        items = self.item.decode(self.items_of(sample), tensor="an item")
+        return self.item.present(items)
+
+    def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
+        """Return some items, or a region of each: only these are decoded."""
+        if column.valid is not None and not column.valid[0]:
+            return None
+        assert isinstance(column, EncodedColumn)
+        items = self.items_of(column.samples[0])
+        chosen = part_of(list(range(len(items))), region[:1], self.refusal(tensor, row))
+        rest = region[1:]
+        if isinstance(chosen, int):
+            one = slice_rows(items, chosen, chosen + 1)
+            return self.item.present_region(one, rest, tensor=tensor, row=row)
+        if rest:
+            parts = (slice_rows(items, one, one + 1) for one in chosen)
+            return [self.item.present_region(one, rest, tensor=tensor, row=row) for one in parts]
+        picked = take(items, np.asarray(chosen, dtype=np.int64))
+        return self.item.present(self.item.decode(picked, tensor=tensor, rows=[row] * len(picked)))
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int]:
+        """The number of items stands before them."""
+        return count_items
+
+    def items_of(self, sample: Buffer) -> Column:
+        """Return the items of a stored sample as a column of their type, none decoded."""
+        return split_items(sample, self.item)
+
+    def json_value(self, value: Any) -> Any:
+        """Return a row's items as JSON, where JSON can hold them."""
+        return None if value is None else [self.item.json_value(one) for one in value]
+
+
+def _struct_of_lists(
+    struct: Struct, *, nullable: bool = False, default: Any = NO_DEFAULT
+) -> Struct:
+    if default is not NO_DEFAULT and default is not None and default != []:
+        raise SchemaError(
+            f"a sequence of structs has no default but [] and None, got {default!r}"
+            "\ngive default=[]",
+            actual=default,
+        )
+    lists = {name: Sequence(one) for name, one in struct.fields.items()}
+    fill: Any = dict.fromkeys(lists, default) if default == [] else default
+    return Struct(lists, nullable=nullable, default=fill)
+
+
+def _items_of(sample: Any, place: Place, position: int) -> list[Any]:
+    if isinstance(sample, np.ndarray) and sample.ndim:
+        return [*sample]
+    if isinstance(sample, (list, tuple)):
+        if any(item is None for item in sample):
+            hint = "items are never NULL; leave it out of the list"
+            raise dtype_mismatch(place, position, "a list with None", hint=hint)
+        return [*sample]
+    items = iterated(sample)
+    if isinstance(sample, str | bytes) or items is None:
+        hint = "put a single item into a list: [value]"
+        raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
+    return [*items]

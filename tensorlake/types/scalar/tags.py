@@ -1,0 +1,83 @@
+"""Tags: a few short words a row, stored as a JSON list of text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tensorlake.types.base.base import QueryKind, SampleType, check_default
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn
+from tensorlake.types.base.encoded import Encoded
+from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Tags"]
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tags(Encoded, SampleType):
+    """Words in the order given, each once; ``WHERE CONTAINS(tags, 'night')`` finds them.
+
+    Unlike a `ClassLabel`'s names, words need not be known before.
+
+    >>> Tags().convert([["night", "rain"], []], tensor="tags").samples
+    [b'["night","rain"]', b'[]']
+    """
+
+    kind: ClassVar[str] = "tags"
+
+    def __post_init__(self) -> None:
+        check_default(self)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A JSON list of text."""
+        return "json"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return "a list of different words (Tags)"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take lists, tuples, sets (sorted) and arrays of strings."""
+        encoded: list[Buffer] = []
+        for position, sample in enumerate(samples):
+            words = _words(sample)
+            if words is None or not all(isinstance(word, str) for word in words):
+                hint = f"put it into a list: [{sample!r:.40}]" if isinstance(sample, str) else ""
+                raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
+            if len(set(words)) < len(words):
+                twice = next(word for word in words if words.count(word) > 1)
+                raise dtype_mismatch(place, position, f"the word {twice!r} twice")
+            try:
+                encoded.append(_encoder.encode(words).encode())
+            except UnicodeEncodeError as error:
+                shown = f"a str with {error.object[error.start]!r}, which is no character"
+                raise dtype_mismatch(place, position, shown) from error
+        return EncodedColumn(encoded)
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the list of words."""
+        return json.loads(sample)
+
+    @property
+    def item_counter(self) -> Callable[[Buffer], int]:
+        """Words are counted by reading them."""
+        return lambda sample: len(json.loads(bytes(sample)))
+
+
+def _words(sample: Any) -> list[Any] | None:
+    if isinstance(sample, (set, frozenset)):
+        unordered: Iterable[Any] = sample
+        return sorted(unordered, key=str)
+    if isinstance(sample, np.ndarray):
+        return sample.tolist() if sample.ndim == 1 else None
+    return [*sample] if isinstance(sample, (list, tuple)) else None

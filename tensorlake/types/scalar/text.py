@@ -1,0 +1,82 @@
+"""Text: one string a row, stored as UTF-8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tensorlake.types.base.base import QueryKind, SampleType, check_default
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn
+from tensorlake.types.base.encoded import Encoded
+from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
+from tensorlake.types.base.file import File, given_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Encoded, SampleType):
+    r"""One string a row; ``"str"`` in a schema is short for it. Only a `tl.File` reads a file.
+
+    >>> Text().convert(["grün"], tensor="caption").samples
+    [b'gr\xc3\xbcn']
+    """
+
+    kind: ClassVar[str] = "text"
+
+    def __post_init__(self) -> None:
+        check_default(self)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A string."""
+        return "text"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return "a str (Text)"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take strings, and files of UTF-8 text."""
+        encoded: list[Buffer] = []
+        for position, sample in enumerate(samples):
+            if isinstance(sample, str):
+                encoded.append(_encode(sample, place, position))
+            elif isinstance(sample, File):
+                encoded.append(_read_text(sample, place, position))
+            else:
+                raise dtype_mismatch(place, position, describe_value(sample), hint=_hint(sample))
+        return EncodedColumn(encoded)
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the string."""
+        return sample.decode()
+
+
+def _encode(sample: str, place: Place, position: int) -> bytes:
+    try:
+        return sample.encode()
+    except UnicodeEncodeError as error:
+        shown = f"a str with {sample[error.start]!r}, which is no character"
+        raise dtype_mismatch(place, position, shown) from error
+
+
+def _read_text(sample: File, place: Place, position: int) -> bytes:
+    content = given_bytes(sample, place, position)
+    assert isinstance(content, bytes)  # as a File's is
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        reason = f"cannot take {str(sample.path)!r}: not UTF-8 from byte {error.start}"
+        raise unreadable(place, position, reason) from error
+    return content
+
+
+def _hint(sample: object) -> str:
+    if isinstance(sample, bytes):
+        return "give a str: value.decode()"
+    return ""

@@ -1,0 +1,81 @@
+"""Uuid: one identifier of 128 bits a row, stored as its 36 characters.
+
+Text, because queries compare it with text, and a chunk of hexadecimal digits packs to about half.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tensorlake.types.base.base import QueryKind, SampleType, check_default
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn
+from tensorlake.types.base.encoded import Encoded
+from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Uuid"]
+
+_NBYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Uuid(Encoded, SampleType):
+    """An identifier as RFC 9562 writes it; read as `uuid.UUID`.
+
+    >>> Uuid().convert(["6BA7B810-9DAD-11D1-80B4-00C04FD430C8"], tensor="id").samples
+    [b'6ba7b810-9dad-11d1-80b4-00c04fd430c8']
+    """
+
+    kind: ClassVar[str] = "uuid"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.default, uuid.UUID):
+            object.__setattr__(self, "default", str(self.default))
+        check_default(self)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """A string of 36 characters, in lower case."""
+        return "text"
+
+    @property
+    def expected(self) -> str:
+        """What a sample must be, as errors say it."""
+        return "a UUID, its text or its 16 bytes (Uuid)"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take `uuid.UUID`, text in any of its spellings, and 16 bytes."""
+        encoded: list[Buffer] = []
+        for position, sample in enumerate(samples):
+            try:
+                encoded.append(str(_parse(sample)).encode())
+            except ValueError as error:
+                raise dtype_mismatch(place, position, describe_value(sample)) from error
+        return EncodedColumn(encoded)
+
+    def present_sample(self, sample: bytes) -> Any:
+        """Return the `uuid.UUID`."""
+        return uuid.UUID(sample.decode())
+
+    def query_sample(self, sample: bytes) -> Any:
+        """Return the identifier's text."""
+        return sample.decode()
+
+    def json_value(self, value: Any) -> Any:
+        """Return the identifier's text."""
+        shown = SampleType.json_value(self, value)
+        return None if shown is None else str(shown)
+
+
+def _parse(sample: Any) -> uuid.UUID:
+    if isinstance(sample, uuid.UUID):
+        return sample
+    if isinstance(sample, str):
+        return uuid.UUID(sample)
+    if isinstance(sample, bytes) and len(sample) == _NBYTES:
+        return uuid.UUID(bytes=sample)
+    raise ValueError("no UUID")

@@ -1,0 +1,1 @@
+"""Vision types: images, boxes, polygons, keypoints and masks."""

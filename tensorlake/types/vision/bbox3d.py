@@ -1,0 +1,57 @@
+"""BBox3D: any number of boxes in space a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base.base import SampleType, check_default
+from tensorlake.types.base.float_items import FloatItems
+
+__all__ = ["BBox3D", "BoxFormat3D"]
+
+BoxFormat3D = Literal["xyzlwhr", "xyzlwhq", "corners"]
+_SHAPES: dict[str, tuple[int | None, ...]] = {
+    "xyzlwhr": (None, 7),
+    "xyzlwhq": (None, 10),
+    "corners": (None, 8, 3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BBox3D(FloatItems, SampleType):
+    """Boxes in metres, float32.
+
+    >>> BBox3D().shape, BBox3D("corners").shape
+    ((None, 7), (None, 8, 3))
+
+    Attributes:
+        format: "xyzlwhr": centre, length, width, height, and the turn about z in radians (KITTI,
+            Open3D); "xyzlwhq": the turn as a quaternion w, x, y, z (nuScenes); "corners": eight
+            points, the lower four first.
+        of: The point cloud or image tensor that they lie in.
+    """
+
+    kind: ClassVar[str] = "bbox_3d"
+
+    format: BoxFormat3D = "xyzlwhr"
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in _SHAPES:
+            raise SchemaError(
+                f"{self.format!r} is not a format of boxes in space"
+                f"\nuse one of {', '.join(map(repr, _SHAPES))}",
+                actual=self.format,
+            )
+        check_default(self)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Any number of boxes, and what a box is."""
+        return _SHAPES[self.format]
+
+    def describe(self) -> str:
+        """Name the format: ``BBox3D(xyzlwhr, of=points)``."""
+        return f"BBox3D({self.format}{f', of={self.of}' if self.of else ''})"

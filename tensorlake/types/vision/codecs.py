@@ -1,0 +1,322 @@
+"""The codecs of pictures: how each reads a header, decodes into pixels, and encodes them.
+
+    codec      by            depths   pixels given as an array become
+    jpeg       simplejpeg    8        quality 95, 4:4:4
+    png        imagecodecs   8, 16    lossless
+    webp       imagecodecs   8        lossless (always in colour)
+    avif       imagecodecs   8        quality 90, 4:4:4
+    jpeg2000   imagecodecs   8, 16    lossless
+    tiff       imagecodecs   8, 16    lossless, deflate
+    any        as each says  8, 16    PNG: lossless
+
+Of "any", each picture's first bytes say which of the others it is.
+
+All release the GIL. A decoder fills an array that is as large as the header said, from a file of
+fewer channels too: gray becomes three equal ones, a missing alpha is opaque. It never drops one:
+what a tensor's mode cannot hold was refused when it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from tensorlake.errors import missing_extra
+from tensorlake.types.vision.headers.encoded import (
+    image_format,
+    parse_jpeg_header,
+    parse_png_header,
+)
+from tensorlake.types.vision.headers.iso_boxes import parse_avif_header, parse_jpeg2000_header
+from tensorlake.types.vision.headers.tiff import parse_tiff_header
+from tensorlake.types.vision.headers.webp import parse_webp_header
+from tensorlake.types.vision.image_end import (
+    check_jpeg2000_end,
+    check_jpeg_end,
+    check_png_end,
+    check_tiff_end,
+)
+from tensorlake.types.vision.rle import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from tensorlake.types.base.column import Buffer
+    from tensorlake.types.vision.headers.header import ImageFormat, ImageHeader
+
+__all__ = [
+    "ANY_CODEC",
+    "CODECS",
+    "ImageCodec",
+    "PictureCodec",
+    "codec_of",
+    "too_many_pixels",
+    "turn",
+]
+
+ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff", "any"]
+
+_JPEG_QUALITY = 95  # of arrays given as pixels: near enough to lossless for training
+_AVIF_QUALITY = 90
+_AVIF_SPEED = 6  # avifenc's own; imagecodecs' is 0, a hundred times slower for a tenth fewer bytes
+_DEFLATE = 8  # TIFF's number of it
+_GRAY, _GRAY_ALPHA, _COLOUR, _COLOUR_ALPHA = 1, 2, 3, 4
+_PLANE_NDIM = 2
+# What libjpeg-turbo gives where so many channels are asked for; its alpha is opaque.
+_JPEG_COLOURS: dict[int, Literal["GRAY", "RGB", "RGBA"]] = {1: "GRAY", 3: "RGB", 4: "RGBA"}
+
+
+@dataclass(frozen=True, slots=True)
+class PictureCodec:
+    """One codec.
+
+    Attributes:
+        format: The format's own name; "picture" where each sample says it.
+        max_side: Longest side that a picture can have; None: no limit that memory does not set.
+        pixels_a_byte: More than this a byte of a file cannot hold; None where one colour takes no
+            bytes however large the picture is.
+        has_alpha: Whether it can say how opaque pixels are.
+        has_gray: Whether it can hold one channel alone.
+        check_end: Raises ValueError where a file was cut, and ``parse_header`` does not say so.
+    """
+
+    format: ImageFormat | Literal["picture"]
+    media_type: str
+    depths: tuple[int, ...]
+    has_alpha: bool
+    has_gray: bool
+    max_side: int | None
+    pixels_a_byte: int | None
+    parse_header: Callable[[Buffer], ImageHeader]
+    encode: Callable[[np.ndarray], bytes]
+    decode: Callable[[Buffer, np.ndarray], None]
+    check_end: Callable[[Buffer], None] | None = None
+
+
+def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Show stored pixels (height, width, channels) upright, as a view.
+
+    (EXIF 2.32, tag 274: 2–4 mirrored or turned by half, 5–8 with rows and columns exchanged.)
+    """
+    if orientation > 4:  # noqa: PLR2004 - EXIF's, see above
+        pixels = pixels.swapaxes(0, 1)
+    upside_down = orientation in (3, 4, 7, 8)
+    mirrored = orientation in (2, 3, 6, 7)
+    return pixels[:: -1 if upside_down else 1, :: -1 if mirrored else 1]
+
+
+def _encode_jpeg(pixels: np.ndarray) -> bytes:
+    import simplejpeg
+
+    is_gray = pixels.shape[2] == _GRAY
+    return simplejpeg.encode_jpeg(
+        pixels,
+        quality=_JPEG_QUALITY,
+        colorspace="GRAY" if is_gray else "RGB",
+        colorsubsampling="Gray" if is_gray else "444",
+    )
+
+
+def _decode_jpeg(sample: Buffer, pixels: np.ndarray) -> None:
+    import simplejpeg
+
+    colorspace = _JPEG_COLOURS[pixels.shape[2]]
+    decoded = simplejpeg.decode_jpeg(sample, colorspace=colorspace, buffer=pixels)
+    _check_shape(decoded, pixels)
+
+
+def _encoder(name: str, **options: Any) -> Callable[[np.ndarray], bytes]:
+    def encode(pixels: np.ndarray) -> bytes:
+        plain = pixels[:, :, 0] if pixels.shape[2] == _GRAY else pixels
+        library: Any = _imagecodecs(name)
+        return bytes(getattr(library, f"{name}_encode")(plain, **options))
+
+    return encode
+
+
+def _decoder(name: str) -> Callable[[Buffer, np.ndarray], None]:
+    def decode(sample: Buffer, pixels: np.ndarray) -> None:
+        library: Any = _imagecodecs(name)
+        error: type[Exception] = getattr(library, f"{name.capitalize()}Error", ValueError)
+        try:
+            decoded: np.ndarray = getattr(library, f"{name}_decode")(sample)
+        except (error, RuntimeError, IndexError, TypeError) as damage:
+            raise ValueError(str(damage) or "its data are damaged") from damage
+        _fill(pixels, decoded if decoded.ndim > _PLANE_NDIM else decoded[:, :, None])
+
+    return decode
+
+
+def _fill(pixels: np.ndarray, decoded: np.ndarray) -> None:
+    """Put decoded channels where a tensor's are: gray in each colour, opaque where nothing says."""
+    if decoded.dtype != pixels.dtype:
+        raise ValueError(f"it is {decoded.dtype}, recorded as {pixels.dtype}")
+    stored, wanted = decoded.shape[2], pixels.shape[2]
+    is_known = stored == wanted or (stored, wanted) in {
+        (_GRAY, _COLOUR),
+        (_GRAY, _COLOUR_ALPHA),
+        (_GRAY_ALPHA, _COLOUR_ALPHA),
+        (_COLOUR, _COLOUR_ALPHA),
+    }
+    if decoded.shape[:2] != pixels.shape[:2] or not is_known:
+        _check_shape(decoded, pixels)
+    if stored == wanted:
+        pixels[:] = decoded
+        return
+    colours = min(wanted, _COLOUR)
+    pixels[:, :, :colours] = decoded[:, :, : _GRAY if stored <= _GRAY_ALPHA else _COLOUR]
+    if wanted == _COLOUR_ALPHA:
+        opaque = np.iinfo(pixels.dtype).max
+        pixels[:, :, _COLOUR] = decoded[:, :, 1] if stored == _GRAY_ALPHA else opaque
+
+
+def _parse_any_header(sample: Buffer) -> ImageHeader:
+    return CODECS[_told_codec(sample)].parse_header(sample)
+
+
+def _check_any_end(sample: Buffer) -> None:
+    check_end = CODECS[_told_codec(sample)].check_end
+    if check_end is not None:
+        check_end(sample)
+
+
+def _decode_any(sample: Buffer, pixels: np.ndarray) -> None:
+    CODECS[_told_codec(sample)].decode(sample, pixels)
+
+
+def _told_codec(sample: Buffer) -> ImageCodec:
+    codec = codec_of(sample)
+    if codec is None:
+        raise ValueError("its first bytes are no picture's")
+    return codec
+
+
+def _check_shape(decoded: np.ndarray, pixels: np.ndarray) -> None:
+    if decoded.shape != pixels.shape:
+        raise ValueError(f"it is {decoded.shape}, recorded as {pixels.shape}")
+
+
+def _imagecodecs(name: str) -> ModuleType:
+    try:
+        import imagecodecs
+    except ImportError as error:
+        raise missing_extra(f"coding {name.upper()} images", "media") from error
+    return imagecodecs
+
+
+# Of one format each; ANY_CODEC below takes them all.
+CODECS: Final[dict[ImageCodec, PictureCodec]] = {
+    "jpeg": PictureCodec(
+        format="JPEG",
+        media_type="image/jpeg",
+        depths=(8,),
+        has_alpha=False,
+        has_gray=True,
+        max_side=65_535,  # two bytes in the frame header
+        pixels_a_byte=1024,  # a block of 8 × 8 has a bit at least; and as much again
+        parse_header=parse_jpeg_header,
+        encode=_encode_jpeg,
+        decode=_decode_jpeg,
+        check_end=check_jpeg_end,
+    ),
+    "png": PictureCodec(
+        format="PNG",
+        media_type="image/png",
+        depths=(8, 16),
+        has_alpha=True,
+        has_gray=True,
+        max_side=None,
+        pixels_a_byte=8 * 1100,  # of one bit each, inflated 1,032 times
+        parse_header=parse_png_header,
+        encode=_encoder("png"),
+        decode=_decoder("png"),
+        check_end=check_png_end,
+    ),
+    "webp": PictureCodec(
+        format="WebP",
+        media_type="image/webp",
+        depths=(8,),
+        has_alpha=True,
+        has_gray=False,
+        max_side=16_383,  # 14 bits
+        pixels_a_byte=None,
+        parse_header=parse_webp_header,
+        encode=_encoder("webp", lossless=True),
+        decode=_decoder("webp"),
+    ),
+    "avif": PictureCodec(
+        format="AVIF",
+        media_type="image/avif",
+        depths=(8,),
+        has_alpha=True,
+        has_gray=True,
+        max_side=65_536,
+        pixels_a_byte=None,
+        parse_header=parse_avif_header,
+        encode=_encoder("avif", level=_AVIF_QUALITY, speed=_AVIF_SPEED, pixelformat="444"),
+        decode=_decoder("avif"),
+    ),
+    "jpeg2000": PictureCodec(
+        format="JPEG 2000",
+        media_type="image/jp2",
+        depths=(8, 16),
+        has_alpha=True,
+        has_gray=True,
+        max_side=None,
+        pixels_a_byte=None,
+        parse_header=parse_jpeg2000_header,
+        encode=_encoder("jpeg2k", level=0, codecformat="jp2"),
+        decode=_decoder("jpeg2k"),
+        check_end=check_jpeg2000_end,
+    ),
+    "tiff": PictureCodec(
+        format="TIFF",
+        media_type="image/tiff",
+        depths=(8, 16),
+        has_alpha=True,
+        has_gray=True,
+        max_side=None,
+        pixels_a_byte=None,
+        parse_header=parse_tiff_header,
+        encode=_encoder("tiff", compression=_DEFLATE),
+        decode=_decoder("tiff"),
+        check_end=check_tiff_end,
+    ),
+}
+
+ANY_CODEC: Final = PictureCodec(
+    format="picture",
+    media_type="image/*",
+    depths=(8, 16),
+    has_alpha=True,
+    has_gray=True,
+    max_side=None,
+    pixels_a_byte=None,
+    parse_header=_parse_any_header,
+    encode=_encoder("png"),
+    decode=_decode_any,
+    check_end=_check_any_end,
+)
+
+_BY_FORMAT: Final[dict[str | None, ImageCodec]] = {
+    codec.format: name for name, codec in CODECS.items()
+}
+
+
+def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> str | None:
+    """Say why a file of so few bytes cannot be a picture of that size; None where it can.
+
+    Decoding allocates what the header promises, so a promise is checked before.
+    """
+    known = None if codec == "any" else CODECS[codec].pixels_a_byte
+    limit = MAX_PIXELS if known is None else min(MAX_PIXELS, known * nbytes)
+    if height * width <= limit:
+        return None
+    return f"it promises {width:,} × {height:,} pixels, where {limit:,} are possible"
+
+
+def codec_of(sample: Buffer) -> ImageCodec | None:
+    """Name the codec of an encoded picture by its first bytes; None when it is none of these."""
+    return _BY_FORMAT.get(image_format(sample))

@@ -1,0 +1,1 @@
+"""Headers of encoded images: format, size and orientation, without decoding."""

@@ -1,0 +1,422 @@
+"""Image: pictures kept as they came, read as arrays (height, width, channels).
+
+A file or bytes whose format is the tensor's is stored unchanged; its header alone is read, for
+the shape. The codec "any" takes each of the others, as folders have them, and each sample says by
+its first bytes what it is. Pixels (arrays, PIL images) are encoded by the codec
+(`vision/codecs.py`). Nothing is converted silently: another format, depth, an alpha channel or
+another number of channels is refused with what to do.
+
+    mode None or "RGB"            read as (H, W, 3); gray files expand to three equal channels
+    mode "L"                      read as (H, W, 1); only gray files and arrays (H, W) or (H, W, 1)
+    mode "RGBA"                   read as (H, W, 4); not codec "jpeg"; of "any", JPEG is opaque
+    mode "L16", "RGB16", "RGBA16" the same with 16 bits a channel, uint16: PNG, TIFF, JPEG 2000
+
+A camera's pictures may say by EXIF that they are shown turned. They are read as stored, unless
+the type says ``upright=True``: then `decode`, shapes, boxes and all that follows is of the turned
+picture; the stored bytes stay the same.
+
+A file that was cut is refused when it comes in, by its header and its last bytes
+(`vision/image_end.py`); what is damaged in the middle is an error when it is decoded, never half a
+picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from tensorlake.errors import CorruptSampleError, SchemaError
+from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.casting import cast_array, to_array
+from tensorlake.types.base.column import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    offsets_of,
+    sizes_of,
+)
+from tensorlake.types.base.errors import (
+    Place,
+    describe_value,
+    dtype_mismatch,
+    shape_mismatch,
+    unreadable,
+)
+from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.vision.codecs import (
+    ANY_CODEC,
+    CODECS,
+    ImageCodec,
+    PictureCodec,
+    codec_of,
+    too_many_pixels,
+    turn,
+)
+from tensorlake.types.vision.headers.encoded import image_format
+from tensorlake.types.vision.headers.header import ImageHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Image", "ImageCodec", "ImageMode"]
+
+ImageMode = Literal["RGB", "L", "RGBA", "RGB16", "L16", "RGBA16"]
+
+_CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
+_GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
+_EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
+_PLANE_NDIM, _PICTURE_NDIM = 2, 3
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+@dataclass(frozen=True, slots=True)
+class Image(SampleType):
+    """Pictures, stored as they came.
+
+    >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape, Image("tiff", "L16").dtype
+    ('Image(jpeg)', (None, None, 1), dtype('uint16'))
+
+    Attributes:
+        codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff"; "any" for all of these.
+        mode: Channels and depth of the pixels, see above.
+        upright: Whether pictures are turned as their EXIF orientation says when they are read.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    codec: ImageCodec = "jpeg"
+    mode: ImageMode | None = None
+    upright: bool = False
+
+    def __post_init__(self) -> None:
+        if self.codec not in CODECS and self.codec != "any":
+            known = ", ".join(map(repr, (*CODECS, "any")))
+            raise SchemaError(
+                f"{self.codec!r} is not a codec of images\nuse one of {known}", actual=self.codec
+            )
+        possible = [mode for mode in _CHANNELS if self._can_be(mode)]
+        if self.mode not in possible:
+            raise SchemaError(
+                f"{self.mode!r} is not a mode of {self.codec} images"
+                f"\nuse one of {', '.join(map(repr, possible))}",
+                actual=self.mode,
+            )
+        check_default(self)
+
+    def _can_be(self, mode: str | None) -> bool:
+        codec, channels = self._codec, _CHANNELS[mode]
+        return (
+            _depth_of(mode) in codec.depths
+            and (codec.has_alpha or channels != _COLOUR_ALPHA)
+            and (codec.has_gray or channels != _GRAY)
+        )
+
+    @property
+    def _codec(self) -> PictureCodec:
+        return ANY_CODEC if self.codec == "any" else CODECS[self.codec]
+
+    @property
+    def _channels(self) -> int:
+        return _CHANNELS[self.mode]
+
+    @property
+    def layout(self) -> Layout:
+        """Samples as they came."""
+        return "encoded"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Decoded pixels are uint8, or uint16 in a mode of 16 bits."""
+        return np.dtype(f"uint{_depth_of(self.mode)}")
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Height, width, channels."""
+        return (None, None, self._channels)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """Media: a query sees its shape and size."""
+        return "media"
+
+    @property
+    def is_media(self) -> bool:
+        """Pixels come by decoding."""
+        return True
+
+    @property
+    def media_type(self) -> str:
+        """The codec's MIME type; of "any" a sample's own is `media_type_of`."""
+        return self._codec.media_type
+
+    def media_type_of(self, sample: Buffer) -> str:
+        """Return the MIME type of one stored sample, whole or not."""
+        return self._codec_for(sample).media_type
+
+    def codec_of(self, sample: Buffer) -> ImageCodec | None:
+        """Name the codec of a stored sample; None where of "any" its first bytes say none."""
+        return codec_of(sample) if self.codec == "any" else self.codec
+
+    def _codec_for(self, sample: Buffer) -> PictureCodec:
+        codec = self.codec_of(sample)
+        return self._codec if codec is None else CODECS[codec]
+
+    def describe(self) -> str:
+        """Name the codec, and the mode if given: ``Image(jpeg)``."""
+        mode = f", {self.mode}" if self.mode else ""
+        return f"Image({self.codec}{mode}{', upright' if self.upright else ''})"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take paths, bytes, files, PIL images, and arrays of pixels."""
+        encoded: list[Buffer] = []
+        shapes: list[tuple[int, ...]] = []
+        codec = self._codec
+        for position, sample in enumerate(samples):
+            content = given_bytes(sample, place, position)
+            if content is None:
+                pixels = self._pixels(sample, place, position)
+                encoded.append(codec.encode(pixels))
+                shapes.append(pixels.shape)
+            else:
+                header = self._check(content, codec, sample, place, position)
+                encoded.append(content)
+                shapes.append(self.shape_of(header))
+        return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
+
+    def shape_of(self, header: ImageHeader) -> tuple[int, int, int]:
+        """Return the shape that a picture with this header is read with."""
+        height, width = header.height, header.width
+        if self.upright and header.orientation >= _EXCHANGED:
+            height, width = width, height
+        return height, width, self._channels
+
+    def reading(self, sample: Buffer) -> Image:
+        """Return the type that reads one sample: in a mix, pictures of several codecs meet.
+
+        Raises:
+            ValueError: Its first bytes are of no codec known here.
+        """
+        codec = codec_of(sample)
+        if codec is None:
+            raise ValueError("its first bytes are no picture's")
+        return self if self.codec in (codec, "any") else replace(self, codec="any")
+
+    def parse_shape(self, sample: Buffer) -> tuple[int, int, int]:
+        """Read the header of an encoded picture: the shape that it is read with.
+
+        Raises:
+            ValueError: It is damaged, or of another codec.
+        """
+        return self.shape_of(self._codec.parse_header(sample))
+
+    def decode(
+        self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
+    ) -> Column:
+        """Return the pixels, ragged (height, width, channels); NULL has no pixel.
+
+        Raises:
+            CorruptSampleError: A sample is not a whole picture.
+        """
+        if not isinstance(column, EncodedColumn):
+            return column
+        numbers = range(len(column)) if rows is None else rows
+        shapes = column.shapes
+        if shapes is None:
+            shapes = self._parse_shapes(column, tensor, numbers)
+        self._check_shapes(column, shapes, tensor, numbers)
+        ends = offsets_of(sizes_of(shapes)).tolist()
+        values = np.empty(ends[-1], dtype=self.dtype)
+        for position, sample in enumerate(column.samples):
+            if column.valid is not None and not column.valid[position]:
+                continue
+            shape = tuple(shapes[position].tolist())
+            pixels = values[ends[position] : ends[position + 1]]
+            try:
+                self._decode_one(sample, pixels.reshape(shape))
+            except ValueError as error:
+                row = int(numbers[position])
+                raise self._corrupt(sample, str(error), tensor, row) from error
+        return RaggedColumn(values, shapes, column.valid)
+
+    def _check_shapes(
+        self,
+        column: EncodedColumn,
+        shapes: np.ndarray,
+        tensor: str,
+        rows: Sequence[int] | np.ndarray,
+    ) -> None:
+        """Refuse recorded shapes that samples cannot have, before they are allocated."""
+        pairs = zip(column.samples, shapes.tolist(), strict=True)
+        for position, (sample, (height, width, channels)) in enumerate(pairs):
+            codec = self.codec_of(sample) or "jpeg"  # of no bytes, or of none known: no pixel
+            excess = too_many_pixels(codec, len(sample), height, width)
+            if excess is None and channels != self._channels:
+                excess = f"it is recorded with {channels:,} channels"
+            if excess is not None:
+                raise self._corrupt(sample, excess, tensor, int(rows[position]))
+
+    def _decode_one(self, sample: Buffer, pixels: np.ndarray) -> None:
+        orientation = self._codec.parse_header(sample).orientation if self.upright else 1
+        if orientation == 1:
+            self._codec.decode(sample, pixels)
+            return
+        height, width, channels = pixels.shape
+        if orientation >= _EXCHANGED:
+            height, width = width, height
+        stored = np.empty((height, width, channels), dtype=pixels.dtype)
+        self._codec.decode(sample, stored)
+        pixels[:] = turn(stored, orientation)
+
+    def _parse_shapes(
+        self, column: EncodedColumn, tensor: str, rows: Sequence[int] | np.ndarray
+    ) -> np.ndarray:
+        shapes = np.zeros((len(column), 3), dtype=np.int64)
+        shapes[:, 2] = self._channels
+        for position, sample in enumerate(column.samples):
+            if column.valid is None or column.valid[position]:
+                try:
+                    shapes[position] = self.parse_shape(sample)
+                except ValueError as error:
+                    row = int(rows[position])
+                    raise self._corrupt(sample, str(error), tensor, row) from error
+        return shapes
+
+    def _check(
+        self, content: Buffer, codec: PictureCodec, sample: Any, place: Place, position: int
+    ) -> ImageHeader:
+        actual = image_format(content)
+        if (
+            actual is not None
+            and actual != codec.format
+            and (codec is not ANY_CODEC or self.codec_of(content) is None)
+        ):
+            raise self._foreign(actual, sample, place, position)
+        try:
+            header = codec.parse_header(content)
+        except ValueError as error:
+            raise _not_whole(content, codec, sample, place, position, error) from error
+        name = self.codec if codec is not ANY_CODEC else self.codec_of(content) or "any"
+        excess = too_many_pixels(name, len(content), header.height, header.width)
+        if excess is not None:
+            reason = f"cannot take {_named(sample) or 'a sample'}: {excess}"
+            hint = "cut it into tiles, each a row, or store it as tl.Bytes"
+            raise unreadable(place, position, reason, hint=hint)
+        refusal = self._refuse(header)
+        if refusal:
+            shown = f"{_named(sample) or 'a file '}of {refusal[0]}"
+            raise dtype_mismatch(place, position, shown, hint=refusal[1])
+        try:
+            if codec.check_end is not None:
+                codec.check_end(content)
+        except ValueError as error:
+            raise _not_whole(content, codec, sample, place, position, error) from error
+        return header
+
+    def _foreign(self, actual: str, sample: Any, place: Place, position: int) -> Exception:
+        """Say that a picture is of another format, and which codec would take it."""
+        name = _named(sample) or "the sample "
+        known = next((one for one, codec in CODECS.items() if codec.format == actual), None)
+        encoded = "PNG" if self.codec == "any" else self._codec.format
+        advice = f"give its pixels as an array to have them encoded as {encoded}"
+        if known is not None:
+            mode = "" if self.mode is None else f', mode="{self.mode}"'
+            advice = (
+                f'use Image(codec="{known}"), or Image(codec="any"{mode}) where pictures'
+                f" differ (of a tensor that is there: ds.alter_tensor({place.tensor!r},"
+                f' codec="any")), or {advice}'
+            )
+        stores = "jpeg, png, webp, avif, jpeg2000 and tiff" if self.codec == "any" else encoded
+        return unreadable(place, position, f"stores {stores}, but {name}is {actual}", hint=advice)
+
+    def _refuse(self, header: ImageHeader) -> tuple[str, str] | None:
+        """Say why a file of this kind would have to be converted, and what to do."""
+        depth = _depth_of(self.mode)
+        if max(header.depth, 8) != depth:  # fewer than 8 bits are read as 8, losing nothing
+            other = f"{(self.mode or 'RGB').removesuffix('16')}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
+            is_possible = header.depth in self._codec.depths
+            advice = (
+                f'use Image(codec="{self.codec}", mode="{other}")'
+                if is_possible
+                else "reduce it to 8 bits"
+            )
+            return f"{header.depth} bits a channel", f"{advice}, or store its pixels as tl.Array"
+        if header.channels == _CMYK:
+            return "four channels (CMYK)", 'convert it: PIL.Image.open(path).convert("RGB")'
+        if header.has_alpha and self._channels != _COLOUR_ALPHA:
+            mode = "RGBA16" if depth == 16 else "RGBA"  # noqa: PLR2004 - bits
+            advice = f'use Image(codec="{self.codec}", mode="{mode}"), or convert it to "RGB"'
+            return "an alpha channel", advice
+        if header.channels != _GRAY and self._channels == _GRAY:
+            return (
+                "three channels",
+                "use mode=None, or convert it: PIL.Image.open(path).convert('L')",
+            )
+        return None
+
+    def _pixels(self, sample: Any, place: Place, position: int) -> np.ndarray:
+        try:
+            array = to_array(sample)
+        except ValueError as error:
+            raise shape_mismatch(place, position, describe_value(sample)) from error
+        channels = self._channels
+        if array.ndim == _PLANE_NDIM and channels == _GRAY:
+            array = array[:, :, None]
+        if array.ndim != _PICTURE_NDIM or array.shape[2] != channels:
+            hint = self._shape_hint(sample, array.shape)
+            raise shape_mismatch(place, position, describe_value(array), hint=hint)
+        limit = self._codec.max_side
+        if 0 in array.shape or (limit is not None and max(array.shape) > limit):
+            sides = "1 and more" if limit is None else f"1 … {limit:,}"
+            hint = f"the sides of a {self.codec} are {sides}"
+            raise shape_mismatch(place, position, describe_value(array), hint=hint)
+        return cast_array(array, self.dtype, place, lambda _: position)
+
+    def _shape_hint(self, sample: Any, shape: tuple[int, ...]) -> str:
+        """Say what to do with pixels of another shape, where it is a usual one."""
+        if len(shape) == _PLANE_NDIM:
+            return 'for gray images use mode="L"'
+        if len(shape) == _PICTURE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
+            reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
+            mode = "" if shape[0] == self._channels else f", and use mode={_MODES[shape[0]]!r}"
+            return (
+                f"channels come last, and {shape} has them first{mode}: pixels.{reorder}(1, 2, 0)"
+            )
+        return ""
+
+    def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:
+        return CorruptSampleError(
+            f"row {row} of {tensor!r} ({len(sample):,} bytes) is not a whole "
+            f"{self._codec_for(sample).format}: {reason}"
+            "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
+            "on_error='skip'; to find all: ds.check(full=False, decode=True)",
+            tensor=tensor,
+            row=row,
+            expected=self.codec,
+            actual=reason,
+        )
+
+
+def _not_whole(
+    content: Buffer,
+    codec: PictureCodec,
+    sample: Any,
+    place: Place,
+    position: int,
+    error: ValueError,
+) -> Exception:
+    size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
+    return unreadable(place, position, f"cannot take {size}, not a whole {codec.format}: {error}")
+
+
+def _named(sample: Any) -> str:
+    """Name the file that was given; nothing where it was bytes."""
+    if isinstance(sample, (bytes, bytearray, memoryview)):
+        return ""
+    return f"{str(sample.path if isinstance(sample, File) else sample)!r} "
+
+
+def _depth_of(mode: str | None) -> int:
+    return 16 if mode is not None and mode.endswith("16") else 8

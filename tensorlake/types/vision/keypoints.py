@@ -1,0 +1,77 @@
+"""Keypoints: any number of objects a row, each with the same named points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base.base import SampleType, check_default
+from tensorlake.types.base.float_items import FloatItems
+
+__all__ = ["Keypoints"]
+
+_JOINED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Keypoints(FloatItems, SampleType):
+    """Points in pixels, float32 (objects, points, 3): x, y, and how visible.
+
+    The third number is COCO's: 0 not labelled, 1 hidden, 2 seen; or a model's confidence.
+
+    >>> Keypoints(["nose", "tail"], skeleton=[(0, 1)]).shape
+    (None, 2, 3)
+
+    Attributes:
+        names: What the points are; without names any number of points.
+        skeleton: Pairs of points, by position, that are drawn joined.
+        of: The image tensor that they lie on.
+        per: The tensor whose items (boxes) have one object each.
+    """
+
+    kind: ClassVar[str] = "keypoints"
+
+    names: Sequence[str] = ()
+    skeleton: Sequence[tuple[int, int]] = ()
+    of: str | None = None
+    per: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
+            raise SchemaError(
+                f"names of points must be strings, got {self.names!r}"
+                '\ngive a list: Keypoints(["nose", "left eye"])',
+                actual=self.names,
+            )
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "skeleton", tuple(map(_pair, self.skeleton)))
+        highest = max((max(pair) for pair in self.skeleton), default=-1)
+        if self.names and highest >= len(self.names):
+            raise SchemaError(
+                f"the skeleton joins point {highest}, of {len(self.names)} named ones"
+                "\npoints are counted from 0",
+                actual=highest,
+            )
+        check_default(self)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Any number of objects, their points, three numbers each."""
+        return (None, len(self.names) or None, 3)
+
+    def describe(self) -> str:
+        """Count the points: ``Keypoints(17, of=image)``."""
+        count = str(len(self.names)) if self.names else ""
+        return f"Keypoints({count}{f', of={self.of}' if self.of else ''})"
+
+
+def _pair(joined: Any) -> tuple[int, int]:
+    pair = tuple(joined)
+    if len(pair) != _JOINED or not all(isinstance(one, int) and one >= 0 for one in pair):
+        raise SchemaError(
+            f"{joined!r} does not join two points\ngive pairs of positions: [(0, 1), (1, 2)]",
+            actual=joined,
+        )
+    return pair[0], pair[1]

@@ -1,0 +1,141 @@
+"""SegmentMask: a class for each pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tensorlake.errors import SchemaError
+from tensorlake.types.base.base import (
+    MEDIA_CHUNK_NBYTES,
+    NO_DEFAULT,
+    Layout,
+    QueryKind,
+    SampleType,
+    initialise,
+)
+from tensorlake.types.base.casting import ragged_column
+from tensorlake.types.base.dtypes import parse_dtype
+from tensorlake.types.scalar.labels import unknown_class
+from tensorlake.types.vision.pixels import mask_array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from tensorlake.types.base.column import Column
+    from tensorlake.types.base.errors import Place
+
+__all__ = ["SegmentMask"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SegmentMask(SampleType):
+    """The code of a class for each pixel: uint8 or uint16 (height, width), compressed.
+
+    Takes arrays of integers, PNG files (also with a palette) and PIL images of one channel.
+
+    >>> SegmentMask(["road", "car"], ignore=255).convert([[[0, 255]]], tensor="mask").sample(0)
+    array([[  0, 255]], dtype=uint8)
+
+    Attributes:
+        names: The class names; a class's position is its code. Without names every code may stand.
+        of: The image tensor that it lies on.
+        ignore: A code that means no class, such as 255.
+        dtype: Of the codes.
+    """
+
+    kind: ClassVar[str] = "segment_mask"
+
+    names: Sequence[str] = ()
+    of: str | None = None
+    ignore: int | None = None
+    dtype: np.dtype = field(default=np.dtype(np.uint8))  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
+
+    def __init__(
+        self,
+        names: Sequence[str] = (),
+        of: str | None = None,
+        *,
+        ignore: int | None = None,
+        dtype: DTypeLike = "uint8",
+        nullable: bool = False,
+        default: Any = NO_DEFAULT,
+    ) -> None:
+        if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+            raise SchemaError(
+                f"class names must be non-empty strings, got {names!r}"
+                '\ngive a list: SegmentMask(["road", "car"])',
+                actual=names,
+            )
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if [*names].count(name) > 1)
+            message = f"the class name {twice!r} is given twice\nnames must differ"
+            raise SchemaError(message, actual=twice)
+        codes = parse_dtype(dtype)
+        largest = max(len(names) - 1, 0 if ignore is None else ignore)
+        if codes.name not in ("uint8", "uint16") or largest > np.iinfo(codes).max:
+            raise SchemaError(
+                f"a segmentation of {len(names)} classes cannot be {codes.name}"
+                "\nuse dtype='uint8' (up to 256 codes) or 'uint16'",
+                actual=codes.name,
+            )
+        if ignore is not None and not 0 <= ignore <= np.iinfo(codes).max:
+            message = f"ignore={ignore!r} is no code of {codes.name}\ngive one, such as 255"
+            raise SchemaError(message, actual=ignore)
+        initialise(
+            self,
+            names=tuple(names),
+            of=of,
+            ignore=ignore,
+            dtype=codes,
+            nullable=nullable,
+            default=default,
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """Each row has a mask of its own size."""
+        return "ragged"
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Height and width."""
+        return (None, None)
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """An array of codes."""
+        return "number"
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """That of pictures: a mask has as many pixels, and packs to a fraction."""
+        return MEDIA_CHUNK_NBYTES
+
+    def describe(self) -> str:
+        """Count the classes: ``SegmentMask(19)``."""
+        return f"SegmentMask({len(self.names)})" if self.names else "SegmentMask"
+
+    def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        """Take masks in any of the forms above; codes without a class are refused."""
+        masks: list[np.ndarray] = []
+        for position, sample in enumerate(samples):
+            mask = mask_array(sample, place, position)
+            self._check_codes(mask, place, position)
+            masks.append(mask)
+        return ragged_column(masks, self.dtype, self.shape, place)
+
+    def _check_codes(self, mask: np.ndarray, place: Place, position: int) -> None:
+        if not self.names or not mask.size:
+            return
+        outside = mask >= len(self.names)
+        if self.ignore is not None:
+            outside &= mask != self.ignore
+        if bool(outside.any()):
+            row = place.row(position)
+            where = f"  ({place.at(position)}; nothing was staged)"
+            code = int(mask[outside][0])
+            raise unknown_class(code, self.names, tensor=place.tensor, where=where, row=row)

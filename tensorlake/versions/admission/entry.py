@@ -1,0 +1,406 @@
+"""Whether an entry that somebody else wrote may stand in a log: checked whole, before it does.
+
+A log is read by everybody and never rewritten, so one entry that cannot be read would end its
+branch for all. A server, which puts entries for its clients, asks first:
+
+    its bytes      the one way of writing what they say: every member of its kind, none unknown
+    its place      next in the log: number, digest of the one before, later in time, after no end
+    what it cites  parents and contained versions that are there, with those digests
+    its body       a schema of known types and codecs, trees that cover its rows
+    its changes    tensors that are there, rows as many as are new; a class code keeps its class
+    its packs      its own transaction's, or of a version that it stands on (provenance.py)
+    its name       the author is who puts it
+
+Nothing here repairs anything: what does not fit is refused, with the first reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tensorlake.errors import (
+    CorruptionError,
+    InvalidInputError,
+    SchemaError,
+    SnapshotExpiredError,
+    UnsupportedFeatureError,
+)
+from tensorlake.format import (
+    DAMAGE,
+    MAIN,
+    PIN_PREFIX,
+    SCHEMA_CHANGES,
+    Changes,
+    ChunkLayout,
+    Entry,
+    Schema,
+    TensorSpec,
+    entry_path,
+    read_table,
+    tag_path,
+    trusted_bytes,
+    unseal,
+)
+from tensorlake.storage import Store
+from tensorlake.types import ClassLabel
+from tensorlake.versions.admission.provenance import stray_references
+from tensorlake.versions.log.entries import fence_of, time_in
+from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.merge.base import vector_of
+from tensorlake.versions.packs.reader import PackReader, loaded
+from tensorlake.versions.refs.refs import check_name
+from tensorlake.versions.refs.registry import read_citation
+from tensorlake.versions.rows.class_names import class_names
+from tensorlake.versions.verify.log import chain_faults
+from tensorlake.versions.verify.version import body_faults
+
+__all__ = ["Offer", "admitted_entry", "parsed_entry"]
+
+MAX_DEPTH = 64
+"""Levels of JSON within JSON: readers have stacks of different height."""
+
+MAX_AHEAD_US = 10 * 60 * 1_000_000
+"""How far a writer's clock may go before the store's; the SDK asks that from 5 minutes on."""
+
+MAX_CHUNK_NBYTES = 1 << 32
+"""What a schema may ask writers to collect in memory for one chunk: the length of a raw one."""
+
+MAX_KEY_CHARACTERS = 1024
+
+MAX_MEMBER_NBYTES = 16 << 20
+"""Of a schema, of roots or of a version vector in a page: a thousand tensors have 12."""
+
+BODY = (
+    "schema", "roots", "rows", "row_ids", "indexes", "physical", "packs", "statistics", "merged",
+    "features", "fence",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An entry that somebody would put.
+
+    Attributes:
+        store: The dataset's.
+        branch: In whose log.
+        seq: At which number.
+        data: Its bytes.
+        author: Who puts it.
+    """
+
+    store: Store
+    branch: str
+    seq: int
+    data: bytes
+    author: str
+
+    @property
+    def path(self) -> str:
+        """Where it would stand."""
+        return entry_path(self.branch, self.seq)
+
+
+async def admitted_entry(offer: Offer) -> Entry:
+    """Return the entry that is offered, if it may stand.
+
+    Raises:
+        InvalidInputError: It may not; the message says why.
+    """
+    entry = parsed_entry(offer.path, offer.data)
+    if entry.seq != offer.seq:
+        raise refused(offer.path, f"it says that it is entry {entry.seq}")
+    log = BranchLog(offer.store, offer.branch)
+    before = None if offer.seq == 0 else await log.entry(offer.seq - 1)
+    if before is None and offer.seq > 0:
+        raise InvalidInputError(
+            f"{offer.path!r} is not the next entry of its branch: there is none before it"
+            "\nread the branch's newest entry, and put the one after it",
+            path=offer.path,
+        )
+    try:
+        for fault in await _faults(offer, entry, before):
+            raise refused(offer.path, fault)
+    except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError, SchemaError) as error:
+        raise refused(offer.path, first_line(error)) from error
+    return entry
+
+
+def parsed_entry(path: str, data: bytes) -> Entry:
+    """Read an entry that is written in the one way that there is.
+
+    Raises:
+        InvalidInputError: The bytes are something else.
+    """
+    try:
+        entry = Entry.from_bytes(data, where=path)
+        value = unseal(data, where=path)
+    except (CorruptionError, UnsupportedFeatureError) as error:
+        raise refused(path, first_line(error)) from error
+    fault = json_fault(value)
+    if fault is not None:
+        raise refused(path, fault)
+    if entry.to_bytes() != data:
+        written = {**entry.to_json(), "digest": value["digest"]}
+        differing = [name for name in value if _bytes(value[name]) != _bytes(written[name])]
+        of = f" of its {differing[0]!r}" if differing else ""
+        raise refused(path, f"the JSON{of} is not what tensorlake writes for the same")
+    return entry
+
+
+def refused(path: str, why: str) -> InvalidInputError:
+    """Build the error of an entry that may not stand."""
+    return InvalidInputError(
+        f"what is put at {path!r} is not a log entry that may stand there: {why}"
+        "\ncommit with the SDK, or put an entry that follows the branch's newest; expire, gc and"
+        " the end of main belong where the lake itself can be reached",
+        path=path,
+    )
+
+
+async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]:
+    """Say what is wrong with an entry, the cheapest to find first; later ones may be left out."""
+    now = await time_in(offer.store)
+    if faults := _own_faults(offer, entry, before, now):
+        return faults
+    if before is None:
+        return await _beginning_faults(offer, entry)
+    if entry.kind == "end":
+        return _end_faults(offer, entry, before)
+    parents, faults = await _parents(offer, entry, before)
+    if faults:
+        return faults
+    packs = PackReader(offer.store)
+    pinned = await _pinned(offer, entry)
+    known = [*([before] if before.has_body else []), *parents, *pinned]
+    sources = list({one.digest: await loaded(one, packs) for one in known}.values())
+    try:
+        if fault := await _members_fault(entry, packs):
+            return [fault]
+        whole = await entry.load(packs, where=offer.path)
+        if entry.spilled and (fault := json_fault(whole.schema)):
+            return [fault]
+        schema = Schema.from_json(whole.schema or {})
+        faults = _vector_faults(entry if not entry.spilled else whole, before, sources, parents)
+        faults += body_faults(whole) + _schema_faults(whole, schema)
+        if not faults:
+            faults += await stray_references(whole, sources, packs, schema=schema)
+            faults += _succession_faults(whole, schema, sources[0])  # of its branch, or its parent
+    except DAMAGE as error:
+        if isinstance(error, SchemaError):
+            raise
+        return [f"its body cannot be read ({error!r:.200})"]
+    return faults
+
+
+def _own_faults(offer: Offer, entry: Entry, before: Entry | None, now: int) -> list[str]:
+    """What is wrong with an entry and its place, without reading anything else."""
+    faults = chain_faults(offer.seq, entry, before)
+    if entry.author != offer.author:
+        faults.append(f"its author is {entry.author!r}, and it is put by {offer.author!r}")
+    latest = max(now, 0 if before is None else before.time) + MAX_AHEAD_US
+    if entry.time > latest:
+        ahead_s = (entry.time - now) // 1_000_000
+        faults.append(f"its time is {ahead_s:,} seconds ahead of the store's clock")
+    if entry.features.unknown_write:
+        names = ", ".join(map(repr, entry.features.unknown_write))
+        faults.append(f"writers would have to know {names}, and this server does not")
+    if entry.indexes:
+        faults.append("it has indexes, and this version knows none")
+    if any(not 0 < len(key) <= MAX_KEY_CHARACTERS for key in entry.keys):
+        faults.append(f"a key is empty, or longer than {MAX_KEY_CHARACTERS:,} characters")
+    if entry.kind == "fence":
+        faults.append("versions are fenced and expired where the lake itself can be reached")
+    if before is not None:
+        if fence_of(entry) != fence_of(before) or (entry.fence is None) != (before.fence is None):
+            faults.append("its fence is not that of the entry before it")
+        if entry.txid == before.txid:
+            faults.append("it has the transaction of the entry before it")
+    faults += _changes_faults(entry.changes, entry)
+    return faults + _statistics_faults(entry.statistics)
+
+
+async def _beginning_faults(offer: Offer, entry: Entry) -> list[str]:
+    """What is wrong with the first entry of a branch."""
+    if offer.branch == MAIN:
+        return ["the first entry of main is made with the dataset"]
+    check_name(offer.branch)
+    bare = Entry(
+        kind="begin", seq=0, txid=entry.txid, time=entry.time, author=offer.author
+    )  # fmt: skip
+    if entry.to_json() != bare.to_json():
+        return ["the first entry of a branch says that it begins, and nothing more"]
+    if await offer.store.head(tag_path(offer.branch)) is not None:
+        return [f"{offer.branch!r} is, or was, a tag"]
+    return []
+
+
+def _end_faults(offer: Offer, entry: Entry, before: Entry) -> list[str]:
+    """What is wrong with the last entry of a branch, which repeats the one before it."""
+    if offer.branch == MAIN or not before.has_body:
+        return ["main never ends" if offer.branch == MAIN else "the branch has no commit yet"]
+    said, stood = entry.to_json(), before.to_json()
+    faults = [f"its {name!r} is not that of the commit it ends" for name in BODY
+              if said[name] != stood[name]]  # fmt: skip
+    if entry.of != (before.seq if before.kind == "commit" else before.of):
+        faults.append("it repeats another commit than the one it stands on")
+    if entry.changes != Changes():
+        faults.append("it ends the branch, and changes something")
+    return faults
+
+
+async def _parents(offer: Offer, entry: Entry, before: Entry) -> tuple[list[Entry], list[str]]:
+    """Read the parents of a commit, and say what is wrong with how it names them."""
+    parents: list[Entry] = []
+    if entry.kind != "commit" or entry.of is not None or not entry.has_body:
+        return [], ["it stands inside of a log and is no commit"]
+    own = [one for one in entry.parents if one.branch == offer.branch]
+    stood_on = {before.seq, before.seq if before.of is None else before.of}
+    if before.has_body and (len(own) != 1 or own[0].seq not in stood_on):
+        return [], [f"it does not name {offer.branch}@{before.seq}, which it follows, as a parent"]
+    if len(entry.parents) != len(own) + 1 and (not own or len(entry.parents) > 2):  # noqa: PLR2004 - a merge has two
+        return [], ["a commit has one parent, and a merge two"]
+    for one in entry.parents:
+        found = await BranchLog(offer.store, one.branch).entry(one.seq)
+        if found is None or found.digest != one.digest or not found.has_body:
+            return [], [f"it names {one.branch}@{one.seq} as a parent: another entry, or none"]
+        parents.append(found)
+    return parents, []
+
+
+async def _pinned(offer: Offer, entry: Entry) -> list[Entry]:
+    """Read the version that the transaction holds by a pin: it may cite that one too."""
+    pin = await read_citation(offer.store, tag_path(f"{PIN_PREFIX}{entry.txid}"))
+    if pin is None:
+        return []
+    found = await BranchLog(offer.store, pin.branch).entry(pin.seq)
+    return [] if found is None or found.digest != pin.digest or not found.has_body else [found]
+
+
+async def _members_fault(entry: Entry, packs: PackReader) -> str | None:
+    """Say which page that holds a member is too large, before it is unpacked."""
+    for name, ref in entry.spilled.items():
+        if ref.nbytes > MAX_MEMBER_NBYTES:
+            return f"the page of its {name!r} has {ref.nbytes:,} bytes"
+        table = read_table(await packs.read(ref), where=str(ref))
+        if (nbytes := sum(one.raw_nbytes for one in table.sections)) > MAX_MEMBER_NBYTES:
+            return f"the page of its {name!r} unpacks to {nbytes:,} bytes"
+    return None
+
+
+def _vector_faults(
+    entry: Entry, before: Entry, sources: Sequence[Entry], parents: Sequence[Entry]
+) -> list[str]:
+    """What is wrong with the versions that an entry says it contains."""
+    by_digest = {one.digest: one for one in sources}
+    stood_on = by_digest[before.digest].merged if before.has_body else {}
+    contained = dict(stood_on)
+    for named, parent in zip(entry.parents, parents, strict=True):
+        for branch, seq in vector_of(named.branch, by_digest[parent.digest]).items():
+            contained[branch] = max(seq, contained.get(branch, -1))
+    faults = [f"it says that it contains {branch}@{seq}, and its parents do not"
+              for branch, seq in entry.merged.items()
+              if seq > contained.get(branch, -1)]  # fmt: skip
+    lost = [branch for branch, seq in stood_on.items() if entry.merged.get(branch, -1) < seq]
+    return faults + [f"it contains less of {branch!r} than the entry before it" for branch in lost]
+
+
+def _schema_faults(entry: Entry, schema: Schema) -> list[str]:
+    """What is wrong with a schema that can be read, and with what is said of it."""
+    if _bytes(schema.to_json()) != _bytes(dict(entry.schema or {})):
+        return ["its schema is not written as tensorlake writes it"]
+    faults: list[str] = []
+    if set(entry.roots) != {spec.id for spec in schema.tensors}:
+        faults.append("its indexes are not those of its schema's tensors")
+    if entry.features.with_schema(entry.schema) != entry.features:
+        faults.append("its features leave out what its schema needs")
+    for spec in schema.tensors:
+        faults += [f"tensor {spec.name!r}: {fault}" for fault in _tensor_faults(spec)]
+    return faults
+
+
+def _succession_faults(entry: Entry, schema: Schema, before: Entry) -> list[str]:
+    """What is wrong with a body beside the one that it follows, and with what it says of both."""
+    known = Schema.from_json(before.schema or {})
+    faults: list[str] = []
+    for spec in known.tensors:
+        after = schema.by_id(spec.id)
+        kept, were = len(class_names(after)) if after else 0, len(class_names(spec))
+        if after is not None and isinstance(after.type, ClassLabel) and kept < were:
+            faults.append(
+                f"tensor {spec.name!r}: it has {kept:,} class names, and had {were:,}: a class"
+                ' that is dropped keeps its code, with the name ""'
+            )
+    changes, grown = entry.changes, entry.physical - before.physical
+    added = {one["tensor"] for one in changes.schema if one["op"] == "add"}
+    there = {spec.id for one in (known, schema) for spec in one.tensors}
+    named = {*changes.update, *(one["tensor"] for one in changes.schema)}
+    if strange := sorted(named - there - added):
+        faults.append(f"it says that it changed tensor {strange[0]!r:.80}, which is not there")
+    if not changes.rewrite and changes.append != grown:
+        faults.append(f"it says that it appended {changes.append:,} rows, and has {grown:,} more")
+    return faults
+
+
+def _tensor_faults(spec: TensorSpec) -> list[str]:
+    expected, layout = ChunkLayout.of(spec.type), spec.layout
+    faults: list[str] = []
+    if (layout.kind, layout.dtype, layout.shape) != (expected.kind, expected.dtype, expected.shape):
+        faults.append("its chunks are encoded as another type's")
+    if not 0 < spec.chunk_nbytes <= MAX_CHUNK_NBYTES:
+        faults.append(f"chunks of {spec.chunk_nbytes:,} bytes are none")
+    try:
+        spec.type.fill_column(spec.fill, 1)
+    except DAMAGE as error:
+        faults.append(f"its fill is no sample of it ({first_line(error)})")
+    return faults
+
+
+def _changes_faults(changes: Changes, entry: Entry) -> list[str]:
+    """What is wrong with what an entry says that it changed: other writers rely on its form."""
+    for one in changes.schema:
+        names = (one.get("op"), one.get("tensor"), one.get("name"))
+        if not all(isinstance(name, str) for name in names) or names[0] not in SCHEMA_CHANGES:
+            return [f"{dict(one)!r:.80} is no change of a schema"]
+    ranges = [rows for rows in (*changes.update.values(), changes.delete) if rows != "many"]
+    last = max((stop for rows in ranges for _, stop in rows), default=0)
+    if max(changes.append, last) > entry.physical:
+        return [f"it says that it changed row {last - 1:,}, and has {entry.physical:,}"]
+    return []
+
+
+def _statistics_faults(statistics: Mapping[str, Any]) -> list[str]:
+    done: Any = statistics.get("optimized", {})
+    is_object = isinstance(done, dict)
+    counts = list(cast("dict[str, Any]", done).values()) if is_object else [None]
+    if all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
+        return []
+    return ["its statistics are not those that optimize writes"]
+
+
+def json_fault(value: Any) -> str | None:
+    """Say whether JSON holds what some reader cannot take: great depth, or great numbers."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return None
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += cast("dict[str, Any]", one).values()
+            elif isinstance(one, list):
+                below += cast("list[Any]", one)
+            elif type(one) is int and not -(1 << 63) <= one < 1 << 64:
+                return f"it holds a number beyond 64 bits: {str(one)[:30]}…"
+        level = below
+    return f"its JSON is nested deeper than {MAX_DEPTH} levels"
+
+
+def _bytes(value: Any) -> bytes:
+    return trusted_bytes(value)
+
+
+def first_line(error: BaseException) -> str:
+    """Take the reason out of an error's message, whose last line is advice to another."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

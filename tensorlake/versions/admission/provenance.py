@@ -1,0 +1,286 @@
+"""Where what an entry refers to comes from: its own packs, or a version that it stands on.
+
+    entry    ▸A ▸N ▸C tail        N is new: it lies in the entry's own packs, and is read
+    source   ▸A ▸B ▸C tail        A and C stand at the same rows: neither is read
+
+What refers to anything else would be collected under its readers (docs/reference/format.md,
+"Garbage"), so a server that takes entries from clients asks of each that nothing is a stranger's.
+The trees are walked downward beside those of the versions that they are made of, so this costs what
+was changed. Only where places were changed too (a merge, a restore) are those versions read whole.
+
+New pages are another's bytes: none is read twice, none that states more entries than leaves have,
+and a few at a time, so that no small entry makes its reader hold, or walk, a large tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorlake.errors import CorruptionError
+from tensorlake.format import (
+    LIMITS,
+    NO_PACK,
+    ChunkKind,
+    Entry,
+    Extents,
+    LeafTable,
+    PackId,
+    PageRef,
+    Parts,
+    Root,
+    RowSegments,
+    Schema,
+)
+from tensorlake.storage import runtime
+from tensorlake.versions.packs.reader import PackReader
+from tensorlake.versions.reachability import PageKey, packs_of
+
+__all__ = ["stray_references"]
+
+PACKS_ASKED_AT_ONCE = 32
+
+MAX_OWN_PAGES = 200_000
+"""Pages that one entry may bring: 10⁹ rows of ten tensors have 30,000."""
+
+MAX_PAGE_NBYTES = 16 << 20
+"""Of a page that is brought: a leaf with all its units has two."""
+
+PAGES_AT_ONCE = 4
+"""Read together: 64 MiB each, at worst, of a few bytes that are stored."""
+
+STORED = (ChunkKind.UNIFORM, ChunkKind.RAGGED, ChunkKind.ENCODED)
+EMPTY = (ChunkKind.FILL, ChunkKind.HOLE)
+
+_Node: TypeAlias = tuple[int, PageRef]
+"""The row where a node begins, and its page."""
+
+
+async def stray_references(
+    entry: Entry, sources: Sequence[Entry], packs: PackReader, *, schema: Schema
+) -> list[str]:
+    """Say what an entry refers to and may not: what is not there, or is another transaction's.
+
+    Args:
+        entry: The entry, its pages loaded.
+        sources: The versions that it may cite packs of, loaded.
+        packs: Reads the dataset's packs.
+        schema: The entry's.
+
+    Raises:
+        CorruptionError: A page that it refers to is damaged, or is not the page that it names.
+    """
+    walk = _Walk(entry, sources, packs, schema)
+    for name, ref in entry.spilled.items():
+        walk.take_page(ref, is_known=any(one.spilled.get(name) == ref for one in sources))
+    for what in (*entry.roots, "rows", "row_ids"):
+        root = _tree(entry, what)
+        if root is not None:
+            await walk.tree(what, root)
+    await walk.look_everywhere()
+    await walk.ask_for_own_packs()
+    return walk.faults
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A walk under way, and what it found.
+
+    Attributes:
+        ends: How long each of the entry's own packs must be.
+        strangers: Pages and packs that no source was seen to have so far.
+    """
+
+    entry: Entry
+    sources: Sequence[Entry]
+    packs: PackReader
+    schema: Schema
+    faults: list[str] = field(default_factory=list[str])
+    ends: dict[PackId, int] = field(default_factory=dict[PackId, int])
+    strange_pages: list[tuple[PageRef, type[LeafTable]]] = field(
+        default_factory=list[tuple[PageRef, type[LeafTable]]]
+    )
+    strange_packs: set[PackId] = field(default_factory=set[PackId])
+    own_pages: set[PageKey] = field(default_factory=set[PageKey])
+
+    def take_page(self, ref: PageRef, *, is_known: bool) -> None:
+        """Note a page that holds a member of the entry."""
+        if self._is_own(ref):
+            self._reach(ref.pack, ref.offset + ref.nbytes)
+        elif not is_known:
+            self.faults.append(f"it refers to {ref}, which no version has that it stands on")
+
+    async def tree(self, what: str, root: Root[Any]) -> None:
+        """Walk one tree beside those of the sources."""
+        others = [tree for one in self.sources if (tree := _tree(one, what)) is not None]
+        new, gone = await self._apart(root, others)
+        self._check_table(what, root.tail)
+        cited = self._foreign(root.tail)
+        async for table in self._leaves(new, root.leaf_type):
+            self._check_table(what, table)
+            cited |= self._foreign(table)
+        cited -= {pack for other in others for pack in other.tail.pack_ids()}
+        if cited:
+            async for table in self._leaves(gone, root.leaf_type):
+                cited.difference_update(table.pack_ids())
+        self.strange_packs |= cited
+
+    async def look_everywhere(self) -> None:
+        """Look for what is strange so far in all of the sources, wherever it stands there."""
+        if not (self.strange_packs or self.strange_pages):
+            return
+        seen: set[PageKey] = set()
+        known: set[PackId] = set()
+        for source in self.sources:
+            known |= await packs_of(source, self.packs, seen=seen)
+        for pack in sorted(self.strange_packs - known):
+            self.faults.append(
+                f"it refers to pack {pack}, which is another transaction's and of no version that"
+                " it stands on"
+            )
+        for ref, table in self.strange_pages:
+            if (ref.pack, ref.offset) not in seen:
+                self.faults.append(f"it refers to {ref}, which no version has that it stands on")
+            elif ref.height:
+                await self.packs.pages.inners([ref], table)
+            else:
+                await self.packs.pages.leaves([ref], table, Parts.LOCATIONS)
+
+    async def ask_for_own_packs(self) -> None:
+        """See that the entry's own packs are there, and as long as it says."""
+        paths = [pack.path for pack in self.ends]
+        heads = [partial(self.packs.store.head, path) for path in paths]
+        metas = await runtime.gather_bounded(heads, limit=PACKS_ASKED_AT_ONCE)
+        for path, end, meta in zip(paths, self.ends.values(), metas, strict=True):
+            if meta is None:
+                self.faults.append(f"{path!r}, which it refers to, is not there")
+            elif meta.nbytes < end:
+                self.faults.append(
+                    f"{path!r} has {meta.nbytes:,} bytes, and it refers to {end:,} of them"
+                )
+
+    async def _apart(
+        self, root: Root[Any], others: Sequence[Root[Any]]
+    ) -> tuple[list[_Node], list[_Node]]:
+        """Return own leaves of the tree, and leaves of the others that it has not at their rows.
+
+        Own pages above them are read and noted; pages of nobody known are noted as strange.
+        """
+        new = set(_placed(0, root.children))
+        old = {node for other in others for node in _placed(0, other.children)}
+        for height in range(max([root.height, *(one.height for one in others)]) - 1, 0, -1):
+            apart = {node for node in new - old if node[1].height == height}
+            left = {node for node in old - new if node[1].height == height}
+            own = [node for node in apart if self._note_page(node[1], root.leaf_type)]
+            new = {node for node in new if node[1].height < height}
+            old = {node for node in old if node[1].height < height}
+            new |= await self._children(own, root.leaf_type)
+            if new - old:
+                old |= await self._children(left, root.leaf_type)
+        own = [node for node in new - old if self._note_page(node[1], root.leaf_type)]
+        return sorted(own, key=_base), sorted(old - new, key=_base)
+
+    async def _children(self, nodes: Iterable[_Node], table: type[LeafTable]) -> set[_Node]:
+        placed = sorted(nodes, key=_base)
+        found: set[_Node] = set()
+        for start in range(0, len(placed), PAGES_AT_ONCE):
+            some = placed[start : start + PAGES_AT_ONCE]
+            inners = await self.packs.pages.inners([ref for _, ref in some], table)
+            for (base, _), inner in zip(some, inners, strict=True):
+                found.update(_placed(base, inner.refs()))
+            if len(found) > MAX_OWN_PAGES:
+                raise _no_page(some[0][1], f"it is one above more than {MAX_OWN_PAGES:,} pages")
+        return found
+
+    async def _leaves(
+        self, nodes: Sequence[_Node], table: type[LeafTable]
+    ) -> AsyncIterator[LeafTable]:
+        refs = [ref for _, ref in nodes]
+        for start in range(0, len(refs), PAGES_AT_ONCE):
+            some = refs[start : start + PAGES_AT_ONCE]
+            for leaf in await self.packs.pages.leaves(some, table, Parts.STATISTICS):
+                yield leaf
+
+    def _note_page(self, ref: PageRef, table: type[LeafTable]) -> bool:
+        """Note a page that no source has at its rows; whether it is the entry's own.
+
+        Raises:
+            CorruptionError: It is no page that a writer makes.
+        """
+        if self._is_own(ref):
+            key = (ref.pack, ref.offset)
+            entries = LIMITS.fan_out if ref.height else LIMITS.leaf_entries
+            if key in self.own_pages or ref.nbytes > MAX_PAGE_NBYTES or ref.entries > entries:
+                raise _no_page(ref, "it is referred to twice, or larger than a page may be")
+            if len(self.own_pages) >= MAX_OWN_PAGES:
+                raise _no_page(ref, f"it is one of more than {MAX_OWN_PAGES:,} new pages")
+            self.own_pages.add(key)
+            self._reach(ref.pack, ref.offset + ref.nbytes)
+            return True
+        self.strange_pages.append((ref, table))
+        return False
+
+    def _check_table(self, what: str, table: LeafTable) -> None:
+        if isinstance(table, Extents):
+            self._check_extents(what, table)
+        elif isinstance(table, RowSegments) and len(table):
+            last = int((table.base + table.span).max())
+            if last > self.entry.physical:
+                self.faults.append(
+                    f"it shows physical rows up to {last:,} and has {self.entry.physical:,}"
+                )
+
+    def _check_extents(self, what: str, table: Extents) -> None:
+        spec = self.schema.by_id(what)
+        encodings = 0 if spec is None else len(spec.encodings)
+        is_stored, is_empty = np.isin(table.kind, STORED), np.isin(table.kind, EMPTY)
+        offset, nbytes = table.offset.astype(np.float64), table.nbytes.astype(np.float64)
+        is_whole = (
+            (is_stored | is_empty)
+            & (is_stored == (table.pack != NO_PACK))
+            & (table.read_as < encodings)
+            & (table.header_nbytes <= table.nbytes)
+            & (offset + nbytes < 1 << 62)
+            & (table.rows > 0)
+        )
+        if not is_whole.all() or len(table.packs) > len(table):
+            self.faults.append(f"an extent of tensor {what} is of no kind that can be read")
+            return
+        for number, pack in enumerate(table.packs):
+            inside = table.pack == number
+            if pack.txid == self.entry.txid and inside.any():
+                self._reach(pack, int((table.offset[inside] + table.nbytes[inside]).max()))
+
+    def _foreign(self, table: LeafTable) -> set[PackId]:
+        """Packs of other transactions that a table refers to."""
+        return {pack for pack in table.pack_ids() if pack.txid != self.entry.txid}
+
+    def _is_own(self, ref: PageRef) -> bool:
+        return ref.pack.txid == self.entry.txid
+
+    def _reach(self, pack: PackId, end: int) -> None:
+        self.ends[pack] = max(end, self.ends.get(pack, 0))
+
+
+def _no_page(ref: PageRef, why: str) -> CorruptionError:
+    return CorruptionError(f"{ref} is no page that a writer makes: {why}", object=ref.pack.path)
+
+
+def _tree(entry: Entry, what: str) -> Root[Any] | None:
+    if what in ("rows", "row_ids"):
+        return entry.rows if what == "rows" else entry.row_ids
+    return entry.roots.get(what)
+
+
+def _placed(base: int, refs: Sequence[PageRef]) -> list[_Node]:
+    starts = accumulate((ref.rows for ref in refs), initial=base)
+    return list(zip(starts, refs, strict=False))
+
+
+def _base(node: _Node) -> int:
+    return node[0]

@@ -1,0 +1,398 @@
+"""Copying a dataset to another store: packs first, then entries in order, the descriptor last.
+
+    claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs ──►
+    descriptor ──► claim deleted
+
+Stopped anywhere, there is no dataset yet (``refs/copy_claim.py``); run again, it goes on. A copy
+that is whole is brought up to date in the same order, without a claim.
+Entries are copied as they are, so digests and row ids stay, and ``main@12`` means the same in both.
+A copy of one version alone begins a log of its own with that version's content.
+
+The source is pinned where it can be written to. What is collected meanwhile all the same was given
+up: the plan is made again from the logs as they are then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from tensorlake.errors import (
+    AccessError,
+    InvalidInputError,
+    SnapshotExpiredError,
+    StorageError,
+)
+from tensorlake.format import (
+    COPYING,
+    DESCRIPTOR,
+    MAIN,
+    Changes,
+    Descriptor,
+    Entry,
+    entry_path,
+    head_path,
+    new_txid,
+)
+from tensorlake.storage import Store, probe, runtime
+from tensorlake.versions.copy.plan import (
+    ENTRIES_AT_ONCE,
+    CopyPlan,
+    check_history,
+    plan_history,
+    plan_version,
+    refuse_mirror_of_version,
+)
+from tensorlake.versions.log.entries import author, time_in
+from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.log.put_once import put_surely
+from tensorlake.versions.packs.copy import (
+    PACKS_AT_ONCE,
+    PacksCopied,
+    PacksMissingError,
+    copy_packs,
+    sizes_of,
+)
+from tensorlake.versions.refs.copy_claim import CopyClaim, claim, read_claim
+from tensorlake.versions.refs.create import read_descriptor
+from tensorlake.versions.refs.pins import pinned
+
+__all__ = ["Copied", "copy_dataset"]
+
+PLANS_MAX = 16
+"""How often a plan is made anew because of packs that were collected meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did.
+
+    Attributes:
+        version: What was asked for, as ``branch@number``; None: every version.
+        packs: Packs that were copied, and their bytes.
+        present: Packs that the target had already.
+        entries: Log entries that were copied.
+        tags: Tags that were copied.
+    """
+
+    version: str | None
+    packs: int
+    nbytes: int
+    present: int
+    entries: int
+    tags: int
+
+
+async def copy_dataset(
+    source: Store,
+    target: Store,
+    *,
+    version: str | None = None,
+    history: bool = True,
+    mirror: bool = False,
+    dry_run: bool = False,
+    workers: int = PACKS_AT_ONCE,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Copied:
+    """Copy a dataset; what the target has already is not copied again.
+
+    Args:
+        source: Where it is.
+        target: Where it goes.
+        version: One version, with the logs that it stands on; None: all branches and tags.
+        history: False: that version alone (main's newest when none is given).
+        mirror: Make, or bring up to date, a copy that is written to by copying alone.
+        dry_run: Only count.
+        workers: How many packs are under way at once.
+        progress: Told of bytes done and to be done.
+
+    Raises:
+        DatasetNotFoundError: There is nothing to copy.
+        InvalidInputError: At the target is another dataset, or one that went its own way.
+        CorruptionError: A pack of the source is damaged.
+    """
+    if mirror:
+        refuse_mirror_of_version(version=version, history=history)
+    for _ in range(PLANS_MAX):
+        try:
+            plan = await (plan_history if history else plan_version)(source, version)
+        except SnapshotExpiredError:
+            if version is not None:
+                raise
+            continue
+        await _check_target(plan, source, target, mirror=mirror)
+        try:
+            return await _copied(
+                plan,
+                source,
+                target,
+                mirror=mirror,
+                dry_run=dry_run,
+                workers=workers,
+                progress=progress,
+            )
+        except PacksMissingError:
+            if plan.version is not None and plan.heads:
+                await check_history(source, plan)
+    raise StorageError(
+        f"packs of {source.url!r} were missing {PLANS_MAX} times, though its logs do not say that"
+        " they were given up\nrun tensorlake check on it"
+    )
+
+
+async def _copied(
+    plan: CopyPlan,
+    source: Store,
+    target: Store,
+    *,
+    mirror: bool,
+    dry_run: bool,
+    workers: int,
+    progress: Callable[[int, int], None],
+) -> Copied:
+    there, here = await sizes_of(source), await sizes_of(target)
+    wanted = [pack for pack in plan.packs if here.get(pack) != there.get(pack)]
+    total = sum(there.get(pack, 0) for pack in wanted)
+    version = None if plan.version is None else f"{plan.version[0]}@{plan.version[1].seq}"
+    if dry_run:
+        return Copied(version, len(wanted), total, len(plan.packs) - len(wanted), 0, 0)
+    claimed = await _claimed(plan, source, target, mirror=mirror)
+    async with AsyncExitStack() as pins:
+        await _pin(plan, source, pins)
+        done = 0
+
+        def advanced(nbytes: int) -> None:
+            nonlocal done
+            done += nbytes
+            progress(done, total)
+
+        packs = await copy_packs(
+            source,
+            target,
+            plan.packs,
+            there=there,
+            here=here,
+            workers=workers,
+            progress=advanced,
+        )
+        entries = tags = 0
+        if not plan.heads:
+            entries = await _begin_anew(plan, source, target)
+        for branch, head in plan.heads.items():
+            entries += await _copy_log(source, target, branch, head)
+        if plan.heads:
+            tags = await _copy_tags(plan, source, target, mirror=mirror)
+        for branch, head in plan.heads.items():
+            await _put_hint(target, branch, head, mirror=mirror)
+        if claimed is not None:
+            await _put_descriptor(plan, target, claimed, mirror_of=source.url if mirror else None)
+        if await target.head(COPYING) is not None:
+            await target.delete(COPYING)
+        return _report(version, packs, entries, tags)
+
+
+def _report(version: str | None, packs: PacksCopied, entries: int, tags: int) -> Copied:
+    return Copied(version, packs.copied, packs.nbytes, packs.present, entries, tags)
+
+
+async def _pin(plan: CopyPlan, source: Store, pins: AsyncExitStack) -> None:
+    """Hold what is copied, where the source can be written to."""
+    held = [plan.version] if plan.version is not None else list(plan.heads.items())
+    for branch, entry in held:
+        if entry.kind != "commit":
+            continue
+        try:
+            await pins.enter_async_context(pinned(source, branch, entry, txid=new_txid()))
+        except (AccessError, StorageError):
+            return  # it cannot be written to: what is collected meanwhile is planned anew
+
+
+async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
+    """Refuse a target that holds anything else, before anything is written.
+
+    Raises:
+        InvalidInputError: It does.
+    """
+    descriptor = await read_descriptor(target)
+    if descriptor is None:
+        standing = await read_claim(target)
+        if standing is None:
+            await probe(target)
+        else:
+            standing.refuse_other(_wanted(plan, source, mirror=mirror), target)
+    elif (descriptor.mirror_of is not None) != mirror or (
+        mirror and descriptor.mirror_of != source.url
+    ):
+        what = f"a mirror of {descriptor.mirror_of!r}" if descriptor.mirror_of else "no mirror"
+        raise InvalidInputError(
+            f"the dataset at {target.url!r} is {what}\n"
+            "copy to another URL, or say mirror=True where it is a mirror of this source",
+            dataset=target.url,
+        )
+    if plan.version is not None and not plan.heads:
+        first = await BranchLog(target, MAIN).entry(0)
+        if first is not None and first.meta.get("copied_from") != _citation(plan, source):
+            raise _another(target)
+    for branch, head in plan.heads.items():
+        newest = await BranchLog(target, branch).head()
+        if newest is None:
+            continue
+        same = await BranchLog(source, branch).entry(newest.seq)
+        if newest.seq > head.seq or same is None or same.digest != newest.digest:
+            raise _went_its_own_way(target, branch, newest.seq, done="; nothing was written")
+
+
+def _wanted(plan: CopyPlan, source: Store, *, mirror: bool) -> CopyClaim:
+    branch, entry = (None, None) if plan.version is None or plan.heads else plan.version
+    return CopyClaim(
+        id=new_txid(),
+        source=plan.descriptor.id,
+        url=source.url,
+        mirror_of=source.url if mirror else None,
+        only=None if entry is None else f"{branch}@{entry.seq}",
+    )
+
+
+async def _claimed(
+    plan: CopyPlan, source: Store, target: Store, *, mirror: bool
+) -> CopyClaim | None:
+    """Claim the target, unless the copy there is whole already."""
+    if await read_descriptor(target) is not None:
+        return None
+    wanted = _wanted(plan, source, mirror=mirror)
+    claimed = await claim(target, wanted)
+    # Another may have finished, or a dataset been made, since the descriptor was looked for: who
+    # makes one looks for a claim after its descriptor, so one of the two sees the other.
+    if await read_descriptor(target) is None:
+        return claimed or await _claimed(plan, source, target, mirror=mirror)
+    if claimed is wanted:
+        await target.delete(COPYING)
+    await _check_target(plan, source, target, mirror=mirror)
+    return None
+
+
+async def _put_descriptor(
+    plan: CopyPlan, target: Store, claimed: CopyClaim, *, mirror_of: str | None
+) -> None:
+    descriptor = Descriptor(
+        claimed.id,
+        await time_in(target),
+        plan.descriptor.grace_s,
+        mirror_of,
+        plan.descriptor.unknown,
+    )
+    if await put_surely(target, DESCRIPTOR, descriptor.to_bytes()):
+        return
+    standing = await read_descriptor(target)
+    if standing is not None and standing.id != claimed.id:
+        raise _another(target)  # whoever makes it finds the claim, which stays, and takes it back
+
+
+async def _put_hint(target: Store, branch: str, head: Entry, *, mirror: bool) -> None:
+    """Let ``HEAD`` be the last entry copied; a mirror's is the head, and never goes back."""
+    log = BranchLog(target, branch)
+    data = await target.get(entry_path(branch, head.seq)) or b""
+    if Entry.from_bytes(data, where=entry_path(branch, head.seq)).digest != head.digest:
+        raise _went_its_own_way(target, branch, head.seq)
+    hint = await log.hint() if mirror else None
+    if hint is None or hint <= head.seq or await log.entry(hint) is None:
+        await target.put(head_path(branch), data)
+
+
+async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> int:
+    """Put the entries that the target lacks, in order; how many."""
+    newest = await BranchLog(target, branch).head()
+    start = 0 if newest is None else newest.seq + 1
+    for first in range(start, head.seq + 1, ENTRIES_AT_ONCE):
+        numbers = range(first, min(head.seq + 1, first + ENTRIES_AT_ONCE))
+        reads = [partial(source.get, entry_path(branch, seq)) for seq in numbers]
+        for seq, data in zip(
+            numbers, await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE), strict=True
+        ):
+            path = entry_path(branch, seq)
+            Entry.from_bytes(data or b"", where=path)
+            await _put_same(target, path, data or b"")
+    return max(0, head.seq + 1 - start)
+
+
+async def _put_same(target: Store, path: str, data: bytes) -> None:
+    """Put an object, unless the very same is there."""
+    if not await put_surely(target, path, data) and await target.get(path) != data:
+        raise InvalidInputError(
+            f"{path!r} of {target.url!r} is another than the source's: both were written to"
+            "\ncopy to another URL",
+            object=path,
+        )
+
+
+async def _copy_tags(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> int:
+    """Put tags; a mirror's follow the source's, also when they are deleted there."""
+    copied = 0
+    for path in plan.tags:
+        data = await source.get(path)
+        if data is None:
+            continue
+        found = await target.get(path)
+        if found is None:
+            await _put_same(target, path, data)
+            copied += 1
+        elif found != data and mirror:
+            await target.put(path, data)
+            copied += 1
+    return copied
+
+
+async def _begin_anew(plan: CopyPlan, source: Store, target: Store) -> int:
+    """Publish a version as the first entry of a log of its own."""
+    assert plan.version is not None
+    branch, entry = plan.version
+    first = entry.changed(
+        kind="commit",
+        seq=0,
+        prev=None,
+        txid=new_txid(),
+        time=await time_in(target),
+        parents=(),
+        merged={},
+        author=author(target),
+        message=f"copy of {branch}@{entry.seq} of {source.url}",
+        meta={"copied_from": _citation(plan, source)},
+        keys=(),
+        fence=None,
+        changes=Changes(),
+        of=None,
+    )
+    log = BranchLog(target, MAIN)
+    published = await log.publish(first)
+    if isinstance(published, Entry):
+        await log.write_hint(published)
+        return 1
+    if published.winner.meta.get("copied_from") != _citation(plan, source):
+        raise _another(target)
+    await log.write_hint(await log.newest_from(published.winner))
+    return 0
+
+
+def _citation(plan: CopyPlan, source: Store) -> dict[str, str]:
+    """What a copy of one version says of where it is from."""
+    assert plan.version is not None
+    branch, entry = plan.version
+    return {"url": source.url, "version": f"{branch}@{entry.seq}", "digest": entry.digest}
+
+
+def _went_its_own_way(target: Store, branch: str, seq: int, *, done: str = "") -> InvalidInputError:
+    return InvalidInputError(
+        f"branch {branch!r} of {target.url!r} is not a copy of the source's: it has an entry {seq}"
+        f" of its own\ncopy to another URL{done}",
+        dataset=target.url,
+        branch=branch,
+    )
+
+
+def _another(target: Store) -> InvalidInputError:
+    return InvalidInputError(
+        f"there is another dataset at {target.url!r}\ncopy to another URL",
+        dataset=target.url,
+    )

@@ -1,0 +1,1 @@
+"""Maintenance: garbage collection, expiry, compaction and sorting."""

@@ -1,0 +1,412 @@
+"""The collector: finds packs that no version needs and deletes them, without locking anyone out.
+
+One collection takes the steps of ``STEPS``, in this order and no other
+(docs/explanation/garbage-collection.md says why each is where it is):
+
+    read_clock      the store's time, once; t = it − grace holds for the whole collection
+    expire_tags     tags whose time has passed become tombstones
+    fence_branches  every branch that has not ended: who staged by t can no longer publish
+    list_tags       what tags name, and pins newer than t
+    read_heads      the branches as they are now
+    mark            what all of these refer to
+    delete_packs    those unmarked and stored by t
+    drop_pins       those put by t, and what dead collectors left
+
+It may die, sleep, or run twice at once between any two requests: every step only ever takes away
+what nothing can cite any more. Whatever it does not understand stops it before it deletes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from tensorlake.errors import CorruptionError, DatasetNotFoundError, ReadOnlyError, StorageError
+from tensorlake.format import COPYING, PACKS, Entry, Fence, PackId, new_txid, seal
+from tensorlake.storage import ObjectMeta, Store, runtime
+from tensorlake.versions.log.entries import check_writable, fence_of, is_given_up, microseconds
+from tensorlake.versions.log.fences import Fenced, append_fence
+from tensorlake.versions.log.log import BranchLog, branch_heads, branch_names
+from tensorlake.versions.log.put_once import put_surely
+from tensorlake.versions.packs.reader import PackReader
+from tensorlake.versions.reachability import PageKey, Unreadable, packs_of, packs_of_root
+from tensorlake.versions.refs.create import read_descriptor
+from tensorlake.versions.refs.registry import Citation, list_citations, withdraw
+
+__all__ = ["STEPS", "Collection", "CollectionReport", "clock_of", "collect_garbage"]
+
+CLOCKS = "gc/"
+"""Where a collector writes the object whose store time is its clock, and deletes it again."""
+
+CLOCK_TRIES = 3
+
+AT_ONCE = 32
+"""Requests in flight: logs are many small objects, and so are deletions."""
+
+RESOLUTION = dt.timedelta(seconds=1)
+"""How much a store's listing may round a time down: HTTP dates have seconds, listings often less.
+A pack is deleted only when it is older than t by this too; writers compare without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What a collection did, or would do.
+
+    Attributes:
+        is_dry_run: Whether nothing was changed.
+        t: The store's time by which a pack must have been stored to be deleted.
+        deleted_packs: How many packs nothing referred to, and were old enough.
+        deleted_nbytes: Their bytes.
+        kept_packs: How many packs remain.
+        kept_nbytes: Their bytes.
+        young_packs: How many of those remaining nothing refers to: staged, or garbage of later.
+        young_nbytes: Their bytes.
+        versions: How many versions were marked.
+        expired_tags: Tags whose time had passed.
+        dropped_pins: How many pins of dead transactions were deleted.
+        skipped: What could not be followed and needed not to be, and why.
+    """
+
+    is_dry_run: bool
+    t: dt.datetime
+    deleted_packs: int
+    deleted_nbytes: int
+    kept_packs: int
+    kept_nbytes: int
+    young_packs: int
+    young_nbytes: int
+    versions: int
+    expired_tags: tuple[str, ...]
+    dropped_pins: int
+    skipped: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        did = "would delete" if self.is_dry_run else "deleted"
+        first = (
+            f"{did} {_packs(self.deleted_packs, self.deleted_nbytes)} that no version needs;"
+            f" {_packs(self.kept_packs, self.kept_nbytes)} remain, for {self.versions:,}"
+            f" version{'' if self.versions == 1 else 's'}"
+        )
+        lines = [first]
+        if self.young_packs:
+            young = _packs(self.young_packs, self.young_nbytes)
+            lines.append(f"{young} of these belong to no version yet, or not long enough")
+        if self.expired_tags:
+            lines.append(f"expired tags: {', '.join(self.expired_tags)}")
+        if self.dropped_pins:
+            lines.append(f"pins of dead transactions: {self.dropped_pins:,}")
+        return "\n".join([*lines, *(f"skipped: {one}" for one in self.skipped)])
+
+
+@dataclass(slots=True)
+class Collection:
+    """One run of the collector: what its steps have found so far.
+
+    Attributes:
+        store: The dataset's store.
+        grace: The descriptor's: nothing unpublished lives longer.
+        is_dry_run: Whether to change nothing (but the object that tells the time).
+    """
+
+    store: Store
+    grace: dt.timedelta
+    is_dry_run: bool = False
+    now: dt.datetime | None = None
+    expired_tags: list[str] = field(default_factory=list[str])
+    fenced: dict[str, Fenced] = field(default_factory=dict[str, Fenced])
+    citations: list[Citation] = field(default_factory=list[Citation])
+    late_pins: list[str] = field(default_factory=list[str])
+    heads: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    marked: set[PackId] = field(default_factory=set[PackId])
+    versions: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    deleted: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
+    kept: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
+    dropped_pins: int = 0
+    skipped: list[str] = field(default_factory=list[str])
+
+    @property
+    def t(self) -> dt.datetime:
+        """By when a pack must have been stored to be late."""
+        assert self.now is not None  # read_clock is the first step
+        return self.now - self.grace
+
+    def is_late(self, meta: ObjectMeta) -> bool:
+        """Whether an object was surely stored by t."""
+        return meta.modified <= self.t - RESOLUTION
+
+    def report(self) -> CollectionReport:
+        """Say what was done."""
+        young = [
+            meta
+            for meta in self.kept
+            if (pack := PackId.from_path(meta.path)) is not None and pack not in self.marked
+        ]
+        return CollectionReport(
+            is_dry_run=self.is_dry_run,
+            t=self.t,
+            deleted_packs=len(self.deleted),
+            deleted_nbytes=_nbytes(self.deleted),
+            kept_packs=len(self.kept),
+            kept_nbytes=_nbytes(self.kept),
+            young_packs=len(young),
+            young_nbytes=_nbytes(young),
+            versions=len(self.versions),
+            expired_tags=tuple(self.expired_tags),
+            dropped_pins=self.dropped_pins,
+            skipped=tuple(self.skipped),
+        )
+
+
+async def collect_garbage(store: Store, *, dry_run: bool = False) -> CollectionReport:
+    """Delete the packs that no version, tag or pin refers to and no transaction can publish.
+
+    Args:
+        store: The dataset's store.
+        dry_run: Only say what would go. Commits that come meanwhile are not held off, so what is
+            said is an estimate.
+
+    Raises:
+        CorruptionError: Something that is needed is missing or damaged; nothing was deleted.
+        UnsupportedFeatureError: The dataset has what this version does not know; likewise.
+    """
+    collection = await begin_collection(store, dry_run=dry_run)
+    for step in STEPS:
+        await step(collection)
+    return collection.report()
+
+
+async def begin_collection(store: Store, *, dry_run: bool = False) -> Collection:
+    """Read how long the dataset lets transactions live; the steps come next.
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        ReadOnlyError: It is a mirror, which takes its branches as they come.
+    """
+    descriptor = await read_descriptor(store)
+    if descriptor is None:
+        raise DatasetNotFoundError(
+            f"there is no tensorlake dataset at {store.url!r}\ncreate one with tl.create(url, …)",
+            dataset=store.url,
+        )
+    if descriptor.mirror_of is not None:
+        raise ReadOnlyError(
+            f"{store.url!r} mirrors {descriptor.mirror_of!r} and is not written to by itself"
+            "\nit keeps what was copied before the source gave it up; a new mirror has none of it:"
+            f" ds.gc() there, then tl.copy({descriptor.mirror_of!r}, another URL, mirror=True)",
+            mirror_of=descriptor.mirror_of,
+        )
+    return Collection(store, dt.timedelta(seconds=descriptor.grace_s), is_dry_run=dry_run)
+
+
+async def read_clock(collection: Collection) -> None:
+    """Note what "now" is, by the clock that dates packs."""
+    collection.now = await clock_of(collection.store)
+
+
+async def clock_of(store: Store) -> dt.datetime:
+    """Write an object and return its store time."""
+    for _ in range(CLOCK_TRIES):
+        txid = new_txid()
+        path = f"{CLOCKS}{txid}.json"
+        await put_surely(store, path, seal({"txid": txid}))
+        meta = await store.head(path)
+        if meta is not None:
+            await store.delete(path)
+            return meta.modified
+        # Asleep for longer than grace: another collector took it for a dead one's.
+    raise StorageError(
+        f"{store.url!r} has not what was just written to it, {CLOCK_TRIES} times; nothing was"
+        " removed\nthis store shows writes only later, or something deletes from it",
+        dataset=store.url,
+    )
+
+
+async def expire_tags(collection: Collection) -> None:
+    """Turn tags whose time has passed into tombstones, before anything is fenced or marked."""
+    assert collection.now is not None
+    for citation, _ in await list_citations(collection.store):
+        if citation.expires is not None and citation.expires <= collection.now:
+            collection.expired_tags.append(citation.name)
+            if not collection.is_dry_run:
+                await withdraw(collection.store, citation.name, txid=citation.txid)
+
+
+async def fence_branches(collection: Collection) -> None:
+    """Append a fence to every branch that has not ended, unless its log carries as much."""
+    fence = Fence(t=microseconds(collection.t))
+
+    async def fenced(branch: str) -> Fenced | None:
+        log = BranchLog(collection.store, branch)
+        head = await log.head()
+        if head is None:
+            return None
+        if collection.is_dry_run:
+            return Fenced(fence_of(head), is_ended=head.kind == "end", number=None)
+        return await append_fence(log, head, fence)
+
+    branches = await branch_names(collection.store)
+    found = await runtime.gather_bounded(
+        [partial(fenced, branch) for branch in branches], limit=AT_ONCE
+    )
+    collection.fenced = {
+        branch: one for branch, one in zip(branches, found, strict=True) if one is not None
+    }
+
+
+async def list_tags(collection: Collection) -> None:
+    """List to the end what tags name and pins hold. Only then may branches be listed."""
+    for citation, meta in await list_citations(collection.store):
+        if citation.is_pin and collection.is_late(meta):
+            collection.late_pins.append(meta.path)
+        elif citation.name not in collection.expired_tags:
+            collection.citations.append(citation)
+
+
+async def read_heads(collection: Collection) -> None:
+    """List the branches again, those made since they were fenced too, and read their heads."""
+    collection.heads = await branch_heads(collection.store)
+
+
+async def mark(collection: Collection) -> None:
+    """Mark what tags and pins reach, and every branch that had not ended when it was fenced."""
+    packs, seen = PackReader(collection.store), set[PageKey]()
+    for citation in collection.citations:
+        await _mark_citation(collection, citation, packs, seen)
+    for branch, head in collection.heads.items():
+        fenced = collection.fenced.get(branch)
+        if fenced is not None and fenced.is_ended:
+            continue
+        start = 0 if fenced is None else fenced.fence.expired_before  # 0: younger than the fences
+        await _mark_log(collection, BranchLog(collection.store, branch), start, head, packs, seen)
+
+
+async def delete_packs(collection: Collection) -> None:
+    """Delete packs that are unmarked and were stored by t."""
+    listed = [meta async for meta in collection.store.list(PACKS)]
+    for meta in listed:
+        pack = PackId.from_path(meta.path)
+        is_garbage = pack is not None and pack not in collection.marked and collection.is_late(meta)
+        (collection.deleted if is_garbage else collection.kept).append(meta)
+    if not collection.is_dry_run:
+        await _delete(collection.store, [meta.path for meta in collection.deleted])
+
+
+async def drop_pins(collection: Collection) -> None:
+    """Delete pins put by t, whose transactions cannot publish, and clocks of dead collectors."""
+    collection.dropped_pins = len(collection.late_pins)
+    if collection.is_dry_run:
+        return
+    stale = [meta.path async for meta in collection.store.list(CLOCKS) if collection.is_late(meta)]
+    left = await collection.store.head(COPYING)  # of a copy that died in its last step
+    stale += [] if left is None or not collection.is_late(left) else [COPYING]
+    await _delete(collection.store, [*collection.late_pins, *stale])
+
+
+STEPS: tuple[Callable[[Collection], Awaitable[None]], ...] = (
+    read_clock,
+    expire_tags,
+    fence_branches,
+    list_tags,
+    read_heads,
+    mark,
+    delete_packs,
+    drop_pins,
+)
+"""What a collection does, in order."""
+
+
+async def _mark_citation(
+    collection: Collection, citation: Citation, packs: PackReader, seen: set[PageKey]
+) -> None:
+    """Mark what a tag or pin names. Its creator may have died before finding it gone: skip that."""
+    entry = await BranchLog(collection.store, citation.branch).entry(citation.seq)
+    if entry is None or not entry.has_body or entry.digest != citation.digest:
+        collection.skipped.append(f"{citation}: there is no such version")
+        return
+    missing = await _mark_version(collection, citation.branch, entry, packs, seen)
+    if citation.rows is not None:
+        own: list[Unreadable] = []
+        collection.marked |= await packs_of_root(
+            citation.rows, packs, what="rows", seen=seen, on_unreadable=_noting_missing(own)
+        )
+        missing += own
+    if missing:
+        collection.skipped.append(f"{citation}: {missing[0].reference} is gone")
+
+
+async def _mark_log(
+    collection: Collection,
+    log: BranchLog,
+    start: int,
+    head: Entry,
+    packs: PackReader,
+    seen: set[PageKey],
+) -> None:
+    """Mark every version of a log from ``start`` on, fences too: they show what they stand on.
+
+    Raises:
+        CorruptionError: A page is missing, and no other collector was right to delete it.
+    """
+    given_up = 0
+    async for entry in log.entries(start, head.seq + 1):
+        if not entry.has_body:
+            continue
+        missing = await _mark_version(collection, log.branch, entry, packs, seen)
+        if missing:
+            if not is_given_up(entry.seq, newest=await log.newest_from(head)):
+                raise _needed(log, entry, missing[0])
+            given_up += 1
+    if given_up:
+        collection.skipped.append(f"{given_up:,} versions of {log.branch}: given up meanwhile")
+
+
+async def _mark_version(
+    collection: Collection, branch: str, entry: Entry, packs: PackReader, seen: set[PageKey]
+) -> list[Unreadable]:
+    """Mark what a version needs; the pages that are missing, and so what is below, are told."""
+    check_writable(entry, url=collection.store.url)
+    missing: list[Unreadable] = []
+    collection.marked |= await packs_of(
+        entry, packs, seen=seen, on_unreadable=_noting_missing(missing)
+    )
+    if entry.kind == "commit":
+        collection.versions.add((branch, entry.seq))
+    return missing
+
+
+def _noting_missing(missing: list[Unreadable]) -> Callable[[Unreadable], None]:
+    """Take note of pages that are gone; raise at those that are damaged."""
+
+    def note(unreadable: Unreadable) -> None:
+        if not unreadable.is_missing:
+            raise unreadable.error
+        missing.append(unreadable)
+
+    return note
+
+
+def _needed(log: BranchLog, entry: Entry, missing: Unreadable) -> CorruptionError:
+    version = f"{log.branch}@{entry.seq}"
+    return CorruptionError(
+        f"{version} of {log.store.url!r} needs {missing.reference}, which is gone; nothing was"
+        " deleted\nrun tensorlake check, and restore the pack from a copy",
+        version=version,
+        object=missing.reference.pack.path,
+    )
+
+
+async def _delete(store: Store, paths: list[str]) -> None:
+    await runtime.gather_bounded([partial(store.delete, path) for path in paths], limit=AT_ONCE)
+
+
+def _nbytes(listed: list[ObjectMeta]) -> int:
+    return sum(meta.nbytes for meta in listed)
+
+
+def _packs(count: int, nbytes: int) -> str:
+    return f"{count:,} pack{'' if count == 1 else 's'} ({nbytes:,} bytes)"

@@ -1,0 +1,186 @@
+"""Moving a stretch of pieces into new chunks: nothing is re-encoded, dead rows come out empty.
+
+    pieces   ▓▓░▓  ▒▒  ░░░░░░░░  ▒▒▒         ░ dead
+    chunks   ▓▓·▓▒▒ ▒▒▒                      · NULL, where the row was: costs next to nothing
+    extents  ───┬── ── hole ── ─┬─           a long run of dead rows becomes a hole between windows
+                └─ one chunk ───┘
+
+An emptied row is NULL in its chunk whatever the tensor's type; no version shows it. Chunks of raw
+rows get holes only: a NULL in them would cost the parts that are readable alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    ChunkKind,
+    Extents,
+    Summaries,
+    TensorSpec,
+    decode_chunk,
+    header_rows,
+)
+from tensorlake.types import (
+    Buffer,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    UniformColumn,
+    slice_rows,
+    take,
+)
+from tensorlake.versions.maintenance.plan import Piece
+from tensorlake.versions.packs.chunk_builder import PendingChunks
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.rows.live_rows import BoolArray
+
+__all__ = ["StretchWriter", "column_of"]
+
+Int64Array = npt.NDArray[np.int64]
+
+HOLE_NBYTES = 256
+"""Dead rows that would take this much become a hole: it costs two more extents, of 14–27 B each,
+and a look-up that is a little deeper."""
+
+EMPTIED_NBYTES = 8
+"""What an emptied row of varying length takes: its place in the header's columns."""
+
+COMPRESSION = 16
+"""How much smaller a codec makes emptied rows of a fixed size, at least."""
+
+
+def column_of(spec: TensorSpec, piece: Piece, blob: Buffer | None) -> Column:
+    """Decode what a piece stands for, as new chunks of the tensor hold it.
+
+    Raises:
+        CorruptionError: The blob is not what was stored.
+    """
+    if blob is None:
+        return spec.type.fill_column(spec.fill, piece.stop - piece.start)
+    column = decode_chunk(
+        blob,
+        header_nbytes=piece.header_nbytes,
+        rows=header_rows(blob),
+        layout=spec.encoding(piece.read_as),
+        verify=piece.checksum,
+        where=piece.where,
+    )
+    column = spec.adapt(column, piece.read_as, where=piece.where)
+    held = sum(stop - start for start, stop in piece.windows)
+    return slice_rows(column, piece.skip, piece.skip + held)
+
+
+class StretchWriter:
+    """Writes one stretch; every row is given once, in order."""
+
+    def __init__(self, spec: TensorSpec, start: int, stage: PackStage) -> None:
+        self.start = self.stop = start
+        self.dead_rows = 0
+        self._spec = spec
+        self._stage = stage
+        self._pending = PendingChunks(spec)
+        self._stored_rows = 0
+        self._holes: list[tuple[int, int]] = []  # after how many stored rows, how many rows
+        self._emptied: list[Int64Array] = []
+
+    def add(self, piece: Piece, column: Column | None) -> None:
+        """Take a piece, with its rows where it has any."""
+        if column is None:
+            self._add_hole(piece.stop - piece.start)
+            self.dead_rows += piece.dead_rows
+            return
+        self.dead_rows += piece.dead_rows
+        done = 0
+        for start, stop in piece.windows or ((piece.start, piece.stop),):
+            self._add_hole(start - self.stop)
+            part = slice_rows(column, done, done + stop - start)
+            is_shown = piece.is_shown
+            if is_shown is not None:
+                is_shown = is_shown[start - piece.start : stop - piece.start]
+            if is_shown is None or bool(is_shown.all()):
+                self._store(part, None)
+            else:
+                self._add_live(part, is_shown)
+            done += stop - start
+
+    def finish(self) -> Extents:
+        """Make chunks of what is left; the extents of all rows from ``start`` to ``stop``."""
+        stored = self._pending.seal(self._stage).to_table()
+        if self._emptied:
+            stored = _without_emptied(stored, np.concatenate(self._emptied))
+        parts: list[Extents] = []
+        done = 0
+        for at, rows in self._holes:
+            parts += [stored.slice_rows(done, at), Extents.without_bytes(ChunkKind.HOLE, rows)]
+            done = at
+        parts.append(stored.slice_rows(done, stored.num_rows))
+        return Extents.concat(parts).united()
+
+    def _add_live(self, column: Column, is_shown: BoolArray) -> None:
+        """Cut a column at its long runs of dead rows, and empty the others."""
+        edges = np.flatnonzero(np.diff(is_shown)) + 1
+        begins = np.concatenate([[0], edges])
+        ends = np.concatenate([edges, [len(is_shown)]])
+        is_hole = ~is_shown[begins] & ((ends - begins) * self._emptied_nbytes() >= HOLE_NBYTES)
+        done = 0
+        for begin, end in zip(begins[is_hole].tolist(), ends[is_hole].tolist(), strict=True):
+            self._store(slice_rows(column, done, begin), is_shown[done:begin])
+            self._add_hole(end - begin)
+            done = end
+        self._store(slice_rows(column, done, len(column)), is_shown[done:])
+
+    def _emptied_nbytes(self) -> int:
+        layout = self._spec.layout
+        if layout.kind is not ChunkKind.UNIFORM:
+            return EMPTIED_NBYTES
+        return HOLE_NBYTES if layout.is_raw else max(1, layout.row_nbytes // COMPRESSION)
+
+    def _store(self, column: Column, is_shown: BoolArray | None) -> None:
+        if not len(column):
+            return
+        if is_shown is not None and not bool(is_shown.all()):
+            self._emptied.append(self._stored_rows + np.flatnonzero(~is_shown))
+            column = emptied(column, is_shown, self._spec.type.shape)
+        self._pending = self._pending.with_column(column, self._stage)
+        self._stored_rows += len(column)
+        self.stop += len(column)
+
+    def _add_hole(self, rows: int) -> None:
+        if rows:
+            self._holes.append((self._stored_rows, rows))
+            self.stop += rows
+
+
+def emptied(column: Column, is_shown: BoolArray, shape: tuple[int | None, ...]) -> Column:
+    """Make NULL what no version shows; nothing of it stays."""
+    valid = is_shown if column.valid is None else column.valid & is_shown
+    if isinstance(column, UniformColumn):
+        values = column.values.copy()
+        values[~is_shown] = np.zeros((), values.dtype)
+        return UniformColumn(values, valid)
+    shapes = None
+    if column.shapes is not None:
+        shapes = column.shapes.copy()
+        shapes[~is_shown] = tuple(length or 0 for length in shape)  # as NULLs have
+    if isinstance(column, EncodedColumn):
+        pairs = zip(column.samples, is_shown.tolist(), strict=True)
+        return EncodedColumn([one if live else b"" for one, live in pairs], shapes, valid)
+    kept = take(column, np.flatnonzero(is_shown))
+    assert isinstance(kept, RaggedColumn)
+    assert shapes is not None
+    return RaggedColumn(kept.values, shapes, valid)
+
+
+def _without_emptied(extents: Extents, rows: Int64Array) -> Extents:
+    """Take emptied rows out of the counts of NULLs: these count what versions show."""
+    table = extents.statistics.table
+    if table is None:
+        return extents
+    counts = np.bincount(np.searchsorted(extents.stops, rows, side="right"), minlength=len(extents))
+    nulls = table.null_count - counts[extents.statistics.known]
+    known = replace(table, null_count=nulls.astype(table.null_count.dtype))
+    return replace(extents, statistics=Summaries(extents.statistics.known, known))

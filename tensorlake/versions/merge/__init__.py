@@ -1,0 +1,1 @@
+"""Merging: three-way merges by row id, merge bases, and restores."""

@@ -1,0 +1,371 @@
+"""Merging a branch into another: three-way, by row id, without copying a chunk.
+
+    ours ──┬─► plan ──► pages in ours' trees, own pack ──► entry: parents ours and theirs
+    theirs ┘            theirs' chunks are cited, held by a pin until the entry stands
+
+Where ours has nothing new since the base, the result is theirs' content (fast-forward): physical
+rows then mean something else, so the entry says ``rewrite``, and the axis is padded with a hole
+where it would become shorter. A merge that loses a race is planned again on the new head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    NO_TXID,
+    Changes,
+    Entry,
+    Extents,
+    Features,
+    PackTotals,
+    PageReader,
+    PageSink,
+    Parent,
+    Root,
+    RowIdRuns,
+    RowSegments,
+    delete_rows,
+    rows_of,
+    select_ranges,
+    tree,
+)
+from tensorlake.storage import runtime
+from tensorlake.types import take
+from tensorlake.versions.log.entries import fence_of
+from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.log.state import ExtentRoot, Published, State
+from tensorlake.versions.merge.base import Version, contains, merge_bases, version_at, was_reordered
+from tensorlake.versions.merge.conflicts import merge_conflict_error
+from tensorlake.versions.merge.plan import MergePlan, MergeRequest
+from tensorlake.versions.merge.planner import plan_merge
+from tensorlake.versions.merge.restore import content_of
+from tensorlake.versions.merge.side import CellReader, Side
+from tensorlake.versions.packs.chunk_builder import store_column
+from tensorlake.versions.packs.reader import PackReader, loaded
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.refs.pins import holding
+from tensorlake.versions.rows.alignment import windows
+from tensorlake.versions.rows.ranges import ranges_of, rows_in, union
+from tensorlake.versions.rows.schema_rules import CombinedTensor
+from tensorlake.versions.transaction.changeset import Edit, fill_extents
+from tensorlake.versions.transaction.publish import Draft, Publication, publish
+
+__all__ = ["MergeOutcome", "merge_branch"]
+
+Int64Array = npt.NDArray[np.int64]
+HowMerged = Literal["nothing", "fast-forward", "merge"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOutcome:
+    """What a merge did, or would do.
+
+    Attributes:
+        how: Whether there was nothing to do, theirs' content was taken over, or both combined.
+        ours: The commit merged into.
+        theirs: The commit merged.
+        bases: Where they went apart.
+        plan: What was done; None unless it combined both.
+        is_refused: Whether there are conflicts that nobody was to decide; of a dry run only.
+        published: The commit made; None in a dry run, or when there was nothing to do.
+    """
+
+    how: HowMerged
+    ours: Version
+    theirs: Version
+    bases: tuple[Version, ...] = ()
+    plan: MergePlan | None = None
+    is_refused: bool = False
+    published: Published | None = None
+
+
+def merge_branch(
+    log: BranchLog,
+    packs: PackReader,
+    theirs: Version,
+    request: MergeRequest,
+    cells: CellReader,
+    *,
+    head: Entry,
+    message: str,
+    dry_run: bool = False,
+) -> MergeOutcome:
+    """Merge a version into a branch and publish the result.
+
+    Args:
+        log: The branch merged into.
+        packs: Reads it.
+        theirs: The version merged.
+        request: What is taken, and who decides conflicts.
+        cells: Compares values.
+        head: An entry of the branch, not older than what the caller stands on.
+        message: The commit's.
+        dry_run: Only say what it would do, conflicts included.
+
+    Raises:
+        ConflictError: Both changed the same, and nobody was to decide; nothing was published.
+        SnapshotExpiredError: Theirs was given up meanwhile.
+    """
+    merging = _Merging(log, packs, theirs, request, cells, message)
+    head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
+    if dry_run:
+        outcome, _ = merging.prepare(head, PackStage(log.store), refuse=False)
+        return outcome
+    ours = runtime.run(version_at(log.store, log.branch, head, packs))
+    if contains(ours.vector, theirs.branch, theirs.entry.seq):
+        return MergeOutcome("nothing", ours, theirs)
+    stage = PackStage(log.store)
+    packs.attach(stage)
+    outcomes: list[MergeOutcome] = []
+
+    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft | None:
+        del since  # it is planned anew on the newest entry
+        outcome, draft = merging.prepare(newest, stage, refuse=True)
+        outcomes.append(outcome)
+        return draft
+
+    with holding(log.store, theirs.branch, theirs.entry, txid=stage.txid) as pin:
+        work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
+        ended = publish(work, head, prepare)
+    return replace(outcomes[-1], published=ended.published if ended.is_published else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    log: BranchLog
+    packs: PackReader
+    theirs: Version
+    request: MergeRequest
+    cells: CellReader
+    message: str
+
+    def prepare(
+        self, head: Entry, stage: PackStage, *, refuse: bool
+    ) -> tuple[MergeOutcome, Draft | None]:
+        """Plan the merge into a head; None where there is nothing to do."""
+        store, theirs = self.log.store, self.theirs
+        ours = runtime.run(version_at(store, self.log.branch, head, self.packs))
+        if contains(ours.vector, theirs.branch, theirs.entry.seq):
+            return MergeOutcome("nothing", ours, theirs), None
+        if self.request.tensors is None and contains(theirs.vector, ours.branch, ours.entry.seq):
+            outcome = MergeOutcome("fast-forward", ours, theirs, (ours,))
+            draft = self._draft(ours, self._taking_over(ours), Changes(rewrite=True))
+            return outcome, replace(
+                draft, members={**draft.members, "indexes": theirs.entry.indexes}
+            )
+        found = runtime.run(merge_bases(store, self.packs, ours, theirs))
+        pages = self.packs.pages
+        sides = {version.name: Side(version, pages) for version in (*found, ours, theirs)}
+        bases = [sides[base.name] for base in found]
+        plan = plan_merge(
+            bases,
+            sides[ours.name],
+            sides[theirs.name],
+            self.request,
+            cells=self.cells,
+            was_reordered=lambda base, side: runtime.run(was_reordered(store, base, side)),
+        )
+        is_refused = not self._is_decided(plan)
+        if refuse and is_refused:
+            raise merge_conflict_error(plan, self.log, self.request.on_conflict)
+        outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused)
+        own = {} if not refuse else _decided_cells(plan, self.request, stage)
+        building = _Building(plan, own, _cut(plan), stage, pages)
+        draft = self._draft(ours, building.build, plan.changes)
+        return outcome, replace(draft, verify=partial(self.cells.verify, changed=_changed(plan)))
+
+    def _taking_over(self, ours: Version) -> Any:
+        async def build(sink: PageSink) -> State:
+            return await content_of(self.theirs.state, ours.state, self.packs.pages, sink)
+
+        return build
+
+    def _draft(self, ours: Version, build: Any, changes: Changes) -> Draft:
+        mine, other = ours.entry, self.theirs.entry
+        members: dict[str, Any] = {"message": self.message, "changes": changes}
+        if self.request.tensors is None:
+            merged = dict(mine.merged)
+            for branch, seq in self.theirs.vector.items():
+                if branch != ours.branch:
+                    merged[branch] = max(seq, merged.get(branch, -1))
+            members |= {
+                "merged": merged,
+                "parents": (
+                    Parent(ours.branch, mine.seq, mine.digest),
+                    Parent(self.theirs.branch, other.seq, other.digest),
+                ),
+            }
+        return Draft(build, members | _with_theirs(mine, other))
+
+    def _is_decided(self, plan: MergePlan) -> bool:
+        """Whether there is no conflict, or somebody decides each."""
+        if not (plan.conflicts or plan.merged.clashes):
+            return True
+        how = self.request.on_conflict
+        if callable(how):
+            left = [one for one in plan.conflicts if one.conflict.what != "update"]
+            return not left and not plan.merged.clashes
+        return how in ("ours", "theirs") and not plan.undecided
+
+
+def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
+    """What the result needs, and weighs, because it cites chunks of theirs."""
+    read = dict.fromkeys((*mine.features.read, *other.features.read))
+    write = dict.fromkeys((*mine.features.write, *other.features.write))
+    return {
+        "features": Features(tuple(read), tuple(write)),
+        "packs": PackTotals(
+            max(mine.packs.count, other.packs.count), max(mine.packs.nbytes, other.packs.nbytes)
+        ),
+    }
+
+
+def _changed(plan: MergePlan) -> dict[str, Int64Array]:
+    """Rows of ours that get values, of tensors with one element for each item of another."""
+    schema = plan.merged.schema
+    names = {spec.name: getattr(spec.type, "per", None) for spec in schema.tensors}
+    ids = {
+        schema[one].id for name, items in names.items() if items in names for one in (name, items)
+    }
+    rows = {id_: [cells.of_one] for id_, cells in plan.taken.items() if id_ in ids}
+    for asked in plan.disputed:
+        if asked.tensor.spec.id in rows:
+            rows[asked.tensor.spec.id].append(ranges_of(np.sort(asked.ours[1])))
+    return {id_: rows_in(union(some)) for id_, some in rows.items()}
+
+
+def _decided_cells(
+    plan: MergePlan, request: MergeRequest, stage: PackStage
+) -> dict[str, list[Edit]]:
+    """Ask the function for the values of cells that both changed, and make chunks of them."""
+    found: dict[str, list[Edit]] = {}
+    if not callable(request.on_conflict):
+        return found
+    for asked in plan.disputed:
+        rows = asked.ours[1]
+        order = np.argsort(rows, kind="stable")
+        rows, column = rows[order], take(request.on_conflict(asked), order)
+        stored = store_column(asked.tensor.spec, column, stage)
+        done = 0
+        for start, stop in ranges_of(rows).tolist():
+            part = stored.slice_rows(done, done + stop - start)
+            found.setdefault(asked.tensor.spec.id, []).append((start, stop, part))
+            done += stop - start
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What one tensor takes over: edits of ours' rows, and the extents of the new ones."""
+
+    edits: tuple[Edit, ...]
+    new: Extents
+
+
+def _cut(plan: MergePlan) -> dict[str, _Cut]:
+    """Cut what is taken over out of theirs' indexes."""
+    return {
+        id_: _Cut(tuple(_taken(plan, tensor)), _new(plan, tensor))
+        for id_, tensor in plan.merged.tensors.items()
+    }
+
+
+def _taken(plan: MergePlan, tensor: CombinedTensor) -> list[Edit]:
+    """Cells of ours that become theirs', stretches side by side as one edit."""
+    cells = plan.taken.get(tensor.spec.id)
+    if cells is None or not len(cells.one):
+        return []
+    starts, stops = cells.one, cells.one + cells.count
+    first = np.flatnonzero(np.concatenate(([True], starts[1:] != stops[:-1])))
+    borders = [*first.tolist(), len(starts)]
+    table = _of_theirs(plan, tensor, cells.other, cells.other + cells.count)
+    edits: list[Edit] = []
+    done = 0
+    for begin, end in pairwise(borders):
+        start, stop = int(starts[begin]), int(stops[end - 1])
+        edits.append((start, stop, table.slice_rows(done, done + stop - start)))
+        done += stop - start
+    return edits
+
+
+def _new(plan: MergePlan, tensor: CombinedTensor) -> Extents:
+    if tensor.source == "standing":
+        return fill_extents(tensor.spec, plan.added_rows)
+    return _of_theirs(plan, tensor, *plan.added)
+
+
+def _of_theirs(
+    plan: MergePlan, tensor: CombinedTensor, starts: Int64Array, stops: Int64Array
+) -> Extents:
+    """Theirs' extents of some of its rows, as the result reads them."""
+    wanted = union([np.stack((starts, stops), axis=1)])
+    cut = windows(plan.theirs.extents(tensor.spec.id, wanted), starts, stops)
+    return tensor.read_as.of(cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Building:
+    """Applies a plan to ours' trees."""
+
+    plan: MergePlan
+    own: Mapping[str, list[Edit]]
+    cut: Mapping[str, _Cut]
+    stage: PackStage
+    pages: PageReader
+
+    async def build(self, sink: PageSink) -> State:
+        """Make the merged state; pages go to the sink."""
+        plan, ours = self.plan, self.plan.ours.version.state
+        roots = {id_: await self._root(tensor, sink) for id_, tensor in plan.merged.tensors.items()}
+        row_ids = ours.row_ids
+        if len(plan.revived):
+            dead = [
+                (start, stop, RowIdRuns.run(stop - start, NO_TXID))
+                for start, stop in plan.revived.tolist()
+            ]
+            row_ids = await tree.replace(row_ids, dead, self.pages, sink)
+        return State(
+            schema=plan.merged.schema,
+            roots=roots,
+            rows=await self._rows(ours, sink),
+            row_ids=await tree.append(row_ids, plan.added_ids, self.pages, sink),
+            physical=ours.physical + plan.added_rows,
+        )
+
+    async def _rows(self, ours: State, sink: PageSink) -> Root[RowSegments]:
+        plan = self.plan
+        if plan.order is not None:
+            rows: Root[RowSegments] = Root.of(RowSegments.empty())
+            rows = await tree.append(rows, select_ranges(*plan.order), self.pages, sink)
+        else:
+            physical = rows_in(plan.deleted)
+            positions = np.sort(await rows_of(ours.rows, physical, self.pages))
+            rows = await delete_rows(ours.rows, positions, self.pages, sink)
+        new = RowSegments.range(ours.physical, ours.physical + plan.added_rows)
+        return await tree.append(rows, new, self.pages, sink)
+
+    async def _root(self, tensor: CombinedTensor, sink: PageSink) -> ExtentRoot:
+        plan, spec = self.plan, tensor.spec
+        if tensor.source == "incoming":
+            root: ExtentRoot = Root.of(Extents.empty())
+            filled = fill_extents(spec, plan.ours.physical)
+            root = await tree.append(root, filled, self.pages, sink)
+        else:
+            root = plan.ours.version.state.roots[spec.id]
+        cut = self.cut[spec.id]
+        edits = [*cut.edits, *self.own.get(spec.id, ())]
+        if edits:
+            final = [
+                (start, stop, self.stage.with_final_ids(table))
+                for start, stop, table in sorted(edits, key=lambda edit: edit[0])
+            ]
+            root = await tree.replace(root, final, self.pages, sink)
+        return await tree.append(root, cut.new, self.pages, sink)

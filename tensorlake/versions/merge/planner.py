@@ -1,0 +1,346 @@
+"""Deciding what a merge does, before anything is written: reads only, and returns a ``MergePlan``.
+
+Rows are compared with the newest base that shows them (``merge/side.py``). Conflicts of rows and
+cells are found by the one function that a rebase uses too (``combine.find_conflicts``), over the
+changes of both sides told on the base's axis; so are those of schemas (``rows/schema_rules.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import ChangedRows, Changes
+from tensorlake.versions.merge.base import Version
+from tensorlake.versions.merge.plan import (
+    DisputedCells,
+    MergePlan,
+    MergeRequest,
+    RowConflict,
+    listed,
+)
+from tensorlake.versions.merge.side import (
+    CellReader,
+    Codes,
+    Comparison,
+    Side,
+    compare_sides,
+    narrows,
+)
+from tensorlake.versions.rows.alignment import Matched, SharedRows, match, shared_rows, subtract
+from tensorlake.versions.rows.class_names import codes_in
+from tensorlake.versions.rows.conflict_rules import find_conflicts
+from tensorlake.versions.rows.ranges import Ranges, intersect, no_ranges, union
+from tensorlake.versions.rows.schema_rules import (
+    CombinedSchema,
+    CombinedTensor,
+    CombineRule,
+    SchemaSide,
+    combine_schemas,
+)
+
+__all__ = ["plan_merge"]
+
+Int64Array = npt.NDArray[np.int64]
+
+Reordered = Callable[[Version, Version], bool]
+"""Whether somebody put rows into another order between a base and a side."""
+
+
+def plan_merge(
+    bases: Sequence[Side],
+    ours: Side,
+    theirs: Side,
+    request: MergeRequest,
+    *,
+    cells: CellReader,
+    was_reordered: Reordered,
+) -> MergePlan:
+    """Decide what a merge does. Conflicts are in the plan, whoever decided them."""
+    return _Planner(bases, ours, theirs, request, cells, was_reordered).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    bases: Sequence[Side]
+    ours: Side
+    theirs: Side
+    request: MergeRequest
+    cells: CellReader
+    was_reordered: Reordered
+
+    def plan(self) -> MergePlan:
+        """Compare, find conflicts, decide."""
+        compared = list(self._compared(self._codes(self._merged())))
+        news = self._new_rows(compared)
+        conflicts = list(self._conflicts(compared, news))
+        drops = [one.conflict.tensor_id or "" for one in conflicts if one.conflict.what == "drop"]
+        merged = self._merged(drops)
+        if self.request.tensors is not None:
+            return self._decided(compared, merged, conflicts)
+        deleted = list[Ranges]()
+        revived = list[Ranges]()
+        for one in compared:
+            gone, lives = _survivors(one, prefers_theirs=self.request.on_conflict == "theirs")
+            deleted.append(one.to_ours.images(gone))
+            revived.append(one.to_theirs.images(lives))
+        new = union([news[1], *revived])
+        return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
+
+    def _merged(self, disputed: Sequence[str] = ()) -> CombinedSchema:
+        """The schema of both; of ``disputed`` tensors, dropped by one, the preferred side's."""
+        prefer: SchemaSide = "incoming" if self.request.on_conflict == "theirs" else "standing"
+        ours, theirs = self.ours.version, self.theirs.version
+        rule = CombineRule(
+            prefer=prefer,
+            branches=(ours.branch, theirs.branch),
+            wanted=dict.fromkeys(disputed, prefer),
+            only=self.request.tensors,
+        )
+        bases = [base.version.state.schema for base in self.bases]
+        return combine_schemas(bases, ours.state.schema, theirs.state.schema, rule)
+
+    def _codes(self, merged: CombinedSchema) -> dict[Side, dict[str, Codes]]:
+        """What class codes of theirs, and of the bases, are in the result; ours keep theirs."""
+        found: dict[Side, dict[str, Codes]] = {}
+        for id_, tensor in merged.tensors.items():
+            mine = self.ours.spec(id_)
+            if tensor.read_as.codes is not None:
+                found.setdefault(self.theirs, {})[id_] = tensor.read_as.codes
+            for base in self.bases:
+                old = base.spec(id_)
+                if mine is None or old is None:
+                    continue
+                codes = codes_in(mine, old)
+                if codes != tuple(range(len(codes))):
+                    found.setdefault(base, {})[id_] = codes
+        return found
+
+    def _compared(self, codes: Mapping[Side, Mapping[str, Codes]]) -> Iterator[Comparison]:
+        """Compare rows with the newest base that shows them, and those of none by themselves."""
+        wanted = self.request.tensors
+        sides = (*self.bases, self.ours, self.theirs)
+        ids = [spec.id for side in sides for spec in side.version.state.schema.tensors]
+        asked = [
+            id_
+            for id_ in dict.fromkeys(ids)
+            if (wanted is None or id_ in wanted)
+            and (self.ours.spec(id_) is not None or self.theirs.spec(id_) is not None)
+        ]
+        for number, base in enumerate(self.bases):
+            known = [
+                newer.shared_with(base).images(newer.shown.ranges) for newer in self.bases[:number]
+            ]
+            yield compare_sides(
+                base,
+                self.ours,
+                self.theirs,
+                domain=subtract(base.shown.ranges, union(known)),
+                tensor_ids=asked,
+                cells=self.cells,
+                codes=codes,
+                crossed=[other for other in self.bases if other is not base],
+            )
+        known = [base.shared_with(self.ours).images(base.shown.ranges) for base in self.bases]
+        domain = subtract(
+            shared_rows(self.ours.ids, self.theirs.ids)
+            .within(self.ours.shown.ranges)
+            .within_other(self.theirs.shown.ranges)
+            .ranges,
+            union(known),
+        )
+        if len(domain):
+            yield compare_sides(
+                self.ours,
+                self.ours,
+                self.theirs,
+                domain=domain,
+                tensor_ids=asked,
+                cells=self.cells,
+                codes=codes,
+                has_base=False,
+            )
+
+    def _new_rows(self, compared: Sequence[Comparison]) -> tuple[Ranges, Ranges]:
+        """Rows that no base shows: of ours, and of theirs."""
+        known = [
+            union([one.base.shared_with(side).images(one.domain) for one in compared])
+            for side in (self.ours, self.theirs)
+        ]
+        return (
+            subtract(self.ours.shown.ranges, known[0]),
+            subtract(self.theirs.shown.ranges, known[1]),
+        )
+
+    def _conflicts(
+        self, compared: Sequence[Comparison], news: tuple[Ranges, Ranges]
+    ) -> Iterator[RowConflict]:
+        for number, one in enumerate(compared):
+            mine, other = self._changes(one, news if number == 0 else (no_ranges(), no_ranges()))
+            for conflict in find_conflicts(other, [mine]):
+                yield RowConflict(conflict, one.base.version)
+
+    def _changes(self, one: Comparison, news: tuple[Ranges, Ranges]) -> tuple[Changes, Changes]:
+        """Both sides' changes on the base's axis. Equal bytes are no conflict, so left out."""
+        is_partial = self.request.tensors is not None
+        mine: dict[str, ChangedRows] = {}
+        other: dict[str, ChangedRows] = {}
+        for tensor_id, changed in one.tensors.items():
+            alike = subtract(intersect(changed.ours, changed.theirs), changed.conflicts)
+            mine[tensor_id] = listed(subtract(changed.ours, alike))
+            other[tensor_id] = listed(subtract(changed.theirs, alike))
+        drops = [
+            (*self._drops(one, side, beside), *self._checked(one, side, beside))
+            for side, beside in ((self.ours, self.theirs), (self.theirs, self.ours))
+        ]
+        ours_rewrites, theirs_rewrites = self._reordered(one)
+        return (
+            Changes(
+                append=_length(news[0]),
+                update={id_: rows for id_, rows in mine.items() if rows},
+                delete=listed(one.deleted_by_ours),
+                schema=drops[0],
+                rewrite=ours_rewrites,
+            ),
+            Changes(
+                append=0 if is_partial else _length(news[1]),
+                update={id_: rows for id_, rows in other.items() if rows},
+                delete=() if is_partial else listed(one.deleted_by_theirs),
+                schema=() if is_partial else drops[1],
+                rewrite=theirs_rewrites and not is_partial,
+            ),
+        )
+
+    def _drops(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
+        """Tensors that one side dropped; what both dropped is no matter of dispute."""
+        return [
+            {"op": "drop", "tensor": spec.id, "name": spec.name}
+            for spec in one.base.version.state.schema.tensors
+            if side.spec(spec.id) is None and beside.spec(spec.id) is not None
+        ]
+
+    def _checked(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
+        """Types that one side narrowed after it had looked at every row it had."""
+        return [
+            {"op": "type", "tensor": spec.id, "name": spec.name, "checked": True}
+            for spec in one.base.version.state.schema.tensors
+            if narrows(one.base, side, spec.id) and not narrows(one.base, beside, spec.id)
+        ]
+
+    def _reordered(self, one: Comparison) -> tuple[bool, bool]:
+        if one.base is self.ours:
+            return False, False
+        return (
+            self._differs_in_order(one, one.to_ours, self.ours),
+            self._differs_in_order(one, one.to_theirs, self.theirs),
+        )
+
+    def _differs_in_order(self, one: Comparison, shared: SharedRows, side: Side) -> bool:
+        # Merges in both directions give each side an order of its own: nobody asked for that one.
+        return not one.base.shown.keeps_order(shared, side.shown) and self.was_reordered(
+            one.base.version, side.version
+        )
+
+    def _decided(
+        self,
+        compared: Sequence[Comparison],
+        merged: CombinedSchema,
+        conflicts: Sequence[RowConflict],
+        *,
+        new: Ranges | None = None,
+        deleted: Ranges | None = None,
+    ) -> MergePlan:
+        """Put the plan together; without rows that are new, only cells are taken."""
+        gone = no_ranges() if deleted is None else deleted
+        added = no_ranges() if new is None else new
+        both = shared_rows(self.ours.ids, self.theirs.ids)
+        taken: dict[str, Matched] = {}
+        updated: dict[str, Ranges] = {}
+        disputed: list[DisputedCells] = []
+        for tensor_id, tensor in merged.tensors.items():
+            if tensor.source == "incoming":
+                shown = both.within(self.ours.shown.ranges)
+                taken[tensor_id] = Matched(shown.at, shown.at, shown.other, shown.count)
+            elif tensor.source == "both":
+                cells, rows, asked = self._cells_of(tensor_id, tensor, compared)
+                taken[tensor_id], updated[tensor_id] = cells, subtract(rows, gone)
+                disputed += asked
+        return MergePlan(
+            self.ours,
+            self.theirs,
+            tuple(base.version for base in self.bases),
+            merged,
+            tuple(conflicts),
+            taken,
+            updated,
+            tuple(disputed),
+            gone,
+            self.theirs.shown.in_order(added),
+            both.within_other(added).ranges,
+            None if new is None else self._order(compared, new, gone),
+        )
+
+    def _cells_of(
+        self, tensor_id: str, tensor: CombinedTensor, compared: Sequence[Comparison]
+    ) -> tuple[Matched, Ranges, list[DisputedCells]]:
+        """Cells that become theirs', rows of ours whose value changes, cells to be decided."""
+        how = self.request.on_conflict
+        parts: list[Matched] = []
+        changed_rows: list[Ranges] = []
+        disputed: list[DisputedCells] = []
+        for one in compared:
+            changed = one.tensors.get(tensor_id)
+            if changed is None:
+                continue
+            both = match(one.to_ours, one.to_theirs)
+            conflicts = changed.conflicts if how == "theirs" else no_ranges()
+            wanted = union((subtract(changed.theirs, changed.ours), conflicts))
+            parts.append(both.within(union((changed.moved, wanted))))
+            changed_rows.append(one.to_ours.images(wanted))
+            if callable(how) and len(changed.conflicts):
+                at, rows, other_rows = both.within(changed.conflicts).rows()
+                has_base = one.base is not self.ours
+                disputed.append(
+                    DisputedCells(
+                        tensor,
+                        (one.base.version, at) if has_base else None,
+                        (self.ours.version, rows),
+                        (self.theirs.version, other_rows),
+                    )
+                )
+                changed_rows.append(one.to_ours.images(changed.conflicts))
+        return Matched.joined(parts), union(changed_rows), disputed
+
+    def _order(
+        self, compared: Sequence[Comparison], new: Ranges, deleted: Ranges
+    ) -> tuple[Int64Array, Int64Array] | None:
+        """Theirs' order for the rows that both have, where only theirs reordered them."""
+        if not compared or compared[0].base is self.ours:
+            return None
+        ours_rewrites, theirs_rewrites = self._reordered(compared[0])
+        if not theirs_rewrites or (ours_rewrites and self.request.on_conflict != "theirs"):
+            return None
+        kept = subtract(self.ours.shown.ranges, deleted)
+        both = shared_rows(self.theirs.ids, self.ours.ids).within_other(kept)
+        both = both.within(subtract(self.theirs.shown.ranges, new))
+        moved = both.along(*self.theirs.shown.in_order(both.ranges))
+        own = self.ours.shown.in_order(subtract(kept, both.other_ranges))
+        return np.concatenate((moved[0], own[0])), np.concatenate((moved[1], own[1]))
+
+
+def _survivors(one: Comparison, *, prefers_theirs: bool) -> tuple[Ranges, Ranges]:
+    """Rows of a base that ours loses, and that come back from theirs."""
+    by_ours = union([changed.ours for changed in one.tensors.values()])
+    by_theirs = union([changed.theirs for changed in one.tensors.values()])
+    gone = subtract(one.deleted_by_theirs, one.deleted_by_ours)
+    if prefers_theirs:
+        return gone, intersect(one.deleted_by_ours, by_theirs)
+    return subtract(gone, by_ours), no_ranges()
+
+
+def _length(rows: Ranges) -> int:
+    return int((rows[:, 1] - rows[:, 0]).sum())

@@ -1,0 +1,157 @@
+"""Restoring a version: a commit whose content is that of another one, under a pin.
+
+Row ids stay; physical rows mean something else from here on (``rewrite``), and as the number of
+physical rows of a log never goes down, a shorter axis is padded with a hole, whose rows are dead.
+Class codes never change their class along a log: those of another branch are mapped to its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlake.format import (
+    NO_TXID,
+    Changes,
+    ChunkKind,
+    Entry,
+    Extents,
+    PageReader,
+    PageSink,
+    Root,
+    RowIdRuns,
+    Schema,
+    tree,
+)
+from tensorlake.storage import runtime
+from tensorlake.types import ClassLabel
+from tensorlake.versions.log.entries import fence_of
+from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.log.state import ExtentRoot, Published, State, table_of
+from tensorlake.versions.merge.base import Version, version_at
+from tensorlake.versions.packs.reader import PackReader, loaded
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.refs.pins import holding
+from tensorlake.versions.rows.class_names import class_names, known_codes
+from tensorlake.versions.rows.schema_rules import ReadAs
+from tensorlake.versions.transaction.publish import Draft, Publication, publish
+
+__all__ = ["content_of", "restore_version"]
+
+
+async def content_of(state: State, ours: State, pages: PageReader, sink: PageSink) -> State:
+    """The content of another version as a branch can have it after ``ours``.
+
+    Its axis is not shorter, and every class has the code that the branch knows it by.
+    """
+    recoded = _with_codes_of(state.schema, ours.schema)
+    roots = dict(state.roots)
+    for id_, read_as in recoded.read_as.items():
+        roots[id_] = await _reread(roots[id_], read_as, pages, sink)
+    content = replace(state, schema=recoded.schema, roots=roots)
+    missing = ours.physical - state.physical
+    if missing <= 0:
+        return content
+    hole = Extents.without_bytes(ChunkKind.HOLE, missing)
+    dead = RowIdRuns.run(missing, NO_TXID)
+    return replace(
+        content,
+        roots={id_: await tree.append(root, hole, pages, sink) for id_, root in roots.items()},
+        row_ids=await tree.append(state.row_ids, dead, pages, sink),
+        physical=ours.physical,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recoded:
+    """A schema whose classes have the codes that the branch knows them by.
+
+    Attributes:
+        schema: The schema.
+        read_as: By tensor id, how extents are read by it; of tensors not named, as before.
+    """
+
+    schema: Schema
+    read_as: Mapping[str, ReadAs]
+
+
+def _with_codes_of(schema: Schema, newest: Schema) -> _Recoded:
+    """Give classes the codes that they have on the branch, and no other class one of its codes.
+
+    A class that the version has not is a dropped one. Otherwise what is merged later would be
+    read as what its codes mean here now.
+    """
+    read_as: dict[str, ReadAs] = {}
+    for spec in schema.tensors:
+        after = newest.by_id(spec.id)
+        if after is None or not isinstance(spec.type, ClassLabel):
+            continue
+        known = known_codes(after, spec)
+        own = {name: code for code, name in enumerate(class_names(after))
+               if name and code not in known.values()}  # fmt: skip
+        names = [""] * len(class_names(after))
+        codes: list[int] = []
+        for code, name in enumerate(spec.type.names):
+            at = known.get(code, own.get(name, len(names)))
+            if at == len(names):
+                names.append("")
+            names[at] = name
+            codes.append(at)
+        recoded = replace(
+            spec,
+            type=spec.type.with_names(names),
+            class_ids={**after.class_ids, **spec.class_ids_in(codes)},
+        )
+        if codes != list(range(len(codes))):
+            recoded, numbers = recoded.with_encodings_of(spec, codes=codes)
+            read_as[spec.id] = ReadAs(numbers, tuple(codes))
+        schema = schema.replace(recoded)
+    return _Recoded(schema, read_as)
+
+
+async def _reread(
+    root: ExtentRoot, read_as: ReadAs, pages: PageReader, sink: PageSink
+) -> ExtentRoot:
+    """A tree over the same chunks, read otherwise: its pages are written anew."""
+    table = read_as.of(await table_of(root, pages))
+    empty: ExtentRoot = Root.of(table.empty())
+    return await tree.append(empty, table, pages, sink)
+
+
+def restore_version(
+    log: BranchLog, packs: PackReader, source: Version, *, head: Entry, message: str
+) -> Published:
+    """Publish a commit with the content of another version.
+
+    Args:
+        log: The branch.
+        packs: Reads it.
+        source: The version whose content comes back.
+        head: An entry of the branch, not older than what the caller stands on.
+        message: The commit's.
+
+    Raises:
+        SnapshotExpiredError: The version was given up.
+    """
+    stage = PackStage(log.store)
+    packs.attach(stage)
+
+    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft:
+        del since  # whatever they changed, it is replaced
+        ours = runtime.run(version_at(log.store, log.branch, newest, packs))
+
+        async def build(sink: PageSink) -> State:
+            return await content_of(source.state, ours.state, packs.pages, sink)
+
+        members = {
+            "message": message,
+            "changes": Changes(rewrite=True),
+            "features": source.entry.features,
+            "indexes": source.entry.indexes,
+        }
+        return Draft(build, members)
+
+    head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
+    with holding(log.store, source.branch, source.entry, txid=stage.txid) as pin:
+        work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
+        return publish(work, head, prepare).published

@@ -1,0 +1,204 @@
+"""Appended samples of one tensor that wait to become chunks.
+
+Rows arrive one at a time or by the million; chunks have a size that reads well (8 MiB of media,
+1 MiB of numbers). Samples wait here until a chunk is full, or until someone wants to read them.
+
+What waits is a value: adding makes a new one, so whatever fails on the way leaves the old one
+whole, and remembering it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tensorlake.format import Extents, PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
+from tensorlake.storage import side_by_side
+from tensorlake.types import (
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    UniformColumn,
+    concat,
+    slice_rows,
+)
+from tensorlake.versions.packs.writer import PackStage
+
+__all__ = ["PendingChunks", "column_nbytes", "store_column"]
+
+T = TypeVar("T")
+
+PENDING_COLUMNS_MAX = 4096
+"""Joining this many one-row columns is cheap; more would only hold Python objects."""
+
+SIDE_BY_SIDE_NBYTES = 256 << 10
+"""Chunks from here on are compressed in several threads: that takes a millisecond or more, waking
+another thread a tenth. Raw ones are only hashed, by the thread that has just copied them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pile(Generic[T]):
+    """A list that grows at its end, as a value: piles share one list, each owns its first items.
+
+    Of two piles over one list only one may grow: what is put on the other is dropped.
+    """
+
+    items: list[T]
+    count: int = 0
+
+    def with_items(self, added: Sequence[T]) -> _Pile[T]:
+        del self.items[self.count :]
+        self.items.extend(added)
+        return _Pile(self.items, len(self.items))
+
+    def to_list(self) -> list[T]:
+        return self.items[: self.count]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChunks:
+    """Samples waiting, and the chunks already made of those before them.
+
+    Chunks made by a call that failed stay in their packs, uncited.
+    """
+
+    spec: TensorSpec
+    waiting: _Pile[Column] = field(default_factory=lambda: _Pile(list[Column]()))
+    nbytes: int = 0
+    sealed: _Pile[PlacedChunk] = field(default_factory=lambda: _Pile(list[PlacedChunk]()))
+
+    def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
+        """Take samples; full chunks go to the stage."""
+        nbytes = self.nbytes + column_nbytes(column)
+        if nbytes >= self.spec.chunk_nbytes:
+            return self._with_full_chunks(column, stage)
+        waiting = self.waiting.with_items([column])
+        if waiting.count >= PENDING_COLUMNS_MAX:
+            waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
+        return PendingChunks(self.spec, waiting, nbytes, self.sealed)
+
+    def seal(self, stage: PackStage) -> PlacedChunks:
+        """Make chunks of all that waits; those of everything, from the first sample on."""
+        sealed = self.sealed.to_list()
+        if self.waiting.count:
+            column = concat(self.waiting.to_list())
+            cuts = chunk_cuts(column, self.spec.chunk_nbytes)
+            sealed += _store_cut(self.spec, column, cuts, stage)
+        return PlacedChunks(tuple(sealed))
+
+    def _with_full_chunks(self, column: Column, stage: PackStage) -> PendingChunks:
+        """Make chunks of what waits and of these samples; those of one that is not full wait on."""
+        chunk_nbytes = self.spec.chunk_nbytes
+        is_kept = stage.keeps(self.spec, column)
+        made: list[PlacedChunk] = []
+        if self.waiting.count:
+            waiting = concat(self.waiting.to_list())
+            few = _rows_that_fill(waiting, column, chunk_nbytes)
+            first = concat([waiting, slice_rows(column, 0, few)])  # alone copied: it is one chunk
+            if few < len(column):
+                made = _store_cut(self.spec, first, [0, len(first)], stage)
+                column = slice_rows(column, few, len(column))
+            else:
+                column = first
+        full = _rows_in_full_chunks(column, chunk_nbytes)
+        cuts = [cut for cut in chunk_cuts(column, chunk_nbytes) if cut < full]
+        cuts = [*cuts, full] if full else []
+        rest = slice_rows(column, full, len(column))
+        if is_kept or not isinstance(column, UniformColumn):
+            made += _store_cut(self.spec, column, cuts, stage)
+        else:
+            made += stage.fill_packs(self.spec, column, cuts)
+            rest = UniformColumn(column.values[full:].copy())  # the column may be the caller's
+        return PendingChunks(
+            self.spec,
+            waiting=_Pile(list[Column]()).with_items([rest] if len(rest) else []),
+            nbytes=column_nbytes(rest),
+            sealed=self.sealed.with_items(made),
+        )
+
+
+def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> Extents:
+    """Make chunks of a column, in order; extents of all of them."""
+    cuts = chunk_cuts(column, spec.chunk_nbytes)
+    return PlacedChunks(tuple(_store_cut(spec, column, cuts, stage))).to_table()
+
+
+def _store_cut(
+    spec: TensorSpec, column: Column, cuts: list[int], stage: PackStage
+) -> list[PlacedChunk]:
+    layout, read_as = spec.layout, spec.read_as
+    is_whole = cuts == [0, len(column)]  # as of every small commit
+    parts = [
+        column if is_whole else slice_rows(column, start, stop) for start, stop in pairwise(cuts)
+    ]
+    encode = partial(encode_chunk, layout=layout)
+    if layout.is_raw or len(parts) == 1 or spec.chunk_nbytes < SIDE_BY_SIDE_NBYTES:
+        return [stage.add_chunk(encode(part), tensor_id=spec.id, read_as=read_as) for part in parts]
+    with closing(side_by_side(encode, parts)) as blobs:
+        return [stage.add_chunk(blob, tensor_id=spec.id, read_as=read_as) for blob in blobs]
+
+
+def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
+    """Cut a column's rows into chunks of about ``chunk_nbytes``; at least one row each.
+
+    Uniform samples are cut at equal row counts, so that chunks of one tensor hold equally many.
+    """
+    rows = len(column)
+    if isinstance(column, UniformColumn):
+        return [*range(0, rows, _rows_a_chunk(column, chunk_nbytes)), rows]
+    ends = np.cumsum(sample_nbytes(column))
+    cuts = [0]
+    while cuts[-1] < rows:
+        before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
+        stop = int(np.searchsorted(ends, before + chunk_nbytes, side="right"))
+        cuts.append(min(rows, max(stop, cuts[-1] + 1)))
+    return cuts
+
+
+def _rows_that_fill(waiting: Column, column: Column, chunk_nbytes: int) -> int:
+    """Of samples how many make a full chunk together with those that wait; all where that varies.
+
+    >>> one = UniformColumn(np.zeros((3, 2), np.uint8))
+    >>> _rows_that_fill(one, UniformColumn(np.zeros((9, 2), np.uint8)), 10)
+    2
+    """
+    if not isinstance(waiting, UniformColumn) or not isinstance(column, UniformColumn):
+        return len(column)
+    if waiting.values.shape[1:] != column.values.shape[1:]:
+        return len(column)
+    return min(max(0, _rows_a_chunk(waiting, chunk_nbytes) - len(waiting)), len(column))
+
+
+def _rows_in_full_chunks(column: Column, chunk_nbytes: int) -> int:
+    """Rows before those of the last chunk, if there are several and it can take more."""
+    if isinstance(column, UniformColumn):
+        return len(column) - len(column) % _rows_a_chunk(column, chunk_nbytes)
+    return chunk_cuts(column, chunk_nbytes)[-2] or len(column)
+
+
+def _rows_a_chunk(column: UniformColumn, chunk_nbytes: int) -> int:
+    return max(1, chunk_nbytes // max(1, column.values[:1].nbytes))
+
+
+def column_nbytes(column: Column) -> int:
+    """Tell how many bytes all samples take before compression."""
+    if isinstance(column, UniformColumn):
+        return column.values.nbytes
+    return int(sample_nbytes(column).sum())
+
+
+def sample_nbytes(column: Column) -> np.ndarray:
+    """Tell how many bytes each sample takes before compression, int64 (n,)."""
+    match column:
+        case UniformColumn():
+            return np.full(len(column), column.values[:1].nbytes, dtype=np.int64)
+        case RaggedColumn():
+            return column.lengths * column.values.dtype.itemsize
+        case EncodedColumn():
+            return np.fromiter(map(len, column.samples), dtype=np.int64, count=len(column))

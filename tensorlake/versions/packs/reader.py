@@ -1,0 +1,257 @@
+"""Reading bytes of packs: from a transaction's memory while unsent, from the store otherwise.
+
+``PackReader`` is the one door to pack bytes of a dataset handle, and the ``PageSource`` of its
+index trees. Transactions attach their unsent packs to it; they are held weakly, so what nobody
+reads any more is forgotten.
+
+A pack that is gone means one of two things, and only the logs know which: a version that is read
+here was given up and collected, or something that a live version needs is missing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import CorruptionError, SnapshotExpiredError, TransactionExpiredError
+from tensorlake.format import Entry, PackId, PageReader, PageRef
+from tensorlake.storage import (
+    Buffer,
+    LocalStore,
+    MissingObjectError,
+    Store,
+    is_counted,
+    merge_ranges,
+    note_read,
+)
+from tensorlake.versions.log.entries import is_given_up
+from tensorlake.versions.log.log import BranchLog
+
+__all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
+
+
+VERSIONS_MAX = 256
+"""How many versions a reader remembers that it is read for: the newest explain a missing pack."""
+
+
+class PackOverlay(Protocol):
+    """Packs that are not in the store (yet)."""
+
+    @property
+    def txid(self) -> str:
+        """The transaction they belong to."""
+        ...
+
+    def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
+        """Read bytes of a pack; None when the store has it."""
+        ...
+
+    def final_id(self, pack: PackId) -> PackId:
+        """Tell under which name a pack was stored in the end."""
+        ...
+
+
+class PackReader:
+    """Reads ranges of packs; ``pages`` reads index pages through a cache. Thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.pages = PageReader(self, is_folder=isinstance(store, LocalStore))
+        self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
+        self._versions: tuple[str, ...] = ()
+
+    def read_for(self, version: str) -> None:
+        """Remember a version, ``main@12``, that is read here."""
+        if version not in self._versions:
+            self._versions = (*self._versions[1 - VERSIONS_MAX :], version)
+
+    def attach(self, overlay: PackOverlay) -> None:
+        """Read a transaction's unsent packs too, for as long as someone holds it."""
+        alive = [ref for ref in self._overlays if ref() is not None]
+        self._overlays = (*alive, weakref.ref(overlay))
+
+    async def read_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer:
+        """Read exactly ``nbytes`` of a pack.
+
+        Raises:
+            SnapshotExpiredError: The version was given up, and the pack collected.
+            CorruptionError: The pack is missing though it is needed.
+        """
+        unsent, pack = self._unsent(pack, offset, nbytes)
+        if unsent is not None:
+            return unsent
+        try:
+            note_read(nbytes, requests=1)
+            return await self.store.get_range(pack.path, offset, offset + nbytes)
+        except MissingObjectError as error:
+            raise await self._gone(pack) from error
+
+    async def read_ranges(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Read several ranges [start, stop) of a pack that is stored.
+
+        Raises:
+            SnapshotExpiredError: The version was given up, and the pack collected.
+            CorruptionError: The pack is missing though it is needed.
+        """
+        pack = self._final_id(pack)
+        try:
+            if is_counted():
+                requests = ranges if self.store.is_local else _requests_of(ranges)
+                nbytes = sum(stop - start for start, stop in requests)
+                note_read(nbytes, requests=len(requests))
+            return await self.store.get_ranges(pack.path, ranges)
+        except MissingObjectError as error:
+            raise await self._gone(pack) from error
+
+    def is_stored_here(self, pack: PackId, offset: int) -> bool:
+        """Whether the pack that holds a blob, which begins at ``offset``, is a file of a folder."""
+        return (
+            isinstance(self.store, LocalStore) and self._unsent(pack, offset, nbytes=1)[0] is None
+        )
+
+    def read_in_turn(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
+        """Read ranges of a pack that is stored here, each when it is asked for.
+
+        Raises:
+            MissingObjectError: The pack is gone; reading it otherwise says why.
+        """
+        assert isinstance(self.store, LocalStore), "is_stored_here() comes first"
+        if is_counted():
+            note_read(sum(stop - start for start, stop in ranges), requests=len(ranges))
+        return self.store.read_in_turn(self._final_id(pack).path, ranges)
+
+    def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
+        """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
+        unsent, pack = self._unsent(pack, offset, nbytes)
+        if unsent is not None:
+            return unsent
+        try:
+            mapped = self.store.map_range(pack.path, offset, offset + nbytes)
+        except MissingObjectError:
+            return None  # reading it says why
+        if mapped is not None:
+            note_read(nbytes, requests=0)
+        return mapped
+
+    def read_into(self, pack: PackId, offset: int, pieces: Sequence[memoryview]) -> bool:
+        """Read bytes of a local folder's pack into memory; False where they lie elsewhere."""
+        nbytes = sum(piece.nbytes for piece in pieces)
+        unsent, pack = self._unsent(pack, offset, nbytes)
+        if unsent is not None:
+            return False
+        try:
+            is_here = self.store.read_into(pack.path, offset, pieces)
+        except MissingObjectError:
+            return False  # reading it elsewise says why
+        if is_here:
+            note_read(nbytes, requests=0)
+        return is_here
+
+    async def read(self, ref: PageRef, /) -> Buffer:
+        """Read an index page (the ``PageSource`` of ``tensorlake.format``)."""
+        return await self.read_range(ref.pack, ref.offset, ref.nbytes)
+
+    async def read_start(self, ref: PageRef, nbytes: int, /) -> Buffer:
+        """Read the first bytes of an index page (a ``PageStartSource``)."""
+        return await self.read_range(ref.pack, ref.offset, nbytes)
+
+    def _unsent(self, pack: PackId, offset: int, nbytes: int) -> tuple[Buffer | None, PackId]:
+        for ref in self._overlays:
+            overlay = ref()
+            if overlay is None:
+                continue
+            found = overlay.read(pack, offset, nbytes)
+            if found is not None:
+                return found, pack
+            pack = overlay.final_id(pack)
+        return None, pack
+
+    def _final_id(self, pack: PackId) -> PackId:
+        for ref in self._overlays:
+            overlay = ref()
+            pack = pack if overlay is None else overlay.final_id(pack)
+        return pack
+
+    async def _gone(
+        self, pack: PackId
+    ) -> SnapshotExpiredError | TransactionExpiredError | CorruptionError:
+        """Find out why a pack is gone: the logs of what is read here tell."""
+        if any((overlay := ref()) and overlay.txid == pack.txid for ref in self._overlays):
+            return TransactionExpiredError(
+                f"pack {pack.path!r} of {self.store.url!r} is gone: transaction {pack.txid} was"
+                " open for longer than the dataset's grace time, and its chunks were collected"
+                "\nds.discard(), and stage the changes again",
+                txid=pack.txid,
+                object=pack.path,
+            )
+        given_up = [version for version in self._versions if await self._is_given_up(version)]
+        if given_up:
+            return SnapshotExpiredError(
+                f"{', '.join(given_up[-3:])} of {self.store.url!r} was given up, and its data"
+                f" collected: pack {pack.path!r} is gone\nopen a newer version, see ds.log()",
+                version=given_up[-1],
+                object=pack.path,
+            )
+        return CorruptionError(
+            f"pack {pack.path!r} of {self.store.url!r} is missing, and nothing that is read here"
+            " was given up\nrun tensorlake check, and restore the pack from a copy",
+            object=pack.path,
+        )
+
+    async def _is_given_up(self, version: str) -> bool:
+        branch, _, number = version.rpartition("@")
+        log = BranchLog(self.store, branch)
+        newest = await log.newest_from(await log.existing(int(number)))
+        return is_given_up(int(number), newest=newest)
+
+
+def _requests_of(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what a store that is far away will be asked for."""
+    return [(request.start, request.stop) for request in merge_ranges(ranges)]
+
+
+class ScratchPages:
+    """Index pages of a transaction's working trees, which are read but never published."""
+
+    def __init__(self, txid: str) -> None:
+        self.txid = txid
+        self._pack = PackId(txid, SCRATCH_NUMBER)
+        self._pages: list[Buffer] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page was needed."""
+        return not self._pages
+
+    def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
+        """Keep a page (the ``PageSink`` of ``tensorlake.format``)."""
+        self._pages.append(page)
+        return PageRef(
+            pack=self._pack,
+            offset=len(self._pages) - 1,
+            nbytes=len(page),
+            checksum=xxh3_64_intdigest(page),
+            rows=rows,
+            entries=entries,
+            height=height,
+        )
+
+    def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
+        """Read a page kept here; None for anything else."""
+        return self._pages[offset][:nbytes] if pack == self._pack else None
+
+    def final_id(self, pack: PackId) -> PackId:
+        """Scratch pages are never stored."""
+        return pack
+
+
+SCRATCH_NUMBER = 2**32 - 1
+"""The pack number of scratch pages: none that a transaction stores reaches it."""
+
+
+async def loaded(entry: Entry, packs: PackReader) -> Entry:
+    """Read the parts of an entry that were too large for it."""
+    return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry

@@ -1,0 +1,125 @@
+"""Packs of a folder that are written while they are filled, and never lie in memory.
+
+    caller's array ──copy──► one chunk, in the cache ──hash──► scratch file ──named──► pack
+                                  ▲  filled anew  │
+                                  └───────────────┘
+
+For a large array of raw samples: there each byte is copied once, and hashed and written from the
+processor's cache; no memory is new, and no thread waits for another. Copied it is, because another
+thread may fill the caller's array meanwhile: a chunk must have the bytes that its checksum is of.
+A pack has one thread from its start to its end (``tensorlake.storage.concurrency.parallel_map``),
+so several are written at once. Until it is published it has no name: whatever fails, nothing of it
+is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from tensorlake.format import (
+    ChunkKind,
+    PackId,
+    PackWriter,
+    PlacedChunk,
+    TensorSpec,
+    encode_chunk,
+)
+from tensorlake.storage import Buffer, LocalStore, ScratchFile, side_by_side, usable_cores
+from tensorlake.types import Column, UniformColumn
+
+__all__ = ["FilledPack", "is_large_and_raw", "shares_of", "written"]
+
+FILLED_NBYTES = 16 << 20
+"""Arrays from here on have packs of their own; smaller ones share one with what comes next."""
+SHARE_NBYTES = 8 << 20
+"""A pack for each core, but none smaller than this."""
+
+
+@dataclass(slots=True)
+class FilledPack:
+    """A pack of one tensor's raw samples, of which a chunk at a time is in memory.
+
+    Attributes:
+        id: Its name.
+        spec: The tensor.
+        values: Samples, which may be the caller's.
+        cuts: Where its chunks begin and end among them.
+        chunks: Those that were written.
+    """
+
+    id: PackId
+    spec: TensorSpec
+    values: np.ndarray
+    cuts: Sequence[int]
+    writer: PackWriter = field(init=False)
+    chunks: list[PlacedChunk] = field(default_factory=list[PlacedChunk])
+
+    def __post_init__(self) -> None:
+        self.writer = PackWriter(self.id.txid, self.id.n)
+
+    def parts(self) -> Generator[Iterable[Buffer]]:
+        """Lay out its chunks; the bytes of each are to be written before the next is asked for."""
+        values, spec = self.values, self.spec
+        rows = max(stop - start for start, stop in pairwise(self.cuts))
+        copied = np.empty((rows, *values.shape[1:]), values.dtype)
+        for start, stop in pairwise(self.cuts):
+            chunk = copied[: stop - start]
+            np.copyto(chunk, values[start:stop])
+            blob = encode_chunk(UniformColumn(chunk), spec.layout)
+            offset = self.writer.add(blob.pieces, what=spec.id, checksum=blob.checksum)
+            self.chunks.append(PlacedChunk.of(blob, self.id, offset, read_as=spec.read_as))
+            yield self.writer.take()
+
+
+def written(packs: Sequence[FilledPack], store: LocalStore) -> Generator[FilledPack]:
+    """Write packs, several at once; yield each as it is stored, in order, to be synced later."""
+    begun: list[ScratchFile] = []  # appended to by all threads, each time in one atomic step
+
+    def write(pack: FilledPack) -> ScratchFile:
+        file = store.write_unseen(pack.id.path, pack.parts())
+        begun.append(file)
+        return file
+
+    try:
+        with closing(side_by_side(write, packs)) as files:
+            for pack, file in zip(packs, files, strict=True):
+                # The last bytes in order too: no pack may seem older than the transaction's first.
+                store.show(pack.id.path, file, pack.writer.finish())
+                yield pack
+    finally:
+        for file in begun:
+            file.remove()
+
+
+def is_large_and_raw(spec: TensorSpec, column: Column) -> bool:
+    """Whether a column is worth packs of its own, and its samples are stored as they are."""
+    return (
+        isinstance(column, UniformColumn)
+        and column.valid is None
+        and column.values.nbytes >= max(FILLED_NBYTES, spec.chunk_nbytes)
+        and spec.layout.kind is ChunkKind.UNIFORM
+        and spec.layout.is_raw
+    )
+
+
+def shares_of(cuts: Sequence[int], nbytes: int, *, pack_nbytes: int) -> list[Sequence[int]]:
+    """Divide chunks among packs, alike: as many for each core, and none too large.
+
+    Args:
+        cuts: Where the chunks begin and end.
+        nbytes: All of them together.
+        pack_nbytes: How large a pack may be.
+
+    >>> shares_of([0, 3, 6, 9, 10], nbytes=1 << 20, pack_nbytes=1 << 20)
+    [[0, 3, 6, 9, 10]]
+    """
+    chunks, cores = len(cuts) - 1, usable_cores()
+    packs = -(-nbytes // pack_nbytes)
+    packs = min(-(-packs // cores) * cores, max(packs, nbytes // SHARE_NBYTES), chunks)
+    ends = [chunks * one // packs for one in range(packs + 1)]
+    return [cuts[start : stop + 1] for start, stop in pairwise(ends)]

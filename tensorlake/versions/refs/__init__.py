@@ -1,0 +1,1 @@
+"""References: branches, tags and pins, from creation to deletion."""

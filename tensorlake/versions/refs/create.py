@@ -1,0 +1,153 @@
+"""Making a dataset: the descriptor first, then ``branches/main/0``, whose put-if-absent decides.
+
+A descriptor without that entry is a creation that died; ``create_dataset`` completes it. That entry
+without a descriptor is a dataset that is being deleted, or a copy under way: nothing is made there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.format import (
+    DESCRIPTOR,
+    MAIN,
+    Descriptor,
+    Entry,
+    Extents,
+    Features,
+    PackId,
+    PackWriter,
+    PageRef,
+    Root,
+    RowIdRuns,
+    RowSegments,
+    Schema,
+    entry_path,
+    new_txid,
+)
+from tensorlake.storage import Buffer, Store, probe
+from tensorlake.versions.log.entries import author, time_in
+from tensorlake.versions.log.log import BranchLog, LostRace
+from tensorlake.versions.log.put_once import put_surely
+from tensorlake.versions.refs.copy_claim import unfinished
+from tensorlake.versions.refs.refs import Resolved
+
+__all__ = ["create_dataset", "read_descriptor", "what_remains"]
+
+
+async def create_dataset(
+    store: Store, schema: dict[str, Any], *, grace_s: int, exist_ok: bool
+) -> Resolved:
+    """Make an empty dataset; with ``exist_ok`` the head of the one that is there.
+
+    Raises:
+        InvalidInputError: There is one already.
+    """
+    log = BranchLog(store, MAIN)
+    if await read_descriptor(store) is None:
+        told = await what_remains(store)
+        if told is not None and await read_descriptor(store) is None:  # none was made meanwhile
+            raise InvalidInputError(told, dataset=store.url)
+        await probe(store)
+        descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
+        if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
+            await read_descriptor(store)  # perhaps another creator's: one we can write
+        elif (told := await unfinished(store)) is not None:
+            await store.delete(DESCRIPTOR)  # who copies looks for one after the claim: see there
+            raise InvalidInputError(told, dataset=store.url)
+    head = await log.head()
+    if head is None:
+        first = Entry(
+            kind="commit",
+            seq=0,
+            txid=new_txid(),
+            time=await time_in(store),
+            author=author(store),
+            message="create",
+            features=Features().with_schema(schema),
+            schema=schema,
+            roots={spec.id: Root.of(Extents.empty()) for spec in Schema.from_json(schema).tensors},
+            rows=Root.of(RowSegments.empty()),
+            row_ids=Root.of(RowIdRuns.empty()),
+        )
+        published = await log.publish(await _with_pages(store, first))
+        if isinstance(published, Entry):
+            await log.write_hint(published)
+            return Resolved(MAIN, published, is_writable=True, name=MAIN)
+        head = published.winner
+        if not isinstance(published, LostRace) or not exist_ok:
+            raise _exists(store)
+    if not exist_ok:
+        raise _exists(store)
+    return Resolved(MAIN, await log.newest_from(head), is_writable=True, name=MAIN)
+
+
+async def _with_pages(store: Store, first: Entry) -> Entry:
+    """Store what is too large for the entry, as a schema of 10³ tensors is, in a pack."""
+    pages = _FirstPack(first.txid)
+    entry = first.spill(pages)
+    if entry.spilled:
+        await put_surely(store, pages.id.path, pages.writer.finish())
+    return entry
+
+
+class _FirstPack:
+    """The page sink of a dataset's first entry: one pack in memory."""
+
+    def __init__(self, txid: str) -> None:
+        self.id = PackId(txid, 0)
+        self.writer = PackWriter(txid, 0)
+
+    def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
+        """Place a page (the ``PageSink`` of ``tensorlake.format``)."""
+        return PageRef(
+            pack=self.id,
+            offset=self.writer.add((page,), what="page"),
+            nbytes=len(page),
+            checksum=xxh3_64_intdigest(page),
+            rows=rows,
+            entries=entries,
+            height=height,
+        )
+
+
+async def what_remains(store: Store) -> str | None:
+    """Say what lies at a place without a descriptor, and what to do; None where nothing does.
+
+    A copy is under way there, or was stopped; or a deletion was.
+    """
+    told = await unfinished(store)
+    if told is None and await store.head(entry_path(MAIN, 0)) is not None:
+        told = (
+            f"at {store.url!r} is what remains of a dataset: log entries without a descriptor\n"
+            f"restore {DESCRIPTOR!r} from a copy, or remove the rest with"
+            f" tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL"
+        )
+    return told
+
+
+def _exists(store: Store) -> InvalidInputError:
+    return InvalidInputError(
+        f"there is a tensorlake dataset at {store.url!r} already\n"
+        "open it with tl.open(url), or give exist_ok=True, or choose another URL",
+        dataset=store.url,
+    )
+
+
+async def read_descriptor(store: Store) -> Descriptor | None:
+    """Read what the dataset is; None when there is none.
+
+    Raises:
+        CorruptionError: The descriptor is damaged.
+        UnsupportedFeatureError: It was written by a newer format than this reads.
+    """
+    data = await store.get(DESCRIPTOR)
+    if data is None:
+        return None
+    if not data:
+        message = f"{DESCRIPTOR!r} of {store.url!r} is empty; restore it from a copy"
+        raise CorruptionError(message, object=DESCRIPTOR)
+    return Descriptor.from_bytes(data)

@@ -1,0 +1,364 @@
+"""Tags: names for versions, and how a version text is resolved.
+
+A tag is one immutable object, put if absent: ``{branch, seq, digest, txid, expires?}``. It is
+written first, and then the log it cites is read again; when the version was given up meanwhile,
+the tag is withdrawn (format.md, "Garbage", rule 2). Deleting leaves a tombstone, so that a name
+once used never means two things.
+
+A version text is ``branch``, ``branch@number``, a tag, or an aware datetime (the newest commit of
+main at that time). A branch wins over a tag of the same name; creating such a tag is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    InvalidStateError,
+    NotFoundError,
+    SnapshotExpiredError,
+    VersionNotFoundError,
+)
+from tensorlake.format import (
+    PIN_PREFIX,
+    Entry,
+    new_txid,
+    seal,
+    tag_path,
+)
+from tensorlake.storage import Store
+from tensorlake.versions.log.by_time import newest_at
+from tensorlake.versions.log.entries import entry_number, is_given_up, microseconds, time_of
+from tensorlake.versions.log.log import BranchLog, list_branches
+from tensorlake.versions.log.put_once import put_surely
+from tensorlake.versions.log.texts import check_text
+from tensorlake.versions.refs.registry import (
+    Citation,
+    FoundNames,
+    parse_citation,
+    read_citation,
+    readable_names,
+    withdraw,
+)
+
+__all__ = [
+    "Resolved",
+    "Tag",
+    "check_name",
+    "check_new_name",
+    "commit_under",
+    "create_tag",
+    "delete_tag",
+    "list_tags",
+    "read_tag",
+    "readable_tags",
+    "resolve",
+]
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for one commit."""
+
+    name: str
+    branch: str
+    seq: int
+    digest: str
+    txid: str
+    expires: dt.datetime | None = None
+    is_view: bool = False  # it also has rows: see transaction/saved_views.py
+
+    def __repr__(self) -> str:
+        until = "" if self.expires is None else f", until {self.expires:%Y-%m-%d}"
+        return f"Tag {self.name!r} of {self.version}{until}"
+
+    @property
+    def version(self) -> str:
+        """The commit it names, as ``branch@number``."""
+        return f"{self.branch}@{self.seq}"
+
+    def to_bytes(self) -> bytes:
+        """Write the tag's object."""
+        body: dict[str, Any] = {
+            "branch": self.branch,
+            "digest_of": self.digest,
+            "seq": self.seq,
+            "txid": self.txid,
+        }
+        if self.expires is not None:
+            body["expires"] = self.expires.isoformat()
+        return seal(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a version text means."""
+
+    branch: str
+    entry: Entry
+    is_writable: bool
+    name: str  # how the user called it: "main", "main@12", "v1"
+    mirror_of: str | None = None  # the dataset that this one follows
+
+
+async def read_tag(store: Store, name: str) -> Tag | None:
+    """Read a tag; None when there is none, or it was deleted."""
+    found = await read_citation(store, tag_path(name))
+    return None if found is None else _tag(found)
+
+
+def _tag(citation: Citation) -> Tag:
+    return Tag(
+        citation.name,
+        citation.branch,
+        citation.seq,
+        citation.digest,
+        citation.txid,
+        citation.expires,
+        is_view=citation.rows is not None,
+    )
+
+
+async def readable_tags(store: Store) -> FoundNames[Tag]:
+    """Read every tag that was not deleted, but those with rows: those are views.
+
+    Pins are not tags of the user's. The names are in order, in whichever the store lists them.
+    """
+
+    def tag_at(_name: str, path: str, data: bytes) -> Tag | None:
+        citation = parse_citation(path, data)
+        return None if citation is None or citation.rows is not None else _tag(citation)
+
+    return await readable_names(store, tag_at)
+
+
+async def list_tags(store: Store) -> dict[str, Tag]:
+    """Read the tags as ``readable_tags``, passing over those that cannot be read."""
+    return (await readable_tags(store)).found
+
+
+async def create_tag(
+    store: Store, name: str, entry: Entry, branch: str, *, expires: dt.datetime | None = None
+) -> Tag:
+    """Name a commit, for good unless ``expires`` is given.
+
+    Raises:
+        InvalidInputError: The name is taken by another version, by a branch, or malformed.
+        SnapshotExpiredError: The version was given up while the tag was made.
+    """
+    name = await check_new_name(store, name)
+    tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
+    if not await put_surely(store, tag_path(name), tag.to_bytes()):
+        found = await read_tag(store, name)
+        same = (tag.branch, tag.seq, False)
+        if found is None or (found.branch, found.seq, found.is_view) != same:
+            raise _taken(store, name, found)
+        if found.txid != tag.txid:
+            return found
+    if is_given_up(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
+        await withdraw(store, tag.name, txid=tag.txid)
+        message = (
+            f"{tag.version} of {store.url!r} was given up while it was being tagged {name!r};"
+            " tag a newer version, see ds.log()"
+        )
+        raise SnapshotExpiredError(message, version=tag.version)
+    return tag
+
+
+def normal_name(name: str) -> str:
+    """Write a name as the log and its objects do: one name, one spelling."""
+    return unicodedata.normalize("NFC", check_text(name, what="the name"))
+
+
+def check_name(name: str) -> str:
+    """Return a new branch's or tag's name; refuse one that a version text could not say."""
+    name = normal_name(name)
+    if "@" in name:
+        message = f"the name {name!r} has an '@', as only versions have; leave it out"
+        raise InvalidInputError(message, name=name)
+    return name
+
+
+async def check_new_name(store: Store, name: str) -> str:
+    """Return the name of a new tag or saved view; refuse one that cannot be, or is a branch's.
+
+    Raises:
+        InvalidInputError: With the reason.
+    """
+    name = check_name(name)
+    if name.startswith(PIN_PREFIX):
+        message = f"tag {name!r}: names that start with {PIN_PREFIX!r} are reserved; choose another"
+        raise InvalidInputError(message, tag=name)
+    if await BranchLog(store, name).entry(0) is not None:
+        message = f"{name!r} is a branch of {store.url!r}; choose another name for the tag"
+        raise InvalidInputError(message, tag=name)
+    return name
+
+
+async def check_free_name(store: Store, name: str) -> str:
+    """Return the name of a tag that could be made now, of a version that is still to come.
+
+    Raises:
+        InvalidInputError: It is taken, or was; it is a branch's, or malformed.
+    """
+    name = await check_new_name(store, name)
+    if await store.head(tag_path(name)) is not None:
+        raise _taken(store, name, await read_tag(store, name))
+    return name
+
+
+def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
+    what = "was used and deleted" if found is None else f"is {found.version} already"
+    what = f"is a saved view of {found.version}" if found is not None and found.is_view else what
+    return InvalidInputError(
+        f"tag {name!r} of {store.url!r} {what}; tags do not move: choose another name",
+        tag=name,
+    )
+
+
+async def delete_tag(store: Store, name: str) -> None:
+    """Give up a tag, or a saved view.
+
+    Its name stays used; the version stays readable while its branch has it.
+    """
+    name = normal_name(name)
+    tag = await read_tag(store, name)
+    if tag is None:
+        raise await _not_found(store, name)
+    await withdraw(store, tag.name, txid=tag.txid)
+
+
+async def resolve(
+    store: Store,
+    version: str | dt.datetime | None,
+    *,
+    branch: str = MAIN,
+    follows_hint: bool = False,
+) -> Resolved:
+    """Find the entry that a version text, or a time, means.
+
+    Args:
+        store: The dataset's store.
+        version: ``branch``, ``branch@number``, a tag, or an aware datetime; None is ``main``.
+        branch: Whose commits a time is looked for in.
+        follows_hint: Of a mirror: a branch's HEAD is its head.
+
+    Raises:
+        VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
+        InvalidInputError: It is something else, or a saved view.
+    """
+    if isinstance(version, dt.datetime):
+        return await _at_time(store, version, branch)
+    if version is not None and not isinstance(version, str):
+        raise _no_version(version, branch)
+    name = MAIN if version is None else normal_name(version)
+    branch, at, text = name.rpartition("@")
+    number = entry_number(text)
+    if at and number is not None:
+        entry = await BranchLog(store, branch).entry(number)
+        if entry is None or not entry.has_body:
+            raise await _not_found(store, name)
+        return Resolved(
+            branch, await commit_under(store, branch, entry), is_writable=False, name=name
+        )
+    head = await BranchLog(store, name, follows_hint=follows_hint).head()
+    if head is not None:
+        if not head.has_body:
+            message = f"branch {name!r} of {store.url!r} has no commit yet; create it again"
+            raise VersionNotFoundError(message, version=name)
+        return Resolved(name, head, is_writable=head.kind != "end", name=name)
+    tag = await read_tag(store, name)
+    if tag is None:
+        raise await _not_found(store, name)
+    if tag.is_view:
+        raise InvalidInputError(
+            f"{name!r} of {store.url!r} is a saved view, some rows of {tag.version}\n"
+            f"open it by tl.open(url).views[{name!r}], or all rows by version={tag.version!r}",
+            version=name,
+        )
+    entry = await BranchLog(store, tag.branch).existing(tag.seq)
+    if entry.digest != tag.digest:
+        message = f"tag {name!r} cites {tag.version} with another digest; run tensorlake check"
+        raise InvalidStateError(message, tag=name)
+    return Resolved(tag.branch, entry, is_writable=False, name=name)
+
+
+async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
+    """Step from a fence or an end to the commit it stands on."""
+    while entry.kind != "commit" and entry.seq > 0:
+        entry = await BranchLog(store, branch).existing(entry.seq - 1)
+    return entry
+
+
+def _no_version(version: object, branch: str) -> InvalidInputError:
+    """What else people give: a number, which is one of a branch, or a day without a time."""
+    number = getattr(version, "__index__", None)
+    hint = (
+        f"a commit has the number of its branch: version='{branch}@{int(number())}'"
+        if number is not None and not isinstance(version, bool)
+        else "give a branch, a commit 'main@12', a tag, or an aware datetime"
+    )
+    return InvalidInputError(
+        f"version={version!r} is {type(version).__name__}, which names no version\n{hint}",
+        version=version,
+    )
+
+
+async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
+    if when.tzinfo is None:
+        message = (
+            f"version {when.isoformat()!r} has no time zone; give an aware datetime,"
+            " such as datetime.now(datetime.timezone.utc)"
+        )
+        raise InvalidInputError(message, version=when)
+    found = await newest_at(BranchLog(store, branch), microseconds(when))
+    first = found.first
+    if first is None:
+        raise await _not_found(store, branch)
+    if found.newest is None:
+        source = next((parent for parent in first.parents if parent.branch != branch), None)
+        raise VersionNotFoundError(
+            f"branch {branch!r} of {store.url!r} has nothing as old as {when.isoformat()}:"
+            f" its first commit, {branch}@{first.seq}, is of {time_of(first).isoformat()}\n"
+            + (
+                "give a later time, see ds.log()"
+                if source is None
+                else f"before that it was {source.branch!r}: ds.at({source.branch!r}).at(time)"
+            ),
+            version=when,
+        )
+    under = await commit_under(store, branch, found.newest)
+    return Resolved(branch, under, is_writable=False, name=f"{branch}@{under.seq}")
+
+
+async def _not_found(store: Store, name: str) -> NotFoundError:
+    branches = await list_branches(store)
+    if name == MAIN:
+        return DatasetNotFoundError(
+            f"the dataset at {store.url!r} was begun, but its creation stopped half-way\n"
+            "complete it with tl.create(url, schema)",
+            dataset=store.url,
+        )
+    known = [*branches, *await list_tags(store)]
+    branch, at, _ = name.rpartition("@")
+    near = difflib.get_close_matches(branch if at else name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near and near[0] != branch else ""
+    if at and branch in branches and (head := await BranchLog(store, branch).head()) is not None:
+        hint = f"the newest of {branch!r} is {branch}@{head.seq}; "
+    elif not at and name.isascii() and name.isdigit():
+        hint = f"did you mean {f'{MAIN}@{name}'!r}? "
+    return VersionNotFoundError(
+        f"{store.url!r} has no branch, tag or commit {name!r}\n"
+        f"{hint}branches: {', '.join(branches)}; tags:"
+        f" {', '.join(known[len(branches) :]) or 'none'}",
+        version=name,
+        known=known,
+    )

@@ -1,0 +1,175 @@
+"""Whether two sets of changes can both stand: one pure function, for a rebase and for a merge.
+
+The rules (docs/reference/format.md, "Combine"). Rows are physical rows of the axis both stand on:
+
+- appends combine with anything but a drop of a tensor they fill;
+- updates of different rows or tensors, and deletes with deletes, combine; an update conflicts with
+  an update or a delete of the same cell;
+- changes of the schema combine, but two of one tensor, or one name given to two tensors, conflict
+  (two drops, or two renames to the same name, are the same change and none);
+- one reordering combines with anything: rows are followed by row id. Two conflict;
+- a type that was checked against every row (NULL or a class taken away) conflicts with values
+  that the other side adds to the tensor;
+- columns that were only read (``reads``) conflict with anything that changed what was read.
+
+Where a commit recorded only "many" rows, the conflict has no rows: it is suspected. Whoever has
+the trees compares them (``versions/transaction/rebase.py``); whoever has not must take it as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tensorlake.format import Changes
+from tensorlake.versions.rows.ranges import Ranges, intersect, known_ranges, known_union, rows_in
+
+__all__ = ["Conflict", "ConflictKind", "find_conflicts"]
+
+ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One reason why two sets of changes cannot both stand.
+
+    Attributes:
+        what: "update" (of one cell by both), "delete" (of what the other updated), "drop" (of a
+            tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
+            tensors), "rewrite" (two reorderings) or "read" (of what the other changed).
+        tensor_id: The tensor both changed, where it is one.
+        physical: Physical rows both changed, in order; empty where they are not known, or where
+            the conflict is not about rows.
+        told: In words, what both did to the schema, where more is known than the tensor.
+    """
+
+    what: ConflictKind
+    tensor_id: str | None = None
+    physical: tuple[int, ...] = ()
+    told: str = ""
+
+
+def find_conflicts(
+    mine: Changes, theirs: Sequence[Changes], *, reads: Collection[str] = ()
+) -> list[Conflict]:
+    """List what keeps ``mine`` from standing after ``theirs``; empty when they combine.
+
+    Args:
+        mine: Changes that are to be applied.
+        theirs: Changes made since, oldest first; each against the one before it.
+        reads: Ids of tensors that ``mine`` was computed from.
+
+    Example:
+        >>> mine = Changes(update={"a1": ((3, 5),)})
+        >>> find_conflicts(mine, [Changes(update={"a1": ((4, 9),)}), Changes(append=2)])
+        [Conflict(what='update', tensor_id='a1', physical=(4,), told='')]
+    """
+    found: list[Conflict] = []
+    for other in theirs:
+        if mine.rewrite and other.rewrite:
+            found.append(Conflict("rewrite"))
+        found += _schema_conflicts(mine, other)
+        found += [*_drop_conflicts(mine, other), *_drop_conflicts(other, mine)]
+        found += [*_checked_conflicts(mine, other), *_checked_conflicts(other, mine)]
+        found += _cell_conflicts(mine, other)
+        found += _read_conflicts(reads, other)
+    return found
+
+
+def _schema_conflicts(mine: Changes, other: Changes) -> Iterator[Conflict]:
+    ours, theirs = _by_tensor(mine), _by_tensor(other)
+    for tensor_id in ours.keys() & theirs.keys():
+        if ours[tensor_id] != theirs[tensor_id] or not _says_all(ours[tensor_id]):
+            yield Conflict("schema", tensor_id)
+    our_names, their_names = _names_given(ours), _names_given(theirs)
+    for name in our_names.keys() & their_names.keys():
+        if our_names[name] != their_names[name]:
+            yield Conflict("name", our_names[name])
+
+
+def _by_tensor(changes: Changes) -> dict[str, list[tuple[Any, Any]]]:
+    """What happened to each tensor, in order: (op, name) pairs."""
+    found: dict[str, list[tuple[Any, Any]]] = {}
+    for change in changes.schema:
+        found.setdefault(str(change["tensor"]), []).append((change["op"], change["name"]))
+    return found
+
+
+def _says_all(ops: list[tuple[Any, Any]]) -> bool:
+    """Whether equal records mean equal changes; of a type or its names only the fact is known."""
+    return all(op in ("drop", "rename") for op, _ in ops)
+
+
+def _names_given(by_tensor: dict[str, list[tuple[Any, Any]]]) -> dict[Any, str]:
+    """The names that tensors have at the end which they had not, or which did not exist."""
+    given: dict[Any, str] = {}
+    for tensor_id, ops in by_tensor.items():
+        last = next((op for op in reversed(ops) if op[0] in ("add", "rename", "drop")), None)
+        if last is not None and last[0] != "drop":
+            given[last[1]] = tensor_id
+    return given
+
+
+def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
+    """A dropped tensor's new values, appended or updated, would be lost without a word.
+
+    Not where the other dropped it as well: its new rows have no value for it.
+    """
+    gone = {change["tensor"] for change in other.schema if change["op"] == "drop"}
+    return [
+        Conflict("drop", change["tensor"])
+        for change in dropping.schema
+        if change["op"] == "drop"
+        and change["tensor"] not in gone
+        and (other.append or change["tensor"] in other.update)
+    ]
+
+
+def _checked_conflicts(checking: Changes, other: Changes) -> list[Conflict]:
+    """A type that stands because every row was looked at, against rows that were not."""
+    return [
+        Conflict("schema", change["tensor"])
+        for change in checking.schema
+        if change.get("checked") and (other.append or change["tensor"] in other.update)
+    ]
+
+
+def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
+    found: list[Conflict] = []
+    for tensor_id in sorted(mine.update.keys() & other.update.keys()):
+        ours, theirs = mine.update[tensor_id], other.update[tensor_id]
+        both = _both(known_ranges(ours), known_ranges(theirs))
+        if both is not None:
+            found.append(Conflict("update", tensor_id, both))
+    for updating, deleting in ((mine, other), (other, mine)):
+        both = _both(known_union(updating.update.values()), known_ranges(deleting.delete))
+        if both is not None:
+            found.append(Conflict("delete", None, both))
+    return found
+
+
+def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict]:
+    """A column is other than it was read: cells, rows, its type, or the order."""
+    changed_schema = {change["tensor"] for change in other.schema}
+    rows_moved = bool(other.append or len(other.delete) or other.rewrite)
+    for tensor_id in sorted(reads):
+        if rows_moved or tensor_id in changed_schema:
+            yield Conflict("read", tensor_id)
+        elif tensor_id in other.update:
+            known = known_ranges(other.update[tensor_id])
+            yield Conflict("read", tensor_id, () if known is None else _listed(known))
+
+
+def _both(a: Ranges | None, b: Ranges | None) -> tuple[int, ...] | None:
+    """Rows in both sets, None when there is none. A set that is None holds unknown rows."""
+    if (a is not None and len(a) == 0) or (b is not None and len(b) == 0):
+        return None
+    if a is None or b is None:
+        return ()
+    common = intersect(a, b)
+    return _listed(common) if len(common) else None
+
+
+def _listed(ranges: Ranges) -> tuple[int, ...]:
+    return tuple(rows_in(ranges).tolist())

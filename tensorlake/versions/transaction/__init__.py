@@ -1,0 +1,1 @@
+"""Transactions: staged changes, conflicts, and the protocol that publishes them as a commit."""

@@ -1,0 +1,146 @@
+"""What a transaction has staged, as a value; remembering it is remembering this.
+
+Rows of the base's axis and rows appended since share one axis: those from ``limit`` on are new.
+
+    0 ────────────── base rows ────────────── limit ─── appended ───►
+       updated, edited, deleted: ranges of both parts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    Changes,
+    ChunkKind,
+    Entry,
+    Extents,
+    StatisticsTable,
+    TensorSpec,
+    changed_rows,
+    statistics_of,
+)
+from tensorlake.versions.log.state import State
+from tensorlake.versions.packs.chunk_builder import PendingChunks
+from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, rows_in, union
+
+__all__ = ["Edit", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
+
+Edit = tuple[int, int, Extents]
+"""Physical rows [start, stop) of a tensor now have these extents."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows that an upsert staged: what it did rests on the keys of all rows.
+
+    Attributes:
+        keys: Ids of the tensors that are the key.
+        given: Ids of the tensors that got values, but for the key's.
+        rows: Their physical rows, each once.
+    """
+
+    keys: tuple[str, ...]
+    given: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Changes on one log entry.
+
+    Attributes:
+        base: The entry they stand on.
+        base_state: Its content.
+        working: The content with the changes, over pages that are never published.
+        pending_rows: Rows appended whose samples wait to become chunks; not in ``working`` yet.
+        pending: Their samples, by tensor id.
+        edited: By tensor id, the rows that have other extents than in the base.
+        updated: By tensor id, those of them whose values were assigned.
+        deleted: Rows that are no longer shown.
+        returned: Rows that the base does not show, and these changes do.
+        schema_changes: As a log entry records them.
+        created: Ids of tensors that the base has not.
+        is_rebased: Whether the base is a later entry than the one they were staged on.
+        keyed: What upserts staged, oldest first.
+    """
+
+    base: Entry
+    base_state: State
+    working: State
+    pending_rows: int = 0
+    pending: Mapping[str, PendingChunks] = field(default_factory=dict[str, PendingChunks])
+    edited: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
+    updated: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
+    deleted: Ranges = field(default_factory=no_ranges)
+    returned: Ranges = field(default_factory=no_ranges)
+    schema_changes: tuple[Mapping[str, Any], ...] = ()
+    created: frozenset[str] = frozenset()
+    is_rebased: bool = False
+    keyed: tuple[KeyedRows, ...] = ()
+
+    @property
+    def limit(self) -> int:
+        """Physical rows of the base; those from here on are appended."""
+        return self.base_state.physical
+
+    @property
+    def appended_rows(self) -> int:
+        """How many rows were appended, those deleted again included."""
+        return self.working.physical - self.limit + self.pending_rows
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a commit would publish anything."""
+        return bool(
+            self.appended_rows
+            or self.updated
+            or len(self.deleted)
+            or len(self.returned)
+            or self.schema_changes
+        )
+
+    @property
+    def only_adds_tensors(self) -> bool:
+        """Whether all that is staged is new tensors, which nothing was written to yet."""
+        additions = {change["tensor"] for change in self.schema_changes} <= self.created
+        others = self.appended_rows or self.updated or len(self.deleted) or len(self.returned)
+        return additions and not others
+
+    def changes(self) -> Changes:
+        """What a commit would record as changed, by physical rows of the base."""
+        return Changes(
+            append=self.appended_rows,
+            update={
+                id_: changed_rows(rows_in(below))
+                for id_, ranges in self.updated.items()
+                if id_ not in self.created and len(below := clip(ranges, self.limit))
+            },
+            delete=changed_rows(rows_in(clip(self.deleted, self.limit))),
+            schema=self.schema_changes,
+        )
+
+    def updated_rows(self, tensor_id: str) -> npt.NDArray[np.int64]:
+        """Rows of the base whose value of one tensor was assigned, in order."""
+        return rows_in(clip(self.updated.get(tensor_id, no_ranges()), self.limit))
+
+
+def with_ranges(
+    by_tensor: Mapping[str, Ranges], tensor_id: str, ranges: Ranges
+) -> dict[str, Ranges]:
+    """Add rows to those of one tensor."""
+    return {**by_tensor, tensor_id: union((by_tensor.get(tensor_id, no_ranges()), ranges))}
+
+
+def fill_extents(spec: TensorSpec, rows: int) -> Extents:
+    """Rows that have the tensor's fill, with statistics: queries prune them like any other."""
+    one = statistics_of(spec.type.fill_column(spec.fill, 1))
+    known = replace(one, null_count=rows if spec.fill is None else 0)
+    return Extents.without_bytes(
+        ChunkKind.FILL, rows, statistics=StatisticsTable.of([known]), read_as=spec.read_as
+    )

@@ -1,0 +1,434 @@
+"""What staged changes and the commits since their base both changed, and what was only suspected.
+
+``find_conflicts`` decides by what log entries record; here its suspicions are confirmed by
+comparing trees and cells: rows recorded as "many", equal values, rows that got other places. Rows
+are those of the base unless they are called targets, which are the head's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import (
+    Changes,
+    ChunkKind,
+    Entry,
+    PageReader,
+    PageSink,
+    Schema,
+    find_rows,
+    row_ids,
+    rows_of,
+    tree,
+)
+from tensorlake.storage import runtime
+from tensorlake.versions.log.state import ExtentRoot, State, state_of
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
+from tensorlake.versions.rows.ranges import (
+    clip,
+    distinct,
+    known_ranges,
+    known_union,
+    rows_in,
+    union,
+)
+from tensorlake.versions.rows.schema_rules import (
+    CombinedSchema,
+    CombineRule,
+    combine_schemas,
+    is_narrower,
+)
+from tensorlake.versions.transaction.changeset import Staged
+
+__all__ = ["CellsDiffer", "Contest", "Meeting", "OnConflict", "Rebasing", "contest_of"]
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+OnConflict = Literal["error", "ours", "theirs"]
+"""Who wins where both changed one thing: nobody, the staged changes, the published ones."""
+
+ASKED_AT_ONCE = 4096
+"""Cells compared together where one that differs is an answer."""
+
+
+class CellsDiffer(Protocol):
+    """Compares cells of two states as stored; brought by the layer that reads chunks."""
+
+    def __call__(
+        self, tensor_id: str, a: State, a_rows: Int64Array, b: State, b_rows: Int64Array
+    ) -> BoolArray:
+        """Tell for each pair of physical rows whether its two values differ."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rebasing:
+    """What a rebase works with.
+
+    Attributes:
+        txid: The transaction whose changes are moved.
+        branch: Its branch.
+        pages: Reads index pages.
+        scratch: Takes pages of the working trees.
+        stage: Knows under which names packs were stored.
+        differ: Compares cells.
+        on_conflict: Who wins where both changed one thing.
+        reads: Ids of tensors the changes were computed from.
+    """
+
+    txid: str
+    branch: str
+    pages: PageReader
+    scratch: PageSink
+    stage: PackStage
+    differ: CellsDiffer
+    on_conflict: OnConflict = "error"
+    reads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Staged changes, and the entry they are to stand on.
+
+    Attributes:
+        mine: What the staged changes would record.
+        theirs: What the entries in between recorded.
+        is_rewritten: Whether rows of the base have other places in the head.
+    """
+
+    staged: Staged
+    head: Entry
+    state: State
+    place: Rebasing
+    mine: Changes
+    theirs: tuple[Changes, ...]
+    is_rewritten: bool
+
+    @classmethod
+    def of(cls, staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasing) -> Meeting:
+        """Bring the two sides together."""
+        state = state_of(head)
+        theirs = tuple(entry.changes for entry in between if entry.kind == "commit")
+        is_rewritten = any(changes.rewrite for changes in theirs)
+        if is_rewritten:
+            theirs = (_anything(staged.base_state.schema, state, theirs),)
+        mine = staged.changes()
+        return cls(staged, head, state, place, mine, theirs, is_rewritten)
+
+    @property
+    def base(self) -> State:
+        """What the staged changes stand on."""
+        return self.staged.base_state
+
+    @property
+    def they_append(self) -> bool:
+        """Whether they appended rows."""
+        return any(changes.append for changes in self.theirs)
+
+    def their_updates(self, tensor_id: str) -> bool:
+        """Whether they may have updated cells of a tensor."""
+        return any(tensor_id in changes.update for changes in self.theirs)
+
+    def targets(self, rows: Int64Array) -> Int64Array:
+        """Rows of the base as rows of the head; -1 where the head never had them."""
+        if not self.is_rewritten or not len(rows):
+            return rows
+        return runtime.run(self._by_row_id(rows))
+
+    async def _by_row_id(self, rows: Int64Array) -> Int64Array:
+        pages = self.place.pages
+        ids = await row_ids(self.base.row_ids, rows, pages)
+        return await find_rows(self.state.row_ids, ids, pages)
+
+    def is_shown(self, targets: Int64Array) -> BoolArray:
+        """Whether the head shows these of its rows; -1 is no row."""
+        shown = np.zeros(len(targets), dtype=np.bool_)
+        known = np.flatnonzero(targets >= 0)
+        if len(known):
+            rows = runtime.run(rows_of(self.state.rows, targets[known], self.place.pages))
+            shown[known] = rows >= 0
+        return shown
+
+    def differ(self, tensor_id: str, state: State, rows: Int64Array) -> BoolArray:
+        """Which rows of the base have another value in the head than in ``state``."""
+        return self.place.differ(tensor_id, state, rows, self.state, self.targets(rows))
+
+    def changed_here(self, tensor_id: str, rows: Int64Array) -> BoolArray:
+        """Which rows of the base the staged changes gave another value; writing it back is none."""
+        return self.place.differ(tensor_id, self.base, rows, self.staged.working, rows)
+
+    def is_changed_here(self, tensor_id: str) -> bool:
+        """Whether the staged changes gave any row of the base another value."""
+        if tensor_id in self.staged.created:
+            return False
+        rows = self.staged.updated_rows(tensor_id)
+        return any(self.changed_here(tensor_id, some).any() for some in _batches(rows))
+
+    def is_changed_there(self, tensor_id: str) -> bool:
+        """Whether they gave any row another value, or may have: "many" is taken at its word."""
+        updated = known_union(changes.update.get(tensor_id, ()) for changes in self.theirs)
+        if updated is None:
+            return True
+        rows = rows_in(updated)
+        return any(self.differ(tensor_id, self.base, some).any() for some in _batches(rows))
+
+
+def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
+    """What may have changed where rows got other places: compare to know."""
+    dropped = [spec for spec in base.tensors if state.schema.by_id(spec.id) is None]
+    return Changes(
+        append=sum(changes.append for changes in theirs),
+        update={spec.id: "many" for spec in base.tensors if spec not in dropped},
+        delete="many",
+        schema=tuple({"op": "drop", "tensor": one.id, "name": one.name} for one in dropped),
+        rewrite=True,
+    )
+
+
+def _batches(rows: Int64Array) -> Iterator[Int64Array]:
+    """Few rows at once: who only asks whether any differs seldom needs them all."""
+    for start in range(0, len(rows), ASKED_AT_ONCE):
+        yield rows[start : start + ASKED_AT_ONCE]
+
+
+# Who changed what
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What both sides changed, confirmed; rows are the base's.
+
+    Attributes:
+        cells: By tensor id, rows that both updated, to different values.
+        same: By tensor id, rows that both updated, to the same value: it is theirs already.
+        vanished: Rows updated here that the head does not show.
+        idle: Rows it does not show either, which were only written as they were.
+        lost: Of those, rows that cannot come back: nothing of them is left.
+        touched: Rows deleted here that they updated.
+        dropped: Tensors dropped here that they wrote.
+        undone: Tensors dropped there that were written here.
+        schema: The schema of both, by the policy.
+        others: Conflicts that no policy decides.
+        reads: Columns read here that they changed.
+    """
+
+    cells: Mapping[str, Int64Array]
+    same: Mapping[str, Int64Array]
+    vanished: Int64Array
+    idle: Int64Array
+    lost: Int64Array
+    touched: Int64Array
+    dropped: frozenset[str]
+    undone: frozenset[str]
+    schema: CombinedSchema
+    others: tuple[Conflict, ...] = ()
+    reads: tuple[Conflict, ...] = ()
+
+    def unresolved(self, on_conflict: OnConflict) -> tuple[Conflict, ...]:
+        """The conflicts that stay under a policy."""
+        found = [
+            Conflict(clash.kind, clash.tensor_id, told=clash.told)
+            for clash in self.schema.clashes
+            if on_conflict == "error" or not clash.can_be_preferred
+        ]
+        found += self.others
+        if on_conflict == "ours":
+            found += _delete_conflict(self.lost)
+            found += [Conflict("drop", tensor_id) for tensor_id in sorted(self.undone)]
+        elif on_conflict == "error":
+            found += [
+                Conflict("update", tensor_id, tuple(rows.tolist()))
+                for tensor_id, rows in self.cells.items()
+            ]
+            found += _delete_conflict(np.concatenate((self.vanished, self.touched)))
+            dropped = sorted(self.dropped | self.undone)
+            found += [Conflict("drop", tensor_id) for tensor_id in dropped]
+            found += self.reads
+        return tuple(dict.fromkeys(found))
+
+
+def _delete_conflict(rows: Int64Array) -> list[Conflict]:
+    return [Conflict("delete", None, tuple(distinct(rows).tolist()))] if len(rows) else []
+
+
+def contest_of(meeting: Meeting) -> Contest:
+    """Find what both sides changed; this reads pages and chunks where records do not tell."""
+    staged, place = meeting.staged, meeting.place
+    suspects = find_conflicts(meeting.mine, meeting.theirs, reads=place.reads)
+    is_about = {kind: [one for one in suspects if one.what == kind] for kind in _KINDS}
+    deleted = rows_in(clip(staged.deleted, staged.limit))
+    vanished, idle, touched = _nothing(), _nothing(), _nothing()
+    if is_about["delete"]:
+        # What was written to a tensor that they have not is no change of their row.
+        written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
+        updated = union(clip(rows, staged.limit) for rows in written)
+        rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
+        hidden = rows[~meeting.is_shown(meeting.targets(rows))]
+        hidden = np.setdiff1d(hidden, _brought_back(meeting), assume_unique=True)
+        vanished = _changed(meeting, hidden)
+        idle = np.setdiff1d(hidden, vanished, assume_unique=True)
+        touched = _touched(meeting, deleted)
+    # A row that stays by their wish shows what they gave it, not what it had here before it went.
+    going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
+    mine, theirs = staged.working.schema, meeting.state.schema
+    drops = {one.tensor_id or "" for one in is_about["drop"]}
+    dropped = frozenset(
+        one
+        for one in drops
+        if theirs.by_id(one) and not mine.by_id(one)
+        if meeting.they_append or meeting.is_changed_there(one)
+    )
+    cells, same = _cells(meeting, is_about["update"], going)
+    return Contest(
+        cells=cells,
+        same=same,
+        vanished=vanished,
+        idle=idle,
+        lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
+        touched=touched,
+        dropped=dropped,
+        undone=frozenset(
+            one
+            for one in drops
+            if mine.by_id(one) and not theirs.by_id(one)
+            if meeting.mine.append or meeting.is_changed_here(one)
+        ),
+        schema=_schema(meeting, dropped),
+        others=tuple(_misfits(meeting, dropped)),
+        reads=tuple(
+            one
+            for one in is_about["read"]
+            if not one.physical or meeting.is_changed_there(one.tensor_id or "")
+        ),
+    )
+
+
+def _schema(meeting: Meeting, dropped: frozenset[str]) -> CombinedSchema:
+    """Put the staged changes of the schema on the head's, by the policy."""
+    place, prefers_theirs = meeting.place, meeting.place.on_conflict == "theirs"
+    rule = CombineRule(
+        prefer="standing" if prefers_theirs else "incoming",
+        branches=(place.branch, place.branch),
+        drops_are_final=True,
+        wanted=dict.fromkeys(dropped, "standing") if prefers_theirs else {},
+    )
+    base, mine = meeting.base.schema, meeting.staged.working.schema
+    return combine_schemas([base], meeting.state.schema, mine, rule)
+
+
+_KINDS = ("update", "delete", "drop", "read", "schema", "name", "rewrite")
+
+
+def _nothing() -> Int64Array:
+    return np.empty(0, dtype=np.int64)
+
+
+def _cells(
+    meeting: Meeting, suspects: Sequence[Conflict], going: Int64Array
+) -> tuple[dict[str, Int64Array], dict[str, Int64Array]]:
+    """Cells that both gave a value, another one and the same one, but those of rows that go."""
+    found: dict[str, Int64Array] = {}
+    same: dict[str, Int64Array] = {}
+    staged = meeting.staged
+    for tensor_id in dict.fromkeys(one.tensor_id or "" for one in suspects):
+        if meeting.state.schema.by_id(tensor_id) is None:
+            continue  # dropped since: another conflict
+        listed = [one.physical for one in suspects if one.tensor_id == tensor_id]
+        rows = staged.updated_rows(tensor_id)
+        rows = np.setdiff1d(rows, going, assume_unique=True)
+        rows = rows[meeting.is_shown(meeting.targets(rows))]
+        is_theirs = np.isin(rows, np.array([row for one in listed for row in one], dtype=np.int64))
+        if not all(listed):  # "many": what has another value than in the base was changed
+            unknown = np.flatnonzero(~is_theirs)
+            is_theirs[unknown] = meeting.differ(tensor_id, meeting.base, rows[unknown])
+        rows = rows[is_theirs]
+        # A value that was there before is no change, whoever wrote it again.
+        is_mine = meeting.changed_here(tensor_id, rows)
+        is_mine[is_mine] = meeting.differ(tensor_id, staged.working, rows[is_mine])
+        is_contested = is_mine.copy()
+        is_contested[is_mine] = meeting.differ(tensor_id, meeting.base, rows[is_mine])
+        for cells, chosen in ((found, rows[is_contested]), (same, rows[~is_mine])):
+            if len(chosen):
+                cells[tensor_id] = chosen
+    return found, same
+
+
+def _changed(meeting: Meeting, rows: Int64Array) -> Int64Array:
+    """Of rows written here, those with a cell that has another value than in the base."""
+    is_changed = np.zeros(len(rows), dtype=np.bool_)
+    for tensor_id in meeting.mine.update:
+        written = np.flatnonzero(
+            ~is_changed & np.isin(rows, meeting.staged.updated_rows(tensor_id))
+        )
+        is_changed[written] = meeting.changed_here(tensor_id, rows[written])
+    return rows[is_changed]
+
+
+def _brought_back(meeting: Meeting) -> Int64Array:
+    """Rows that the base hides and the staged changes show, unless the others hid them anew."""
+    rows = rows_in(meeting.staged.returned)
+    for changes in meeting.theirs:
+        hidden = known_ranges(changes.delete)
+        if hidden is not None:
+            rows = np.setdiff1d(rows, rows_in(hidden), assume_unique=True)
+    return rows
+
+
+def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
+    """Rows deleted here that they updated, and still show."""
+    rows = deleted[meeting.is_shown(meeting.targets(deleted))]
+    is_touched = np.zeros(len(rows), dtype=np.bool_)
+    for changes in meeting.theirs:
+        for tensor_id, updated in changes.update.items():
+            schemas = (meeting.base.schema, meeting.state.schema)
+            if any(schema.by_id(tensor_id) is None for schema in schemas):
+                continue  # dropped since, or new: values of a new tensor are no change of its rows
+            is_asked = ~is_touched
+            known = known_ranges(updated)
+            if known is not None:
+                is_asked &= np.isin(rows, rows_in(known))
+            asked = np.flatnonzero(is_asked)
+            is_touched[asked] = meeting.differ(tensor_id, meeting.base, rows[asked])
+    return rows[is_touched]
+
+
+def _lost(meeting: Meeting, vanished: Int64Array) -> Int64Array:
+    """Of rows that are not shown, those whose samples are gone as well."""
+    targets = meeting.targets(vanished)
+    is_lost = targets < 0
+    for root in meeting.state.roots.values():
+        known = np.flatnonzero(~is_lost)
+        order = known[np.argsort(targets[known], kind="stable")]
+        is_lost[order] = runtime.run(_is_hole(root, targets[order], meeting.place.pages))
+    return vanished[is_lost]
+
+
+async def _is_hole(root: ExtentRoot, rows: Int64Array, pages: PageReader) -> BoolArray:
+    located = await tree.locate(root, rows, pages)
+    return located.table.kind[located.entry] == ChunkKind.HOLE
+
+
+def _misfits(meeting: Meeting, dropped: frozenset[str]) -> Iterable[Conflict]:
+    """Values that one side wrote while the other took away what they need."""
+    staged, theirs = meeting.staged, meeting.state.schema
+    for spec in meeting.base.schema.tensors:
+        mine, other = staged.working.schema.by_id(spec.id), theirs.by_id(spec.id)
+        if other is not None and spec.id in dropped and meeting.place.on_conflict == "theirs":
+            if meeting.mine.append and other.fill is None and not other.type.nullable:
+                yield Conflict("drop", spec.id)  # it stays, and appended rows have no value for it
+        elif mine is not None and other is not None:
+            i_need_more = is_narrower(other, spec) and (
+                meeting.mine.append or meeting.is_changed_here(spec.id)
+            )
+            they_need_more = is_narrower(mine, spec) and (
+                meeting.they_append or meeting.is_changed_there(spec.id)
+            )
+            if i_need_more or they_need_more:
+                yield Conflict("schema", spec.id)

@@ -1,0 +1,184 @@
+"""Moving staged changes onto a newer entry of their branch: what a lost race and ``refresh`` do.
+
+    changes of both ──find_conflicts──► suspects ──compare trees and cells──► conflicts ──policy──►
+    what stays of mine ──rows moved to the head's axis──► applied to the head: Staged again
+
+Physical rows mean the same along a log, so rows move only across an entry that says ``rewrite``
+(restore, reordering): there they are followed by row id, and a row that is not found is gone. No
+chunk is encoded or sent again, and what is left uncited in packs costs nothing but their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.format import Entry, Extents
+from tensorlake.storage import runtime
+from tensorlake.versions.log.state import ExtentRoot, table_of
+from tensorlake.versions.rows.conflict_rules import Conflict
+from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, ranges_of, rows_in, union
+from tensorlake.versions.transaction.changeset import Edit, Staged
+from tensorlake.versions.transaction.conflicts import Contest, Meeting, Rebasing, contest_of
+from tensorlake.versions.transaction.delta import applied, net_of
+
+__all__ = ["Rebased", "rebase"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """Changes on the newer entry, or what keeps them from standing there."""
+
+    staged: Staged
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def rebase(staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasing) -> Rebased:
+    """Move staged changes onto ``head``; call it in the caller's thread, for it compares cells.
+
+    Args:
+        staged: Changes whose samples are all in chunks.
+        head: The entry to stand on, its pages loaded.
+        between: The entries after the changes' base, up to ``head``.
+        place: What it works with.
+
+    Returns:
+        The changes on ``head``; where they conflict, as they were, with the conflicts.
+    """
+    meeting = Meeting.of(staged, head, between, place)
+    contest = contest_of(meeting)
+    conflicts = contest.unresolved(place.on_conflict)
+    if conflicts:
+        return Rebased(staged, conflicts)
+    plan = _plan(meeting, contest)
+    return Rebased(runtime.run(_moved(meeting, contest, plan)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where rows of the base go on the head's axis.
+
+    Attributes:
+        moves: By tensor id, rows updated here and their places; of tensors not named, all edits
+            stay where they are.
+        gone: Places of rows deleted here.
+        returned: Places of rows that are shown again.
+    """
+
+    moves: Mapping[str, tuple[Int64Array, Int64Array]]
+    gone: Int64Array
+    returned: Int64Array
+
+
+def _plan(meeting: Meeting, contest: Contest) -> _Plan:
+    staged, policy = meeting.staged, meeting.place.on_conflict
+    back = np.setdiff1d(rows_in(staged.returned), rows_in(staged.deleted), assume_unique=True)
+    if policy == "ours":
+        back = np.union1d(back, contest.vanished)
+    targets = meeting.targets(back)
+    returned = targets[(targets >= 0) & ~meeting.is_shown(targets)]
+    deleted = rows_in(clip(staged.deleted, staged.limit))
+    if policy == "theirs":
+        deleted = np.setdiff1d(deleted, contest.touched, assume_unique=True)
+    gone = meeting.targets(deleted)
+    moves: dict[str, tuple[Int64Array, Int64Array]] = {}
+    for spec in contest.schema.schema.tensors:
+        rows = staged.updated_rows(spec.id)
+        if spec.id in contest.same:
+            rows = np.setdiff1d(rows, contest.same[spec.id], assume_unique=True)
+        rows = np.setdiff1d(rows, contest.idle, assume_unique=True)
+        is_apart = meeting.is_rewritten or meeting.their_updates(spec.id) or len(contest.idle) > 0
+        if policy == "theirs":
+            lost = np.union1d(contest.cells.get(spec.id, contest.vanished), contest.vanished)
+            is_apart = is_apart or len(lost) > 0
+            rows = np.setdiff1d(rows, lost, assume_unique=True)
+        if is_apart:
+            places = meeting.targets(rows)
+            order = np.argsort(places, kind="stable")
+            order = order[places[order] >= 0]
+            moves[spec.id] = rows[order], places[order]
+    return _Plan(moves, np.sort(gone[gone >= 0]), np.sort(returned))
+
+
+async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
+    staged, state, place = meeting.staged, meeting.state, meeting.place
+    schema = contest.schema.schema
+    net = await net_of(staged, place.pages, place.stage)
+    edits: dict[str, Sequence[Edit]] = {}
+    edited: dict[str, Ranges] = {}
+    updated: dict[str, Ranges] = {}
+    appended: dict[str, Extents] = {}
+    for spec in schema.tensors:
+        root = staged.working.roots.get(spec.id)
+        if root is None:
+            continue  # theirs, or kept by their wish: rows added here have its fill
+        read_as = contest.schema.tensors[spec.id].read_as
+        if spec.id in plan.moves:
+            rows, places = plan.moves[spec.id]
+            found: Sequence[Edit] = await _edits_at(root, rows, places, place)
+            edited[spec.id] = updated[spec.id] = ranges_of(places)
+        else:
+            found = net.edits[spec.id]
+            edited[spec.id] = clip(staged.edited.get(spec.id, no_ranges()), staged.limit)
+            updated[spec.id] = clip(staged.updated.get(spec.id, no_ranges()), staged.limit)
+        edits[spec.id] = [(start, stop, read_as.of(table)) for start, stop, table in found]
+        if net.appended_rows:
+            appended[spec.id] = read_as.of(net.appended[spec.id])
+    moved = replace(
+        net,
+        schema=schema,
+        edits=edits,
+        appended=appended,
+        gone=plan.gone,
+        returned=plan.returned,
+        is_rebased=True,
+    )
+    working = await applied(moved, state, txid=place.txid, pages=place.pages, sink=place.scratch)
+    return Staged(
+        base=meeting.head,
+        base_state=state,
+        working=working,
+        edited={id_: ranges for id_, ranges in edited.items() if len(ranges)},
+        updated={id_: ranges for id_, ranges in updated.items() if len(ranges)},
+        deleted=union((ranges_of(plan.gone), ranges_of(net.appended_gone + state.physical))),
+        returned=ranges_of(plan.returned),
+        schema_changes=_schema_changes(staged, contest),
+        created=staged.created & {spec.id for spec in schema.tensors},
+        is_rebased=True,
+    )
+
+
+async def _edits_at(
+    root: ExtentRoot, rows: Int64Array, places: Int64Array, place: Rebasing
+) -> list[Edit]:
+    """Extents of some rows as edits of other places (ascending), one for each run of both."""
+    if not len(rows):
+        return []
+    low = int(rows.min())
+    table = place.stage.with_final_ids(await table_of(root, place.pages, low, int(rows.max()) + 1))
+    breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 1)) + 1
+    starts = np.concatenate(([0], breaks))
+    stops = np.concatenate((breaks, [len(rows)]))
+    return [
+        (
+            int(places[start]),
+            int(places[start]) + int(stop - start),
+            table.slice_rows(int(rows[start]) - low, int(rows[start]) - low + int(stop - start)),
+        )
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+def _schema_changes(staged: Staged, contest: Contest) -> tuple[Mapping[str, Any], ...]:
+    """What the head's schema goes through; what was checked for these changes stays so."""
+    checked = {(one["op"], one["tensor"]) for one in staged.schema_changes if one.get("checked")}
+    return tuple(
+        {**change, "checked": True} if (change["op"], change["tensor"]) in checked else change
+        for change in contest.schema.changes
+    )

@@ -1,0 +1,1 @@
+"""Verification: check a dataset object by object, and repair what can be repaired."""

@@ -1,0 +1,54 @@
+"""A check under way: what it has seen, and what it remembers to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.format import PackId
+from tensorlake.storage import Store
+from tensorlake.versions.log.findings import Findings
+from tensorlake.versions.packs.reader import PackReader
+from tensorlake.versions.reachability import PageKey
+from tensorlake.versions.verify.bytes import RangeVerifier
+
+__all__ = ["RERUN", "UPGRADE", "CheckRun", "LogFacts", "add_unsupported"]
+
+UPGRADE = "install a newer tensorlake"
+RERUN = "run check(repair=True)"
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What is remembered of one branch's log."""
+
+    branch: str
+    newest: int = -1
+    expired_before: int = 0
+    is_ended: bool = False
+    digests: dict[int, str] = field(default_factory=dict[int, str])
+    commits: int = 0
+
+
+@dataclass(slots=True)
+class CheckRun:
+    """A check under way."""
+
+    store: Store
+    packs: PackReader
+    findings: Findings
+    ranges: RangeVerifier
+    logs: dict[str, LogFacts] = field(default_factory=dict[str, LogFacts])
+    foreign: list[tuple[str, str, int, str]] = field(
+        default_factory=list[tuple[str, str, int, str]]
+    )  # (path, branch, seq, digest) cited from another branch
+    seen: set[PageKey] = field(default_factory=set[PageKey])
+    referenced: set[PackId] = field(default_factory=set[PackId])
+    entries: int = 0
+    versions: int = 0
+
+
+def add_unsupported(check: CheckRun, path: str, error: UnsupportedFeatureError) -> None:
+    """Note an object that only a newer tensorlake understands."""
+    first = str(error).splitlines()[0]
+    check.findings.add(path, first, severity="warning", advice=UPGRADE)

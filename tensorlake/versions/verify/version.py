@@ -1,0 +1,107 @@
+"""Verifying one version: its body, and every page and chunk that it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorlake.errors import (
+    CorruptionError,
+    InvalidInputError,
+    SchemaError,
+    SnapshotExpiredError,
+    UnsupportedFeatureError,
+)
+from tensorlake.format import Entry, Schema, StatisticsTable, Summaries
+from tensorlake.types import ClassLabel
+from tensorlake.versions.log.state import coverage_faults
+from tensorlake.versions.reachability import Reference, Unreadable, iter_references
+from tensorlake.versions.rows.class_names import class_names
+from tensorlake.versions.verify.bytes import MissingPack, describe
+from tensorlake.versions.verify.run import RERUN, CheckRun, add_unsupported
+
+__all__ = ["body_faults", "check_version", "noting", "take"]
+
+
+async def check_version(check: CheckRun, entry: Entry, version: str, path: str) -> None:
+    """Verify all that a version refers to, but what was verified for another."""
+    check.versions += 1
+    try:
+        for what in await _body_faults(check, entry, version):
+            check.findings.add(path, what)
+        note = noting(check, version)
+        async for reference in iter_references(
+            entry, check.packs, seen=check.seen, on_unreadable=note
+        ):
+            await take(check, reference, version)
+    except UnsupportedFeatureError as error:
+        add_unsupported(check, path, error)
+
+
+def noting(check: CheckRun, version: str) -> Callable[[Unreadable], None]:
+    """Make what notes the pages of a version that cannot be read."""
+
+    def note(unreadable: Unreadable) -> None:
+        reference = unreadable.reference
+        check.referenced.add(reference.pack)
+        if unreadable.is_missing:
+            check.ranges.missing.setdefault(
+                reference.pack, MissingPack(reference.pack, version, describe(reference))
+            )
+            return
+        first = str(unreadable.error).splitlines()[0]
+        check.findings.add(
+            reference.pack.path,
+            f"{describe(reference)} of {version} cannot be read: {first}",
+            offset=reference.offset,
+            advice=f"{RERUN}, or restore it from a copy",
+        )
+
+    return note
+
+
+async def take(check: CheckRun, reference: Reference, version: str) -> None:
+    """Verify a range that a version needs, now or with others."""
+    check.referenced.add(reference.pack)
+    # Pages of chunk indexes were read, and verified, to list what they refer to.
+    is_read = reference.kind == "page" and reference.what not in {"rows", "row_ids"}
+    await check.ranges.add(reference, version, is_read=is_read)
+
+
+async def _body_faults(check: CheckRun, entry: Entry, version: str) -> list[str]:
+    if entry.spilled:
+        try:
+            entry = await entry.load(check.packs, where=version)
+        except (CorruptionError, SnapshotExpiredError):
+            return []  # iter_references says which page
+    return body_faults(entry) or _code_faults(entry, Schema.from_json(entry.schema or {}))
+
+
+def _code_faults(entry: Entry, schema: Schema) -> list[str]:
+    """Say which tensors have class codes beyond their names, as far as statistics tell."""
+    faults: list[str] = []
+    for spec in schema.tensors:
+        known = len(class_names(spec))
+        if not isinstance(spec.type, ClassLabel):
+            continue
+        root = entry.roots[spec.id]
+        summaries = [child.summary for child in root.children if child.summary is not None]
+        highest = max(map(_highest, (*summaries, root.tail.statistics)), default=-1)
+        if highest >= known:
+            faults.append(f"{spec.name!r} has class codes up to {highest:,}, and {known:,} names")
+    return faults
+
+
+def _highest(statistics: Summaries[StatisticsTable]) -> int:
+    table = statistics.table
+    if table is None or table.maximum is None or table.domain != "int64":
+        return -1
+    return max(table.maximum[table.has_maximum].tolist(), default=-1)
+
+
+def body_faults(entry: Entry) -> list[str]:
+    """Say what is wrong with a body whose pages are loaded, without reading its trees."""
+    try:
+        schema = Schema.from_json(entry.schema or {})
+    except (SchemaError, InvalidInputError) as error:
+        return [f"its schema cannot be read: {str(error).splitlines()[0]}"]
+    return coverage_faults(entry, schema)
