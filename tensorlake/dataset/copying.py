@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 from tensorlake.dataset.ingest.progress import Progress
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import human_nbytes, is_whole_number, plural
-from tensorlake.storage import open_store, runtime
+from tensorlake.storage import open_store, place_text, runtime
 from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
 
 __all__ = ["CopyReport", "copy"]
@@ -56,8 +57,8 @@ class CopyReport:
 
 
 def copy(
-    src: str,
-    dst: str,
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
     *,
     version: str | None = None,
     history: bool = True,
@@ -106,6 +107,7 @@ def copy(
         >>> tl.open("memory://doc-copied").version
         'main@1'
     """
+    src, dst = place_text(src, what="src"), place_text(dst, what="dst")
     if src.rstrip("/") == dst.rstrip("/"):
         raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
     if workers is not None and (not is_whole_number(workers) or workers < 1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
@@ -229,7 +229,7 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
         *,
         schema: Mapping[str, Any],
         columns: Sequence[str] | None = None,
-        to: str | Path | None = None,
+        to: str | PathLike[str] | None = None,
         where: str | Predicate | None = None,
         **options: Unpack[MapOptions],
     ) -> Dataset:

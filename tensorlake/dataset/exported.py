@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -136,11 +136,15 @@ class Exported(ABC):
     ) -> dict[str, np.ndarray]: ...
     @overload
     def to_numpy(
-        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+        self,
+        dst: str | PathLike[str],
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
     ) -> None: ...
     def to_numpy(
         self,
-        dst: str | Path | None = None,
+        dst: str | PathLike[str] | None = None,
         *,
         columns: Sequence[str] | None = None,
         overwrite: bool = False,
@@ -176,7 +180,7 @@ class Exported(ABC):
 
     def to_zarr(
         self,
-        dst: str | Path | None = None,
+        dst: str | PathLike[str] | None = None,
         *,
         columns: Sequence[str] | None = None,
         overwrite: bool = False,
@@ -223,7 +227,11 @@ class Exported(ABC):
     # Files
 
     def to_parquet(
-        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+        self,
+        dst: str | PathLike[str],
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Write a Parquet file, a row group at a time; ``tl.ingest.parquet`` makes the same again.
 
@@ -250,7 +258,7 @@ class Exported(ABC):
 
     def to_csv(
         self,
-        dst: str | Path,
+        dst: str | PathLike[str],
         *,
         columns: Sequence[str] | None = None,
         delimiter: str = ",",
@@ -284,7 +292,11 @@ class Exported(ABC):
         to_csv(self, dst, columns=columns, delimiter=delimiter, overwrite=overwrite)
 
     def to_jsonl(
-        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+        self,
+        dst: str | PathLike[str],
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Write JSON lines, an object a row; ``.gz`` or ``.zst`` at the end of the name compresses.
 
@@ -313,7 +325,7 @@ class Exported(ABC):
 
     def to_webdataset(
         self,
-        dst: str | Path,
+        dst: str | PathLike[str],
         *,
         columns: Sequence[str] | None = None,
         shard_size: str = "256MiB",
@@ -346,7 +358,7 @@ class Exported(ABC):
 
     def to_mds(
         self,
-        dst: str | Path,
+        dst: str | PathLike[str],
         *,
         columns: Sequence[str] | None = None,
         shard_size: str = "64MiB",
@@ -380,7 +392,11 @@ class Exported(ABC):
         to_mds(self, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
 
     def to_coco(
-        self, dst: str | Path, *, columns: Sequence[str] | None = None, overwrite: bool = False
+        self,
+        dst: str | PathLike[str],
+        *,
+        columns: Sequence[str] | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Write a COCO folder: ``annotations.json``, and the stored pictures in ``images/``.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Si
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
@@ -33,6 +33,7 @@ from tensorlake.errors import (
     ShapeMismatchError,
 )
 from tensorlake.quantities import plural
+from tensorlake.storage import place_text
 from tensorlake.types import SampleType, as_type, expand_structs
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def map_rows(
     *,
     schema: Mapping[str, Any],
     columns: Sequence[str] | None,
-    to: str | Path | None,
+    to: str | PathLike[str] | None,
     where: str | Predicate | None,
     options: MapOptions,
 ) -> Dataset:
@@ -98,7 +99,13 @@ def map_rows(
         _fill(dataset, before, where, call, schema)
         return dataset
     view = before if where is None else dataset.where(where)
-    return _write(view, str(to), call, schema, storage_options=options.get("storage_options"))
+    return _write(
+        view,
+        place_text(to, what="to"),
+        call,
+        schema,
+        storage_options=options.get("storage_options"),
+    )
 
 
 def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:

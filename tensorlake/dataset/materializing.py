@@ -8,6 +8,7 @@ that was cut short leaves an empty dataset, which the next one fills.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ __all__ = ["materialize"]
 
 def materialize(
     view: View,
-    url: str,
+    url: str | PathLike[str],
     *,
     message: str | None,
     storage_options: Mapping[str, Any] | None,

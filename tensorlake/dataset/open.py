@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from tensorlake.errors import (
 from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Descriptor, Schema, entry_path
 from tensorlake.quantities import Duration, duration_of
 from tensorlake.reading import Selection
-from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, runtime
+from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, place_text, runtime
 from tensorlake.versions import (
     BranchLog,
     Resolved,
@@ -54,7 +55,7 @@ DAY_S = 86_400
 
 
 def create(
-    url: str,
+    url: str | PathLike[str],
     schema: Mapping[str, Any] | None = None,
     *,
     exist_ok: bool = False,
@@ -106,7 +107,7 @@ def create(
 
 
 def open_dataset(
-    url: str,
+    url: str | PathLike[str],
     version: str | dt.datetime | None = None,
     *,
     read_only: bool = False,
@@ -144,7 +145,10 @@ def open_dataset(
 
 
 def exists(
-    url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
+    url: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
 ) -> bool:
     """Tell whether there is a dataset at a URL.
 
@@ -158,7 +162,10 @@ def exists(
 
 
 def list_datasets(
-    url: str, *, storage_options: Mapping[str, Any] | None = None, token: str | None = None
+    url: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
 ) -> list[str]:
     """Name the datasets under a URL, in order; itself, as ``"."``, when it is one.
 
@@ -181,9 +188,9 @@ for _function, _name in ((open_dataset, "open"), (list_datasets, "list")):
 
 
 def delete(
-    url: str,
+    url: str | PathLike[str],
     *,
-    confirm: str,
+    confirm: str | PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
 ) -> None:
@@ -207,6 +214,7 @@ def delete(
         >>> tl.exists("memory://doc-delete-dataset")
         False
     """
+    url, confirm = place_text(url, what="url"), place_text(confirm, what="confirm")
     if confirm != url:
         raise InvalidInputError(
             f"delete({url!r}) removes every version for good; to confirm give confirm={url!r},"
@@ -223,7 +231,9 @@ def delete(
     runtime.run(_delete(store))
 
 
-def has_remains(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
+def has_remains(
+    url: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> bool:
     """Tell whether ``delete`` finds something at a URL that is not a dataset."""
     store = _open_store(url, _options(storage_options, "fsync", None))
     return runtime.run(what_remains(store)) is not None
@@ -306,11 +316,8 @@ def _options(
     return {"storage_options": options, "durability": durability, "token": token}
 
 
-def _open_store(url: str, options: Mapping[str, Any]) -> Store:
-    if not isinstance(url, str) and hasattr(url, "__fspath__"):
-        url = str(url)
-    if not isinstance(url, str) or not url:
-        raise InvalidInputError(f"a dataset's URL is a text, got {url!r}")
+def _open_store(url: str | PathLike[str], options: Mapping[str, Any]) -> Store:
+    url = place_text(url, what="url")
     if is_lake_url(url):
         return LakeStore(url, options.get("token"))
     if options.get("token") is not None:

@@ -7,6 +7,7 @@ a query computed. A view holds row numbers and computed values, never the data o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,7 +194,7 @@ class View(Readable):
 
     def materialize(
         self,
-        url: str,
+        url: str | PathLike[str],
         *,
         message: str | None = None,
         storage_options: Mapping[str, Any] | None = None,

@@ -16,7 +16,7 @@ from tensorlake.storage.api.store import (
     nbytes_of,
     pieces_of,
 )
-from tensorlake.storage.api.urls import join_url, public_url, split_url
+from tensorlake.storage.api.urls import join_url, place_text, public_url, split_url
 from tensorlake.storage.concurrency import runtime
 from tensorlake.storage.concurrency.fork_lock import ForkLock
 from tensorlake.storage.concurrency.parallel_map import side_by_side, usable_cores
@@ -80,6 +80,7 @@ __all__ = [
     "open_store",
     "part_of_name",
     "pieces_of",
+    "place_text",
     "probe",
     "public_url",
     "retry",

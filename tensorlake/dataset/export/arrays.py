@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def to_numpy(rows: Exported, columns: Sequence[str] | None) -> dict[str, np.ndar
 
 
 def to_npz(
-    rows: Exported, dst: str | Path, *, columns: Sequence[str] | None, overwrite: bool
+    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write columns into an ``.npz`` file."""
     view = rows.frozen()

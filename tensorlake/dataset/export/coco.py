@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class _Parts:
 
 
 def to_coco(
-    rows: Exported, dst: str | Path, *, columns: Sequence[str] | None, overwrite: bool
+    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write pictures and their annotations into a folder."""
     view = rows.frozen()

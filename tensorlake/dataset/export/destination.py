@@ -9,15 +9,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.storage import place_text
 
 __all__ = ["new_file", "new_folder"]
 
 
 @contextmanager
-def new_file(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
+def new_file(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
     """Give a file to write, which takes the destination's name at the end."""
     target = _free(dst, overwrite=overwrite)
     partial = target.with_name(f"{target.name}.partial")
@@ -30,7 +32,7 @@ def new_file(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
 
 
 @contextmanager
-def new_folder(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
+def new_folder(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
     """Give an empty folder to fill, which takes the destination's name at the end."""
     target = _free(dst, overwrite=overwrite)
     partial = target.with_name(f"{target.name}.partial")
@@ -44,14 +46,15 @@ def new_folder(dst: str | Path, *, overwrite: bool) -> Generator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _free(dst: str | Path, *, overwrite: bool) -> Path:
-    if "://" in str(dst):
+def _free(dst: str | PathLike[str], *, overwrite: bool) -> Path:
+    text = place_text(dst, what="dst")
+    if "://" in text:
         raise UnsupportedFeatureError(
-            f"files are written to a local path, not to {str(dst)!r}"
+            f"files are written to a local path, not to {text!r}"
             "\nwrite them here and copy them, or copy the dataset: tl.copy(src, dst)",
-            actual=str(dst),
+            actual=text,
         )
-    target = Path(dst)
+    target = Path(text)
     if target.exists() and not overwrite:
         raise InvalidInputError(
             f"{str(target)!r} is there already"

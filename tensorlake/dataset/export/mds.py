@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ class _Column:
 
 def to_mds(
     rows: Exported,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
     shard_nbytes: int,

@@ -6,7 +6,7 @@ Columns are those of Arrow (`arrow_columns.py`). Media are not compressed a seco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.export.arrow_stream import (
@@ -25,7 +25,7 @@ __all__ = ["to_parquet"]
 
 
 def to_parquet(
-    rows: Exported, dst: str | Path, *, columns: Sequence[str] | None, overwrite: bool
+    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a Parquet file."""
     require_pyarrow("to_parquet()")

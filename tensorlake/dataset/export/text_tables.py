@@ -15,6 +15,7 @@ import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,7 +51,7 @@ _FIRST, _END = np.datetime64("0001-01-02"), np.datetime64("9999-12-31")
 
 def to_csv(
     rows: Exported,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
     delimiter: str,
@@ -85,7 +86,7 @@ def to_csv(
 
 
 def to_jsonl(
-    rows: Exported, dst: str | Path, *, columns: Sequence[str] | None, overwrite: bool
+    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a file of JSON lines."""
     require_pyarrow("to_jsonl()")
@@ -129,7 +130,7 @@ def _columns(
 
 
 @contextmanager
-def _new_text(dst: str | Path, *, overwrite: bool) -> Generator[Arrow]:
+def _new_text(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Arrow]:
     import pyarrow as pa
 
     codec = COMPRESSED.get(Path(dst).suffix)

@@ -25,6 +25,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -74,7 +75,7 @@ SAME_ENDINGS = {
 
 def to_webdataset(
     rows: Exported,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
     shard_nbytes: int,

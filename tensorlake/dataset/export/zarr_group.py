@@ -17,8 +17,9 @@ memory; without a destination the group is in memory.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ MEDIA_ROWS_AT_ONCE = 64
 
 def to_zarr(
     rows: Exported,
-    dst: str | Path | None,
+    dst: str | PathLike[str] | None,
     *,
     columns: Sequence[str] | None,
     overwrite: bool,
@@ -80,7 +81,7 @@ def to_zarr(
         return zarr.open_group(store=MemoryStore(memory, read_only=True), mode="r")
     with new_folder(dst, overwrite=overwrite) as folder:
         _fill(zarr.create_group(store=str(folder)), view, names)
-    return zarr.open_group(store=str(dst), mode="r")
+    return zarr.open_group(store=os.fspath(dst), mode="r")
 
 
 def _check_places(names: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -42,8 +43,8 @@ ROWS_AT_ONCE = 1024
 
 
 def numpy(
-    src: str | Path | Mapping[str, Any],
-    dst: str | Path,
+    src: str | PathLike[str] | Mapping[str, Any],
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
@@ -112,7 +113,7 @@ def numpy(
 
 def torch(
     dataset: Any,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     names: Sequence[str] | None = None,
     schema: Mapping[str, Any] | None = None,
@@ -194,7 +195,7 @@ def torch(
 
 def huggingface(
     dataset: Any,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
@@ -249,7 +250,9 @@ def huggingface(
     return run_ingest(source, dst, **one_reader)
 
 
-def _read_arrays(src: str | Path | Mapping[str, Any], files: SourceFiles) -> dict[str, np.ndarray]:
+def _read_arrays(
+    src: str | PathLike[str] | Mapping[str, Any], files: SourceFiles
+) -> dict[str, np.ndarray]:
     if isinstance(src, Mapping):
         return {name: _given_array(name, values) for name, values in src.items()}
     path = source_path(src)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -46,9 +47,9 @@ Columns = Mapping[str, Callable[[range], Any]]
 
 
 def coco(
-    annotations: str | Path,
-    images: str | Path,
-    dst: str | Path,
+    annotations: str | PathLike[str],
+    images: str | PathLike[str],
+    dst: str | PathLike[str],
     *,
     masks: bool = True,
     **options: Unpack[IngestOptions],

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from itertools import takewhile
+from os import PathLike
 from pathlib import Path
 from typing import cast
 
 from tensorlake.dataset.export import COMPRESSED
 from tensorlake.dataset.ingest.files import walk_files
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.errors import InvalidInputError
-from tensorlake.storage import public_url
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.storage import place_text, public_url
 
 __all__ = ["Piece", "find_files", "names_below", "source_path"]
 
@@ -41,31 +41,31 @@ def source_path(src: object) -> str:
     Raises:
         InvalidInputError: It is no path.
     """
-    if not isinstance(src, str | os.PathLike):
-        message = f"a source is a path, got {type(src).__name__} {src!r:.60}\ngive text or a Path"
+    if not isinstance(src, str | PathLike):
+        message = f"a source is a path, got {type(src).__name__} {shown(src)}\ngive text or a Path"
         raise InvalidInputError(message, actual=type(src).__name__)
-    return os.fspath(cast("str | os.PathLike[str]", src))
+    return place_text(cast("object", src), what="src")
 
 
 def find_files(
-    src: str | Path | Sequence[str | Path], ending: str, files: SourceFiles
+    src: str | PathLike[str] | Sequence[str | PathLike[str]], ending: str, files: SourceFiles
 ) -> list[str]:
     """List the files in the order of their names; of a folder those with this ending.
 
     Raises:
         InvalidInputError: There is none.
     """
-    if isinstance(src, str | os.PathLike):
-        text = os.fspath(src)
+    if isinstance(src, str | PathLike):
+        text = place_text(src, what="src")
         found = _of_store(text, ending, files) if is_url(text) else _local(text, ending)
         found.sort()
     elif isinstance(src, Iterable):
-        found = [os.fspath(one) for one in src]
+        found = [source_path(one) for one in src]
     else:
         found = [source_path(src)]  # tells what it is
     missing = next((path for path in found if files.nbytes(path) is None), None)
     if missing is not None or not found:
-        named = public_url(missing or str(src))
+        named = public_url(missing or (str(src) if isinstance(src, str | PathLike) else shown(src)))
         is_folder = missing is None and (is_url(named) or Path(named).is_dir())
         what = f"no file *{ending} in {named!r}" if is_folder else f"no file {named!r}"
         message = f"{what} to ingest\ngive a file, a folder or a pattern"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -35,9 +36,9 @@ LABELS_MAX = 1000
 
 
 def idx(
-    images: str | Path,
-    labels: str | Path | None,
-    dst: str | Path,
+    images: str | PathLike[str],
+    labels: str | PathLike[str] | None,
+    dst: str | PathLike[str],
     *,
     names: Sequence[str] | None = None,
     **options: Unpack[IngestOptions],

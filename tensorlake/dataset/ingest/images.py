@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -52,8 +53,8 @@ class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, onc
 
 
 def images(
-    src: str | Path,
-    dst: str | Path,
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     labels: bool = True,

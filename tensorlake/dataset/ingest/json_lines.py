@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, Unpack, cast
 
@@ -53,8 +54,8 @@ _ESCAPED = re.compile(rb"\\u00(?:20|22|3[aA])")  # a space, a quote, a colon
 
 
 def jsonl(
-    src: str | Path | Sequence[str | Path],
-    dst: str | Path,
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     tokenizer: Tokenizer | None = None,

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from tensorlake.dataset.dataset import Dataset
@@ -41,6 +41,7 @@ from tensorlake.errors import (
     UnknownClassError,
 )
 from tensorlake.quantities import parse_nbytes, plural
+from tensorlake.storage import place_text
 from tensorlake.types import as_type
 from tensorlake.versions import CommitRequest
 
@@ -59,7 +60,7 @@ PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
 
 def run_ingest(
     source: Source[Item],
-    url: str | Path,
+    url: str | PathLike[str],
     *,
     mode: Mode = "create",
     on_error: OnError = "raise",
@@ -103,6 +104,7 @@ def run_ingest(
     size = parse_nbytes(commit_every, name="commit_every", least=1)
     if dry_run:
         return _look_at(source, on_error=on_error)
+    url = place_text(url, what="dst")
     report = IngestReport()
     started = time.monotonic()
     everything = range(len(source.items))
@@ -114,10 +116,10 @@ def run_ingest(
         Progress(what, total=total, rows=rows_known, shown=progress) as bar,
     ):
         reading = partial(Reading, source, pool=pool, ahead=threads, is_strict=on_error == "raise")
-        is_new = mode == "create" and not exists(str(url), **_place(open_arguments))
+        is_new = mode == "create" and not exists(url, **_place(open_arguments))
         # A new dataset takes a while to be made durable, in which the disk has time for reading.
         begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
-        dataset = _destination(source, str(url), mode, open_arguments, is_new=is_new)
+        dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         start = Start() if is_new else find_start(dataset, source, mode, size=size)
         if on_error == "raise":
             check_skipped(dataset, source, start.skipped)
@@ -128,7 +130,7 @@ def run_ingest(
         done = range(start.stop)
         bar.advance(source.nbytes(done), start.num_rows)
         digest = hashlib.blake2b(source.identity(done), digest_size=DIGEST_NBYTES)
-        quarantine = Quarantine(str(url), open_arguments) if on_error == "quarantine" else None
+        quarantine = Quarantine(url, open_arguments) if on_error == "quarantine" else None
         noted = start.stop
         for batch in source.cut(everything[start.stop :], size):
             before = len(dataset)
@@ -161,7 +163,7 @@ def run_ingest(
             if start.skipped.count:
                 report.quarantine = report.quarantine or quarantine.found()
         report.seconds = time.monotonic() - started
-        report.url, report.version = str(url), dataset.version
+        report.url, report.version = url, dataset.version
         bar.finish(str(report))
     dataset.ingest_report = report
     return dataset

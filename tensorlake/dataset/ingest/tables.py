@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -37,7 +38,7 @@ ROWS_AT_ONCE = 4096
 
 def arrow(
     src: Any,
-    dst: str | Path,
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
@@ -84,8 +85,8 @@ def arrow(
 
 
 def parquet(
-    src: str | Path | Sequence[str | Path],
-    dst: str | Path,
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     schema: Mapping[str, Any] | None = None,
@@ -187,7 +188,7 @@ def ingest_pieces(
     pieces: Sequence[Piece],
     types: Mapping[str, SampleType],
     load: Callable[[Sequence[Piece]], LoadedRows],
-    dst: str | Path,
+    dst: str | PathLike[str],
     options: IngestOptions,
     *,
     files: SourceFiles,

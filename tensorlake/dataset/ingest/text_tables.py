@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import accumulate
-from pathlib import Path
+from os import PathLike
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset.dataset import Dataset
@@ -45,8 +45,8 @@ _OTHER_DELIMITERS = ";\t|"
 
 
 def csv(
-    src: str | Path | Sequence[str | Path],
-    dst: str | Path,
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
     *,
     delimiter: str = ",",
     encoding: str = "utf-8",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, Unpack
 
@@ -51,7 +52,9 @@ class _Object:
     flags: tuple[int, int]  # difficult, truncated
 
 
-def voc(src: str | Path, dst: str | Path, **options: Unpack[IngestOptions]) -> Dataset:
+def voc(
+    src: str | PathLike[str], dst: str | PathLike[str], **options: Unpack[IngestOptions]
+) -> Dataset:
     """Ingest a Pascal VOC folder: pictures with labelled boxes, and segmentations where all have.
 
     Makes ``image``, ``boxes`` (xyxy), ``label`` (one class a box), ``difficult`` and ``truncated``

@@ -16,6 +16,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, Unpack
 
@@ -78,8 +79,8 @@ class _Sample:
 
 
 def webdataset(
-    src: str | Path | Sequence[str | Path],
-    dst: str | Path,
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],

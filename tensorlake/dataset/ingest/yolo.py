@@ -15,6 +15,7 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, cast
 
@@ -66,8 +67,8 @@ class _Layout:
 
 
 def yolo(
-    src: str | Path,
-    dst: str | Path,
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
     *,
     task: Task | None = None,
     **options: Unpack[IngestOptions],

@@ -11,7 +11,48 @@ import os
 import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from tensorlake.errors import InvalidInputError, shown
+
+_LOST_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/[^/]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+
+
+def place_text(place: object, *, what: str) -> str:
+    """Return a path or URL that a user gave as text.
+
+    Args:
+        place: A string or an ``os.PathLike[str]``.
+        what: Which argument it is, for the error.
+
+    Raises:
+        InvalidInputError: It is something else, empty, or has characters that no path has.
+
+    >>> place_text("data/pets", what="url")
+    'data/pets'
+    """
+    text = os.fspath(place) if isinstance(place, os.PathLike) else place
+    if not isinstance(text, str) or not text:
+        raise InvalidInputError(
+            f"{what} is a path or URL as a string or Path, got {shown(place)}",
+            argument=what,
+            actual=place,
+        )
+    if not isinstance(place, str) and _LOST_SLASH.match(text):
+        raise InvalidInputError(
+            f"{what}={shown(place)}: Path makes one slash of the two in a URL"
+            f"\ngive the URL as a string: {text.replace(':/', '://', 1)!r}",
+            argument=what,
+            actual=place,
+        )
+    try:
+        raw = text.encode() if _SCHEME.match(text) else os.fsencode(text)
+    except UnicodeEncodeError as error:
+        message = f"{what}={text!r} has {text[error.start]!r}, which no path or URL has"
+        raise InvalidInputError(message, argument=what, actual=text) from error
+    if b"\0" in raw:
+        message = f"{what}={text!r} has a NUL character, which no path or URL has"
+        raise InvalidInputError(message, argument=what, actual=text)
+    return text
 
 
 def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:

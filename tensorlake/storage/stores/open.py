@@ -16,7 +16,7 @@ from typing import Final
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage.api.options import OBJECT_SCHEMES, refuse_unknown
 from tensorlake.storage.api.store import Store
-from tensorlake.storage.api.urls import public_url, split_url
+from tensorlake.storage.api.urls import place_text, public_url, split_url
 from tensorlake.storage.stores.fsspec import PREFIX, FsspecStore
 from tensorlake.storage.stores.local import Durability, LocalStore
 from tensorlake.storage.stores.memory import MemoryStore
@@ -49,7 +49,7 @@ def open_store(
     >>> open_store("memory://pets").url
     'memory://pets'
     """
-    scheme, rest = split_url(url)
+    scheme, rest = split_url(place_text(url, what="url"))
     if scheme == "file":
         if not rest:
             raise InvalidInputError("the dataset's path is empty;\ngive a folder", url=rest)
