@@ -26,7 +26,7 @@ STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench docs changes api viewer clean
+.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench docs licences changes api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ bench: setup ## the figures, beside what they are compared to (ARGS=--write: int
 docs: setup ## the documentation as a site, in docs/site
 	$(BIN)/python -m pip install --quiet -c constraints.txt '.[docs]'
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
+
+licences: setup ## refuse licences that are not permissive, in all that is installed or shipped
+	@$(BIN)/python tests/licences.py $(wildcard .venv-extras-*/lib/python*/site-packages)
 
 changes: setup ## print the section of the changelog that the fragments in changes/ make
 	@$(BIN)/towncrier build --draft --version next
