@@ -33,20 +33,20 @@ FUNCTIONS = {
 }
 HEAD = """# Conformance of TQL
 
-What every item of Deep Lake's query language, and every construct of ours, answers over the four
-rows of [the reference](tql.md) (with two tensors more: `taken`, times, and `camera/left`, numbers).
-Ours is checked by a test, which also writes this page. The last column is what Deep Lake {version}
-answered when `tests/unit/query/conformance/record_deeplake.py` asked it, over the same rows: `same`
-where the answers are equal, else what it gave, with its own spelling before it where that differs.
-It was asked each query once, in a process that was ended when there was no answer in {patience}
-seconds. Row 2 holds NULLs; what failed was asked again of the other three rows, in columns that
-know no NULL.
+This page lists every item of Deep Lake's query language, and every construct of TQL, with its result
+over the four rows of [the reference](tql.md) (with two additional tensors: `taken`, timestamps, and
+`camera/left`, numbers). A test verifies our results and generates this page. The last column is the
+result of Deep Lake {version} over the same rows, recorded by
+`tests/unit/query/conformance/record_deeplake.py`: `same` if the results are equal, otherwise its
+result, preceded by its spelling if that differs. Each query ran once, in a process that was killed
+after {patience} seconds without a result. Row 2 contains NULLs; failed queries were repeated on the
+other three rows, in non-nullable columns.
 
-Of {count} queries {same} are answered the same, {known} only so without NULLs, {other} otherwise,
-{refused} are refused, {hangs} never answered, {dies} end the process, and {none} cannot be said.
-Where both refuse it counts as the same; what is drawn at random differs by its nature.
+Of {count} queries {same} have the same result, {known} only without NULLs, {other} a different one,
+{refused} are rejected, {hangs} never returned, {dies} crashed the process, and {none} cannot be expressed.
+Queries that both reject count as the same; random samples differ by their nature.
 """
-TABLE_HEAD = "\n| {} | item | query | answer | Deep Lake |\n|---|---|---|---|---|\n"
+TABLE_HEAD = "\n| {} | item | query | result | Deep Lake |\n|---|---|---|---|---|\n"
 
 
 class Versions:
@@ -128,9 +128,9 @@ def text_of(told):
     if "error" in told:
         return f"error: {told['error']}"
     if "hangs" in told:
-        return "no answer"
+        return "no result"
     if "dies" in told:
-        return "the process died"
+        return "the process crashed"
     rows = ""
     if "rows" in told:
         rows = f"rows {', '.join(map(str, told['rows']))}" if told["rows"] else "no rows"
