@@ -33,18 +33,18 @@ FUNCTIONS = {
 }
 HEAD = """# Conformance of TQL
 
-This page lists every item of Deep Lake's query language, and every construct of TQL, with its result
-over the four rows of [the reference](tql.md) (with two additional tensors: `taken`, timestamps, and
-`camera/left`, numbers). A test verifies our results and generates this page. The last column is the
-result of Deep Lake {version} over the same rows, recorded by
+This page lists every item of Deep Lake's query language, and every construct of TQL, with its
+result over the four rows of [the reference](tql.md) (with two additional tensors: `taken`,
+timestamps, and `camera/left`, numbers). A test verifies our results and generates this page. The
+last column is the result of Deep Lake {version} over the same rows, recorded by
 `tests/unit/query/conformance/record_deeplake.py`: `same` if the results are equal, otherwise its
 result, preceded by its spelling if that differs. Each query ran once, in a process that was killed
 after {patience} seconds without a result. Row 2 contains NULLs; failed queries were repeated on the
 other three rows, in non-nullable columns.
 
 Of {count} queries {same} have the same result, {known} only without NULLs, {other} a different one,
-{refused} are rejected, {hangs} never returned, {dies} crashed the process, and {none} cannot be expressed.
-Queries that both reject count as the same; random samples differ by their nature.
+{refused} are rejected, {hangs} never returned, {dies} crashed the process, and {none} cannot be
+expressed. Queries that both reject count as the same; random samples differ by their nature.
 """
 TABLE_HEAD = "\n| {} | item | query | result | Deep Lake |\n|---|---|---|---|---|\n"
 
