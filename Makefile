@@ -54,6 +54,7 @@ $(READY): pyproject.toml constraints.txt
 	  echo "pip install -e .[dev]"; \
 	  $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'; \
 	fi
+	@$(BIN)/python query/build_grammar.py
 	@touch $@
 
 demo: setup ## from files to a trained model, on data in this repository, in about a minute

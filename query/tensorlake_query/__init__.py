@@ -1,6 +1,7 @@
 """TQL, the tensor query language: parse, check, plan and run queries over any columns.
 
 The engine knows nothing of storage; it runs over a `ColumnSource`, and imports numpy and msgspec.
+The first text that is parsed imports Lark; a query with REGEXP imports pyarrow.
 
     compiled = compile_query("WHERE label = 'cat' ORDER BY score DESC LIMIT 10", source.schema)
     result = compiled.run(source)

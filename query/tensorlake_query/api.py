@@ -108,6 +108,7 @@ class Limits:
         clock: gives the seconds that `timeout_s` counts.
         memory_nbytes: bytes held at once, by the run, and by each later reading of its result.
         advice: how to allow more memory, for the error to say.
+        started_s: when `timeout_s` begins, by the clock; None: when the run does.
     """
 
     timeout_s: float | None = None
@@ -116,6 +117,13 @@ class Limits:
     clock: Callable[[], float] = time.monotonic
     memory_nbytes: int | None = None
     advice: str = ""
+    started_s: float | None = None
+
+    def deadline(self, text: str) -> Deadline:
+        """Return when the run of a text must end."""
+        started = self.clock() if self.started_s is None else self.started_s
+        stop = None if self.timeout_s is None else started + self.timeout_s
+        return Deadline(self.clock, stop, self.timeout_s, text, self.cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,7 @@ class CompiledQuery:
         clock: Callable[[], float] = time.monotonic,
         memory_nbytes: int | None = None,
         advice: str = "",
+        started_s: float | None = None,
     ) -> QueryResult:
         """Run over a source that has the schema the query was compiled against.
 
@@ -183,12 +192,13 @@ class CompiledQuery:
             clock: gives the seconds that `timeout_s` counts.
             memory_nbytes: stop with an error before more bytes are held at once.
             advice: how to allow more memory, for that error to say.
+            started_s: when `timeout_s` begins, by the clock, such as before parsing; None: now.
 
         Raises:
             QueryLimitError: a limit was passed.
             QueryTypeError: the values of a row do not fit together.
         """
-        limits = Limits(timeout_s, max_nbytes, cancelled, clock, memory_nbytes, advice)
+        limits = Limits(timeout_s, max_nbytes, cancelled, clock, memory_nbytes, advice, started_s)
         if self._analyzes:
             found = self.analyze(source, limits)
             return self._plan_result(found if spent is None else f"{found}\n{spent()}")
@@ -278,9 +288,6 @@ class CompiledQuery:
         )
 
     def _run(self, limits: Limits, counts: StepCounts | None = None) -> Run:
-        stop = None if limits.timeout_s is None else limits.clock() + limits.timeout_s
-        deadline = Deadline(limits.clock, stop, limits.timeout_s, self._written, limits.cancelled)
-
         def too_much(nbytes: int) -> QueryLimitError:
             return QueryLimitError(
                 f"the query read {nbytes:,} bytes of samples, more than {limits.max_nbytes:,}",
@@ -290,7 +297,7 @@ class CompiledQuery:
             )
 
         return Run(
-            deadline,
+            limits.deadline(self._written),
             Meter(limits.max_nbytes, too_much),
             self._written,
             counts,
@@ -317,6 +324,7 @@ def compile_query(
     seed: int | None = None,
     optimize: bool = True,
     text: str | None = None,
+    limits: Limits | None = None,
 ) -> CompiledQuery:
     """Parse, bind and optimize a query.
 
@@ -331,12 +339,13 @@ def compile_query(
             the text gives the same rows again. None draws from 0, and writes nothing.
         optimize: False keeps the plan as written, which gives the same result more slowly.
         text: what the syntax tree's places are in, for errors to point at; None: its own text.
+        limits: ends parsing, by its timeout or when cancelled.
 
     Raises:
         QuerySyntaxError: the text is not TQL.
         QueryNameError: a name, class or parameter does not exist, or a parameter is not used.
         QueryTypeError: parts of it do not fit together.
-        QueryLimitError: it is too long or nested too deeply.
+        QueryLimitError: it is too long, nested too deeply, or a limit was passed.
     """
 
     def environment(written: str) -> Environment:
@@ -348,7 +357,7 @@ def compile_query(
         check_depth(query, text)
         parsed, statement = query, _checked(query, environment(text))
     else:
-        parsed, statement = _bound(query, environment)
+        parsed, statement = _bound(query, environment, limits or Limits())
         text = query if isinstance(query, str) else print_query(parsed)
     return CompiledQuery(
         text=_canonical(parsed, seed),
@@ -369,7 +378,9 @@ def _canonical(query: ast.Statement, seed: int | None) -> str:
 
 
 def _bound(
-    query: str | ast.Statement | None, environment: Callable[[str], Environment]
+    query: str | ast.Statement | None,
+    environment: Callable[[str], Environment],
+    limits: Limits,
 ) -> tuple[ast.Statement, Statement]:
     """Return the syntax tree of a query, and the tree bound.
 
@@ -378,7 +389,7 @@ def _bound(
     a text to point at.
     """
     if isinstance(query, str):
-        parsed = parse(query)
+        parsed = parse(query, limits.deadline(query).check_parsing)
         return parsed, _checked(parsed, environment(query))
     tree = query or ast.Query()
     check_depth(tree, "")

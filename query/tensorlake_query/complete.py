@@ -14,8 +14,7 @@ from tensorlake_query.functions import FUNCTIONS
 from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
 from tensorlake_query.functions.scalar.dates import EPOCH, PARTS
 from tensorlake_query.syntax.diagnosis import CLAUSES
-from tensorlake_query.syntax.lalr import accepted_after
-from tensorlake_query.syntax.parser import MAX_TEXT
+from tensorlake_query.syntax.parser import MAX_TEXT, accepted_after
 from tensorlake_query.syntax.printer import print_name
 from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.types import CAST_TYPES, describe

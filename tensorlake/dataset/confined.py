@@ -72,8 +72,9 @@ def insert_inside(
     from tensorlake.dataset.query import engine_errors, run_tree
 
     limits = limits or QueryLimits()
+    parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(text)
     with engine_errors(dataset):
-        query = tql.parse(text)
+        query = tql.parse(text, parsing.check_parsing)
     view = run_tree(dataset, query, params, text, limits, reaches_out=False)
     return insert_rows(dataset, view, query, names, limits)
 

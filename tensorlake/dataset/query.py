@@ -8,6 +8,7 @@ here: the view does that for the rows that are read.
 from __future__ import annotations
 
 import secrets
+import time
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -139,6 +140,7 @@ def compiled_query(
     *,
     reaches_out: bool,
     text: str | None = None,
+    limits: tql.Limits | None = None,
 ) -> tuple[SelectionSource, tql.CompiledQuery]:
     """Check a query against a view; return the view as a source, and the query."""
     source = source_of(view)
@@ -150,6 +152,7 @@ def compiled_query(
         functions=known_functions() if reaches_out else None,
         seed=secrets.randbits(SEED_BITS),
         text=text,
+        limits=limits,
     )
     return source, compiled
 
@@ -163,8 +166,12 @@ def _run(
     reaches_out: bool,
     text: str | None = None,
 ) -> View:
+    started_s = time.monotonic()
+    parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled, started_s=started_s)
     with engine_errors(view):
-        source, compiled = compiled_query(view, query, params, reaches_out=reaches_out, text=text)
+        source, compiled = compiled_query(
+            view, query, params, reaches_out=reaches_out, text=text, limits=parsing
+        )
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = ask_server(view, compiled, query, params)
@@ -184,6 +191,7 @@ def _run(
                 spent=lambda: _spent(tally),
                 memory_nbytes=limits.most_held_nbytes,
                 advice=limits.advice,
+                started_s=started_s,
             )
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)

@@ -35,17 +35,29 @@ class Deadline(Struct, frozen=True):
         Raises:
             QueryLimitError: it is.
         """
+        where = f"{done:,} rows into a step of {total:,}"
+        self._check(where, "give more time, or narrow it with WHERE or LIMIT")
+
+    def check_parsing(self, done: int) -> None:
+        """Raise when the time is up, or the run was called off, while the text is parsed.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        where = f"{done:,} of its {len(self.text):,} characters parsed"
+        self._check(where, "give more time, or pass long lists as parameters: x IN $ids")
+
+    def _check(self, where: str, hint: str) -> None:
         if self.stop is not None and self.clock() > self.stop:
             raise QueryLimitError(
-                f"the query ran past its timeout of {self.timeout_s} s, "
-                f"{done:,} rows into a step of {total:,}",
+                f"the query ran past its timeout of {self.timeout_s} s, {where}",
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
-                hint="give more time, or narrow it with WHERE or LIMIT",
+                hint=hint,
             )
         if self.cancelled is not None and self.cancelled():
             raise QueryLimitError(
-                f"the query was cancelled, {done:,} rows into a step of {total:,}",
+                f"the query was cancelled, {where}",
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
             )

@@ -10,13 +10,23 @@ None). Expressions are here, clauses and statements in `syntax/clause_builder.py
 import math
 from typing import Any, cast
 
+from msgspec import Struct
+
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.ast import Span
 from tensorlake_query.syntax.errors import QuerySyntaxError
-from tensorlake_query.syntax.lalr import Token
 
 MAX_DIGITS = 400  # no 64-bit number needs more; Python's own conversion is quadratic in them
 INT_MIN, UINT_MAX = -(2**63), 2**64 - 1
+
+
+class Token(Struct, frozen=True):
+    """A word or sign of the text, as the grammar's terminal `kind`."""
+
+    kind: str
+    text: str
+    span: Span
+
 
 # A rule's parts are untyped at this border; each method knows from its grammar rule what it gets.
 Children = list[Any]
@@ -102,10 +112,10 @@ class ExpressionBuilder:
         start, stop, step = children
         return ast.Slice(start, stop, step, span=span)
 
-    def slice_start(self, _span: Span, children: Children) -> ast.Expr:
+    def group(self, _span: Span, children: Children) -> Any:
         return children[0]
 
-    slice_stop = slice_step = case_operand = case_else = slice_start
+    step = otherwise = member = alias = group
 
     def rest(self, span: Span, _children: Children) -> ast.Rest:
         return ast.Rest(span=span)

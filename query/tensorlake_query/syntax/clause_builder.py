@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.ast import Span
-from tensorlake_query.syntax.ast_builder import Children, ExpressionBuilder
-from tensorlake_query.syntax.lalr import Token
+from tensorlake_query.syntax.ast_builder import Children, ExpressionBuilder, Token
 
 _NO_TAIL = (
     (),
@@ -145,7 +144,7 @@ class StatementBuilder(ExpressionBuilder):
 
     def joined(self, span: Span, children: Children) -> ast.Join:
         kind, right, condition = children
-        word = cast("ast.JoinKind", "INNER" if kind is None else kind.kind)
+        word = cast("ast.JoinKind", "INNER" if kind is None else kind)
         if word == "CROSS" and condition is not None:
             raise self.fail("CROSS JOIN takes every pair", span, "write JOIN … ON condition")
         if word != "CROSS" and condition is None:
@@ -171,8 +170,8 @@ class StatementBuilder(ExpressionBuilder):
     def expand_clause(self, span: Span, children: Children) -> ast.Expand | None:
         if not children:
             return None
-        before, *after, overlap = children
-        return ast.Expand(before, after[0] if after else before, overlap, span=span)
+        before, after, overlap = children
+        return ast.Expand(before, before if after is None else after, overlap, span=span)
 
     def overlap(self, _span: Span, children: Children) -> ast.Count:
         return children[0]
@@ -192,7 +191,7 @@ class StatementBuilder(ExpressionBuilder):
         token: Token = children[0]
         return token.kind
 
-    nulls = direction
+    nulls = join_kind = direction
 
     def sample_clause(self, span: Span, children: Children) -> ast.Sample | None:
         return ast.Sample(*children, span=span) if children else None

@@ -16,7 +16,6 @@ from tensorlake_query.syntax.errors import (
     joined,
     nearest,
 )
-from tensorlake_query.syntax.lalr import ParseStopError
 from tensorlake_query.syntax.printer import is_reserved
 
 # Words of the language that this version does not run yet, and what does the same without. Reported
@@ -88,6 +87,15 @@ _FOREIGN = (
     ("'", "this text has no closing '"),
     ("{", "arrays are written ARRAY[1, 2] or [1, 2]"),
 )
+
+
+class ParseStopError(Exception):
+    """The text has no continuation in the grammar at `position`; `expected` could be there."""
+
+    def __init__(self, position: int, expected: frozenset[str]) -> None:
+        super().__init__(position)
+        self.position = position
+        self.expected = expected
 
 
 def empty_text(text: str, start: str) -> QuerySyntaxError:
@@ -222,7 +230,7 @@ def _expected(error: ParseStopError) -> str:
         if not name.startswith("__")
     )
     shown = list(dict.fromkeys(shown))
-    if "an operator" in shown:  # AND and OR are two of them
-        shown = [name for name in shown if name not in {"AND", "OR"}]
+    if "an operator" in shown and "OR" in shown:  # AND and OR are two of them
+        shown = [name for name in shown if name not in {"AND", "OR"}]  # alone it is BETWEEN's AND
     few = [name for name in shown if name.startswith("'")] or shown
     return " or ".join(few[:4]) or "something else"

@@ -1,34 +1,49 @@
 """Text to syntax tree.
 
-`syntax/lalr.py` runs the grammar's automaton and `syntax/ast_builder.py` makes `ast` nodes, both
-without recursion, so that no text, however nested, can exhaust the stack before its depth is
-checked here. Every failure is a `QueryError`; `syntax/diagnosis.py` finds the words for it.
+    text → tokens, shifts and reductions (Lark) → Lark's tree → `ast` nodes (`StatementBuilder`)
+
+Neither Lark's loop nor the walk over its tree recurses, so that no text, however nested, can
+exhaust the stack before its depth is checked here; both are linear in the text. The lexer is
+contextual: a word is a keyword only where the grammar has a place for one. Every failure is a
+`QueryError`; `syntax/diagnosis.py` finds the words for it. Threads share the parser; what a text
+needs is its own.
 """
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
+from tensorlake_query.grammar import grammar
 from tensorlake_query.syntax import ast
-from tensorlake_query.syntax.ast import Span
+from tensorlake_query.syntax.ast import NOWHERE, Span
+from tensorlake_query.syntax.ast_builder import Token
 from tensorlake_query.syntax.clause_builder import StatementBuilder
-from tensorlake_query.syntax.diagnosis import diagnosed, empty_text
+from tensorlake_query.syntax.diagnosis import ParseStopError, diagnosed, empty_text
 from tensorlake_query.syntax.errors import QueryLimitError
-from tensorlake_query.syntax.lalr import ParseStopError, parsed
 
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
+SIGNS = frozenset({"LPAR", "RPAR", "LSQB", "RSQB", "COMMA", "COLON", "DOT"})  # without a meaning
+CHECK_EVERY = 512  # tokens or nodes between two looks at the time limit: some 10 ms of parsing
 # Nested nodes. Later passes recurse, up to three frames a node, below Python's limit of 1000.
 MAX_DEPTH = 120
 MAX_QUERIES = 40  # inside each other; running one takes some fifteen frames
 
+Check = Callable[[int], None]
+"""Called with the number of characters that were parsed; raises where there is no time for more."""
 
-def parse(text: str) -> ast.Statement:
+
+def parse(text: str, check: Check | None = None) -> ast.Statement:
     """Parse a whole query; SELECT may be left out, so that it may start at WHERE or ORDER BY.
+
+    Args:
+        text: The query.
+        check: Called now and then with the number of characters parsed; what it raises ends this.
 
     Raises:
         QuerySyntaxError: the text is not TQL.
         QueryUnsupportedError: it uses a clause that this version does not run.
         QueryLimitError: the text is too long or nested too deeply.
     """
-    return cast("ast.Statement", _parsed(text, "query"))
+    return cast("ast.Statement", _parsed(text, "query", check))
 
 
 def parse_predicate(text: str) -> ast.Expr:
@@ -74,19 +89,96 @@ def check_depth(node: ast.Node, text: str) -> None:
         )
 
 
-def _parsed(text: str, start: str) -> ast.Node:
+def accepted_after(text: str, start: str) -> frozenset[str]:
+    """Return the terminals that could follow a text; none where it has an error."""
+    from lark.exceptions import UnexpectedInput
+
+    state = grammar().parse_interactive(text, start=start)
+    try:
+        state.exhaust_lexer()
+    except UnexpectedInput:
+        return frozenset()
+    return frozenset(state.accepts())
+
+
+def _parsed(text: str, start: str, check: Check | None = None) -> ast.Node:
     if len(text) > MAX_TEXT:
         raise QueryLimitError(
             f"the query has {len(text):,} characters, more than {MAX_TEXT:,}",
             text=text[:80],
             span=Span(0, 0),
-            hint="pass long arrays as parameters: $name",
+            hint="pass long arrays as parameters: x IN $ids",
         )
     if not text.strip():
         raise empty_text(text, start)
     try:
-        node = cast("ast.Node", parsed(text, start, StatementBuilder(text)))
+        tree = _tree(text, start, check)
     except ParseStopError as stop:
         raise diagnosed(text, stop, start) from None
+    node = _built(tree, StatementBuilder(text), check, len(text))
     check_depth(node, text)
     return node
+
+
+def _tree(text: str, start: str, check: Check | None) -> Any:
+    """Return Lark's tree of a text.
+
+    Raises:
+        ParseStopError: the text is not in the grammar.
+    """
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    state = grammar().parse_interactive(text, start=start)
+    position = 0
+    try:
+        for number, token in enumerate(state.iter_parse()):
+            position = cast("int", token.start_pos)
+            if check is not None and number % CHECK_EVERY == 0:
+                check(position)
+        position = len(text)
+        return state.feed_eof()
+    except UnexpectedCharacters as stop:
+        position = cast("int", stop.pos_in_stream)
+        raise ParseStopError(position, frozenset(state.accepts())) from None
+    except UnexpectedToken as stop:
+        if stop.token.type != "$END":
+            position = cast("int", stop.token.start_pos)
+        raise ParseStopError(position, frozenset(state.accepts())) from None
+
+
+def _built(root: Any, builder: StatementBuilder, check: Check | None, nchars: int) -> ast.Node:
+    """Return what the builder makes of a tree: its nodes from the inside out, left to right."""
+    from lark import Tree
+
+    order: list[Any] = []
+    unseen = [root]
+    while unseen:
+        tree = unseen.pop()
+        order.append(tree)
+        unseen += [child for child in tree.children if isinstance(child, Tree)]
+    made: dict[int, tuple[Any, Span]] = {}  # of each tree whose parent is not built yet
+    while order:
+        if check is not None and len(order) % CHECK_EVERY == 0:
+            check(nchars)
+        tree = order.pop()
+        children: list[Any] = []
+        first = last = NOWHERE
+        for child in tree.children:
+            if child is None:
+                children.append(None)
+                continue
+            if isinstance(child, Tree):
+                value, span = made.pop(id(child))
+                children.append(value)
+                if span is NOWHERE:
+                    continue
+            else:
+                kind, span = child.type, Span(child.start_pos, child.end_pos)
+                if kind[0] != "_" and kind not in SIGNS:
+                    children.append(Token(kind, child.value, span))
+            first = span if first is NOWHERE else first
+            last = span
+        tree.children = ()  # its memory goes while others are built
+        span = first if first is last else Span(first.start, last.stop)
+        made[id(tree)] = builder.build(tree.data, span, children), span
+    return cast("ast.Node", made[id(root)][0])

@@ -74,7 +74,7 @@ def test_a_comparison_with_what_is_no_number_keeps_no_row_of_any_zone(condition)
         ("SELECT n.a.b", "meta['name']"),
         ("WHERE t LIKE 'a!%' ESCAPE '!'", "a backslash"),
         ("WHERE t LIKE null", "NULL is none"),
-        ("WHERE t REGEXP '('", "no pattern of RE2: missing )"),
+        ("WHERE t REGEXP '('", "not a pattern of RE2: missing )"),
         ("ORDER BY n WHERE n > 1", "in this order: SELECT, FROM, WHERE"),
         ("WHERE n > 1 WHERE n > 2", "clauses stand once"),
         ("LIMIT 1 LIMIT 2", "clauses stand once"),

@@ -3,13 +3,14 @@
 LIKE and GLOB match the whole text: `%` (`*`) is any run of characters, `_` (`?`) any one, a
 backslash takes the next literally. A pattern is cut at its runs into pieces of fixed length,
 searched one after the other from left to right, so that no pattern can take more than (length of
-the text × length of the pattern) steps. REGEXP finds a match anywhere in the text, on RE2, whose
-time is linear in the text whatever the pattern is.
+the text × length of the pattern) steps. REGEXP finds a match anywhere in the text, on the RE2 in
+pyarrow, whose time is linear in the text whatever the pattern is.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,13 +19,14 @@ from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.conversions import is_null
-from tensorlake_query.values.source import UniformBatch
+from tensorlake_query.values.source import BoolArray, UniformBatch
 from tensorlake_query.values.types import BOOL, describe
 from tensorlake_query.values.vectors import Vector, python_values
 
 Matcher = Callable[[str], bool]
+Matching = Callable[[Sequence[str]], BoolArray]
 
-MAX_REGEXP_NBYTES = 8 << 20  # of one compiled pattern; RE2's own default
+_INVALID = "Invalid regular expression: "  # what pyarrow puts before RE2's words
 
 
 def bind_like(site: Site, syntax: ast.Like) -> Bound:
@@ -43,46 +45,51 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
         raise site.fail(f"{form} looks at one text, and {shown}", at=operand)
     folds = form == "ILIKE"
     if form == "REGEXP":
-        matches = _regexp(site, pattern.value, pattern)
+        found = _regexp(site, pattern.value, pattern)
     elif form == "GLOB":
-        matches = like_matcher(pattern.value, run="*", one="?")
+        found = _each(like_matcher(pattern.value, run="*", one="?"))
     else:
-        matches = like_matcher(pattern.value.lower() if folds else pattern.value)
+        found = _each(like_matcher(pattern.value.lower() if folds else pattern.value))
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         texts = python_values(vectors[0].values)
         if folds:
             texts = [text.lower() for text in texts]
-        found = np.fromiter(map(matches, texts), np.bool_, len(texts))
-        return UniformBatch(~found if negated else found)
+        matched = found(texts)
+        return UniformBatch(~matched if negated else matched)
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
     return site.apply(kernel, column_type, args=(operand, pattern), cost=2 * TEXT_COST, role="like")
 
 
-def _regexp(site: Site, pattern: str, at: Bound) -> Matcher:
+def _regexp(site: Site, pattern: str, at: Bound) -> Matching:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    match = cast("Any", compute).match_substring_regex  # Any: pyarrow ships no types
     try:
-        import re2
-    except ImportError:
+        match(pa.array([""], pa.large_string()), pattern)
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         raise site.fail(
-            "REGEXP needs the extra 're2'", at=at, hint="pip install 'tensorlake-dl[re2]'"
-        ) from None
-    options = re2.Options()
-    options.max_mem = MAX_REGEXP_NBYTES
-    options.log_errors = False
-    try:
-        compiled = re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0] if error.args else error
-        shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        raise site.fail(
-            f"this is no pattern of RE2: {shown}",
+            f"{pattern!r:.60} is not a pattern of RE2: {str(error).removeprefix(_INVALID)}",
             at=at,
-            hint="it has no back-references and no look-around",
+            hint="RE2 has no back-references and no look-around",
         ) from None
 
-    def found(text: str) -> bool:
-        return compiled.search(text) is not None
+    def found(texts: Sequence[str]) -> BoolArray:
+        try:
+            array = pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:  # half of a surrogate pair: no pattern matches it
+            encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+            array = pa.array(encoded, pa.large_binary()).view(pa.large_string())
+        return match(array, pattern).to_numpy(zero_copy_only=False)
+
+    return found
+
+
+def _each(matches: Matcher) -> Matching:
+    def found(texts: Sequence[str]) -> BoolArray:
+        return np.fromiter(map(matches, texts), np.bool_, len(texts))
 
     return found
 
