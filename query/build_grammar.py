@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKAGE = Path(__file__).parent / "tensorlake_query"
+SYNTAX = Path(__file__).parent / "tensorlake_query" / "syntax"
 
 
 class GrammarHook(BuildHookInterface[Any]):
@@ -27,10 +27,9 @@ class GrammarHook(BuildHookInterface[Any]):
 
 def compile_grammar() -> Path:
     """Write the compiled grammar beside its text; remove those of other versions."""
-    (text,) = PACKAGE.rglob("tql.lark")
-    for old in text.parent.glob(f"{text.name}-*"):
+    for old in SYNTAX.glob("tql.lark-*"):
         old.unlink()
-    return _grammar_module(text.with_name("grammar.py")).save_compiled(text.parent)
+    return _grammar_module(SYNTAX / "grammar.py").save_compiled(SYNTAX)
 
 
 def _grammar_module(path: Path) -> ModuleType:

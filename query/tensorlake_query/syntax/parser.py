@@ -12,13 +12,13 @@ needs is its own.
 from collections.abc import Callable
 from typing import Any, cast
 
-from tensorlake_query.grammar import grammar
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.ast import NOWHERE, Span
 from tensorlake_query.syntax.ast_builder import Token
 from tensorlake_query.syntax.clause_builder import StatementBuilder
 from tensorlake_query.syntax.diagnosis import ParseStopError, diagnosed, empty_text
 from tensorlake_query.syntax.errors import QueryLimitError
+from tensorlake_query.syntax.grammar import grammar
 
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
 SIGNS = frozenset({"LPAR", "RPAR", "LSQB", "RSQB", "COMMA", "COLON", "DOT"})  # without a meaning

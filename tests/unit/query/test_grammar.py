@@ -17,7 +17,7 @@ from tensorlake_query import (
     print_expr,
     print_query,
 )
-from tensorlake_query.grammar import STARTS
+from tensorlake_query.syntax.grammar import STARTS
 from tensorlake_query.syntax.printer import RESERVED
 
 PACKAGE = files("tensorlake_query.syntax")

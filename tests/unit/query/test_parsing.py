@@ -18,7 +18,7 @@ from tensorlake_query import (
     parse_predicate,
     print_query,
 )
-from tensorlake_query.grammar import built, compiled_name, loaded, save_compiled
+from tensorlake_query.syntax.grammar import built, compiled_name, loaded, save_compiled
 
 SCHEMA = {"x": ColumnType("number", "int64", ())}
 LONGEST = 262_144
@@ -62,7 +62,7 @@ def test_a_compiled_grammar_is_named_after_its_text(tmp_path, monkeypatch):
     before = compiled_name()
     text.write_text("query: A", encoding="utf-8")
 
-    monkeypatch.setattr("tensorlake_query.grammar.GRAMMAR", text)
+    monkeypatch.setattr("tensorlake_query.syntax.grammar.GRAMMAR", text)
 
     assert compiled_name() != before
 
