@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_server_is_installed", "check_viewer_is_built", "show", "stop_servers"]
 
-SERVER_NEEDS = ("fastapi", "uvicorn", "pyarrow", "prometheus_client")
+SERVER_NEEDS = ("fastapi", "uvicorn", "prometheus_client")
 START_S = 120.0
 STOP_S = 10.0
 FRAME_HEIGHT_PX = 640

@@ -171,14 +171,8 @@ class TableSource:
 
 def _of_arrow(value: Any) -> TableSource:
     """Read anything that hands out an Arrow stream."""
-    from tensorlake.errors import MissingExtraError
+    import pyarrow as pa
 
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtraError(
-            "a table as a parameter needs the extra 'arrow': pip install 'tensorlake-dl[arrow]'"
-        ) from error
     table: Any = pa.table(value)
     names: list[str] = list(table.column_names)
     columns = {name: _arrow_column(name, table.column(name)) for name in names}

@@ -34,22 +34,22 @@ from tensorlake.storage import Store, open_store, probe, run
 
 __all__ = ["doctor"]
 
-CORE = ("numpy", "obstore", "numcodecs", "simplejpeg", "xxhash", "msgspec", "typer", "rich")
+CORE = (  # noqa: SIM905 a list literal would be one word a line
+    "numpy ml_dtypes obstore numcodecs simplejpeg xxhash msgspec lark pyarrow typer rich"
+).split()
 EXTRAS = {
-    "server": ("fastapi", "uvicorn", "pyarrow"),
+    "server": ("fastapi", "uvicorn", "prometheus_client"),
     "http": ("aiohttp",),
     "torch": ("torch",),
     "jax": ("jax",),
-    "arrow": ("pyarrow",),
     "pandas": ("pandas",),
     "duckdb": ("duckdb",),
     "media": ("PIL", "imagecodecs"),
     "zarr": ("zarr",),
     "hf": ("datasets",),
     "s3fs": ("s3fs",),
-    "re2": ("re2",),
 }
-DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2"}
+DISTRIBUTIONS = {"PIL": "pillow"}
 """Where a module has another name than what is installed to get it."""
 PROBES = 5
 PROBE_NBYTES = 8 << 20

@@ -18,7 +18,6 @@ from tensorlake.dataset.export.arrow_stream import (
     arrow_schema,
     check_columns,
     record_batches,
-    require_pyarrow,
 )
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.errors import missing_extra
@@ -34,7 +33,6 @@ Arrow = Any  # pyarrow ships no types
 
 def arrow_dataset(rows: Exported) -> Arrow:
     """Show rows, as they are now, as a ``pyarrow.dataset.Dataset``."""
-    require_pyarrow("arrow_dataset()")
     return _lake_dataset()(rows.frozen())
 
 

@@ -7,7 +7,6 @@ of one version, frozen when the stream is opened.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from tensorlake.dataset.export.arrow_columns import (
 )
 from tensorlake.dataset.identity import row_id_texts
 from tensorlake.dataset.struct_values import expand_names
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, missing_extra
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ __all__ = [
     "check_in_memory",
     "check_lists",
     "record_batches",
-    "require_pyarrow",
     "to_arrow",
     "to_reader",
 ]
@@ -67,7 +65,6 @@ VIRTUAL_COLUMNS = ("_row", "_row_id")
 
 def to_arrow(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
     """Read rows into a ``pyarrow.Table``."""
-    require_pyarrow("to_arrow()")
     import pyarrow as pa
 
     view = rows.frozen()
@@ -78,18 +75,11 @@ def to_arrow(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
 
 def to_reader(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
     """Return a ``pyarrow.RecordBatchReader`` over rows, which reads a batch when it is asked."""
-    require_pyarrow("an Arrow stream")
     import pyarrow as pa
 
     view = rows.frozen()
     names = check_columns(view, columns)
     return pa.RecordBatchReader.from_batches(arrow_schema(view, names), record_batches(view, names))
-
-
-def require_pyarrow(what: str) -> None:
-    """Raise the error that names the extra where pyarrow is missing."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise missing_extra(what, "arrow")
 
 
 def check_columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from tensorlake.dataset.export.arrow_stream import (
     check_columns,
     check_lists,
     record_batches,
-    require_pyarrow,
 )
 from tensorlake.dataset.export.destination import new_file
 
@@ -28,7 +27,6 @@ def to_parquet(
     rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a Parquet file."""
-    require_pyarrow("to_parquet()")
     import pyarrow.parquet as pq
 
     view = rows.frozen()

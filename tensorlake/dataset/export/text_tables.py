@@ -26,7 +26,6 @@ from tensorlake.dataset.export.arrow_stream import (
     check_columns,
     check_lists,
     record_batches,
-    require_pyarrow,
 )
 from tensorlake.dataset.export.destination import new_file
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
@@ -58,7 +57,6 @@ def to_csv(
     overwrite: bool,
 ) -> None:
     """Write rows into a CSV file whose first line names the columns."""
-    require_pyarrow("to_csv()")
     import pyarrow as pa
     from pyarrow import csv
 
@@ -89,7 +87,6 @@ def to_jsonl(
     rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a file of JSON lines."""
-    require_pyarrow("to_jsonl()")
     view, names = _columns(rows, columns, call="to_jsonl()")
     check_lists(view, names)
     with _new_text(dst, overwrite=overwrite) as file:

@@ -6,7 +6,6 @@ group by row group; rows are in the order of the files' names, and of the groups
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -24,10 +23,10 @@ from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.errors import InvalidInputError
 from tensorlake.types import Json, SampleType, as_type, holds_floats
 
-__all__ = ["arrow", "as_table", "column_types", "parquet", "require_pyarrow"]
+__all__ = ["arrow", "as_table", "column_types", "parquet"]
 
 Arrow = Any  # pyarrow ships no types
 
@@ -112,7 +111,6 @@ def parquet(
         >>> tl.ingest.parquet("x.parquet", "memory://doc-parquet")["x"][:]
         array([1, 2])
     """
-    require_pyarrow()
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -270,7 +268,6 @@ def as_table(src: Any) -> Arrow:
     Raises:
         InvalidInputError: It does not, or has a column of values of several types.
     """
-    require_pyarrow()
     import pyarrow as pa
 
     if isinstance(src, pa.Table):
@@ -376,9 +373,3 @@ def _content_digest(table: Arrow) -> bytes:
             ]
             parts.append(f"{chunk.offset}+{len(chunk)}".encode())
     return b"\0".join(parts)
-
-
-def require_pyarrow() -> None:
-    """Say which extra tables need, where it is not installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise missing_extra("ingesting tables", "arrow")

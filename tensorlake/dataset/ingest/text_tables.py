@@ -30,7 +30,6 @@ from tensorlake.dataset.ingest.tables import (
     check_pieces,
     column_types,
     ingest_pieces,
-    require_pyarrow,
 )
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import SampleType, as_type
@@ -92,7 +91,6 @@ def csv(
         >>> ds["x"][:], ds["name"][:]
         (array([1, 2]), ['one', 'two'])
     """
-    require_pyarrow()
     if len(delimiter) != 1:
         message = f"delimiter={delimiter!r}: give one character"
         raise InvalidInputError(message, actual=delimiter)
