@@ -1,7 +1,7 @@
 """Write the server's OpenAPI document where the viewer's types are made of it.
 
 ``python server/make_openapi.py`` writes viewer/openapi.json, of which ``npm run types`` makes
-viewer/src/api-types.ts; ``make api`` runs both. Tests make both again and compare, so that neither
+viewer/src/api/types.ts; ``make api`` runs both. Tests make both again and compare, so that neither
 can drift away from what the server answers.
 """
 

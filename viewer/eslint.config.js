@@ -7,7 +7,7 @@ import tseslint from "typescript-eslint";
 import svelteConfig from "./svelte.config.js";
 
 export default defineConfig(
-  globalIgnores(["src/api-types.ts"]), // made by openapi-typescript
+  globalIgnores(["src/api/types.ts"]), // made by openapi-typescript
   { linterOptions: { reportUnusedDisableDirectives: "error", reportUnusedInlineConfigs: "error" } },
   eslint.configs.recommended,
   tseslint.configs.strictTypeChecked,

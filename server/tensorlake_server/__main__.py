@@ -148,7 +148,7 @@ def _announce(settings: Settings, link: str, *, is_opened: bool) -> None:
 
 
 def _with_place(link: str, place: str) -> str:
-    """Say in a link where on the page to begin: what viewer/src/app/url.ts reads."""
+    """Say in a link where on the page to begin: what viewer/src/state/url.ts reads."""
     return urlsplit(link)._replace(query=place).geturl() if place else link
 
 

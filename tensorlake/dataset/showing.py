@@ -116,7 +116,7 @@ def viewer_page() -> Path:
 
 
 def _place_of(rows: Readable) -> dict[str, str]:
-    """What the page's address says beside the dataset (viewer/src/app/url.ts)."""
+    """What the page's address says beside the dataset (viewer/src/state/url.ts)."""
     if not isinstance(rows, View):
         session = rows.session
         if session.name == session.branch:

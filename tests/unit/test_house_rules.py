@@ -32,7 +32,7 @@ WORDS = (  # noqa: SIM905 a list literal would be one word a line
     "Dataset View Tensor Sample Chunk ChunkIndex Codec Store Commit Branch Tag Snapshot Selection "
     "Pack Extent Entry Row RowId Predicate Transaction Query Expr LogicalPlan AccessPlan Loader"
 ).split()
-MADE = {"viewer/src/api-types.ts"}  # by a program, of what the house wrote
+MADE = {"viewer/src/api/types.ts"}  # by a program, of what the house wrote
 
 
 @cache

@@ -5,7 +5,7 @@ import { addressOf, count, open, query } from "./browser";
 /** The pets, whose query is written in the plain field until the editor is let `come`. */
 async function openBeforeEditor() {
   const page = await open("about:blank");
-  await page.route("**/assets/editor-*.js", (route) => held.then(() => route.fallback()));
+  await page.route("**/assets/codemirror-*.js", (route) => held.then(() => route.fallback()));
   let come = () => {};
   const held = new Promise<void>((resolve) => (come = resolve));
   await page.goto(addressOf("pets"));

@@ -1,4 +1,4 @@
-"""The JSON of the REST API, as types; viewer/src/api-types.ts is made of them.
+"""The JSON of the REST API, as types; viewer/src/api/types.ts is made of them.
 
 Requests are parsed into these once, at the border. Rows are written by msgspec straight from their
 columns (bodies/cells.py says how), so `RowsPage` here only describes them. After a change: ``make

@@ -1,6 +1,6 @@
 /** Arrays and embeddings: shape and the first numbers. */
-import { isSummary } from "../api";
-import { formatNumber } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatNumber } from "../format";
 import { formatShape, shortDtype, shortShape } from "./dtype";
 import type { Lens, Value } from "./lens";
 import { readText } from "./text";

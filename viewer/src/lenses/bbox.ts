@@ -1,6 +1,6 @@
 /** Bounding boxes: drawn over their picture in the colour of their class. */
-import { isSummary } from "../api";
-import { formatPlural } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import { shortDtype, shortShape } from "./dtype";
 import type { Bounds, Extent, Lens, Value } from "./lens";

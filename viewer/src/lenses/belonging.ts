@@ -1,6 +1,6 @@
 /** What belongs to the objects of a tensor: their labels, and how sure a model was of each. */
-import type { Row, TensorInfo } from "../api";
-import type { ClassTable } from "../schema/classes";
+import type { Row, TensorInfo } from "../api/client";
+import type { ClassTable } from "../classes/class-table";
 
 const SCORE_NAME = /score|conf|prob/i;
 const PREDICTED_NAME = /pred|detect|inferr|proposal|model|_hat$/i;

@@ -1,5 +1,5 @@
 /** Dtypes and shapes in as few letters as the tensor list has room for. */
-import type { TensorInfo } from "../api";
+import type { TensorInfo } from "../api/client";
 
 const SHORT: [RegExp, string][] = [
   [/^float(\d+)$/, "f$1"],

@@ -1,6 +1,6 @@
 /** Pictures: the thumbnail itself is drawn by the grid; this says what is stored. */
-import { isSummary } from "../api";
-import { formatBytes } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatBytes } from "../format";
 import type { Lens } from "./lens";
 import { shortDtype, shortShape } from "./dtype";
 

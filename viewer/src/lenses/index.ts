@@ -1,5 +1,5 @@
 /** The lens of each kind of tensor, and the two questions the panels ask of it. */
-import { isSummary, type TensorInfo } from "../api";
+import { isSummary, type TensorInfo } from "../api/client";
 import { arrayLens } from "./array";
 import { bboxLens } from "./bbox";
 import { imageLens } from "./image";

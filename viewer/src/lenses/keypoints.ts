@@ -1,6 +1,6 @@
 /** Keypoints: dots for the joints that are known, hollow where hidden, joined by the skeleton. */
-import { isSummary, type CellValue } from "../api";
-import { formatPlural } from "../app/format";
+import { isSummary, type CellValue } from "../api/client";
+import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import { boundsOf } from "./polygon";
 import type { Lens, Point, Value } from "./lens";

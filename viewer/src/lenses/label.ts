@@ -1,5 +1,5 @@
 /** Class labels: names, never codes alone. */
-import { isSummary } from "../api";
+import { isSummary } from "../api/client";
 import type { Lens, Value } from "./lens";
 import { shortShape } from "./dtype";
 import { readText } from "./text";

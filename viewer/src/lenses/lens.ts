@@ -1,6 +1,6 @@
 /** How one kind of tensor is shown; one file a kind, chosen in `index.ts`. */
-import type { CellValue, Row, Summary, TensorInfo } from "../api";
-import type { ClassTable } from "../schema/classes";
+import type { CellValue, Row, Summary, TensorInfo } from "../api/client";
+import type { ClassTable } from "../classes/class-table";
 
 export interface Extent {
   width: number;
@@ -24,7 +24,7 @@ export type Path =
 /** One object over a picture; its bounds are those of what is drawn. */
 export interface Shape extends Bounds {
   path: Path;
-  /** A class of the dataset (schema/classes.ts), which chooses the colour; null for none. */
+  /** A class of the dataset (classes/class-table.ts), which chooses the colour; null for none. */
   code: number | null;
   /** The class in words; "" for none. */
   label: string;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { TensorInfo } from "../api";
+import type { TensorInfo } from "../api/client";
 import { placeBox } from "./bbox";
 import { describeValue, lensOf } from "./index";
 

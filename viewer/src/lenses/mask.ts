@@ -1,6 +1,6 @@
 /** Masks: binary, of classes, of objects. Their pixels come as pictures of codes (overlays/masks.ts). */
-import { isSummary, type TensorInfo } from "../api";
-import { formatPlural } from "../app/format";
+import { isSummary, type TensorInfo } from "../api/client";
+import { formatPlural } from "../format";
 import { shapeOf } from "./array";
 import { findLabels } from "./belonging";
 import { formatShape, shortDtype } from "./dtype";

@@ -1,5 +1,5 @@
 /** Single numbers and truth values. */
-import { formatNumber } from "../app/format";
+import { formatNumber } from "../format";
 import { shortDtype } from "./dtype";
 import type { Lens } from "./lens";
 import { readText } from "./text";

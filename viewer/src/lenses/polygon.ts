@@ -1,6 +1,6 @@
 /** Outlines: each drawn around its object, in the colour of its class. */
-import { isSummary } from "../api";
-import { formatPlural } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import type { Bounds, Lens, Point, Value } from "./lens";
 

@@ -1,6 +1,6 @@
 /** Text, JSON and bytes: the beginning of the value. */
-import { isSummary } from "../api";
-import { formatBytes } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatBytes } from "../format";
 import type { Lens, Value } from "./lens";
 
 export const textLens: Lens = {

@@ -1,6 +1,6 @@
 /** Tags, moments and identifiers: text that is one thing, not prose. */
-import { isSummary } from "../api";
-import { formatBytes } from "../app/format";
+import { isSummary } from "../api/client";
+import { formatBytes } from "../format";
 import { readText } from "./text";
 import type { Lens } from "./lens";
 

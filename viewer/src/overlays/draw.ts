@@ -2,15 +2,15 @@
  * Drawing shapes on a canvas: boxes, outlines, skeletons, and the words on them.
  *
  * Only what is in sight is drawn. Boxes are drawn one by one, as rectangles, and many as a crowd
- * (crowd.ts). Outlines and skeletons of one colour are one path. Fills follow the opacity, lines
+ * (box-raster.ts). Outlines and skeletons of one colour are one path. Fills follow the opacity, lines
  * never do.
  */
 import type { Extent, Point, Shape } from "../lenses";
-import type { OverlayStyle } from "./collect";
-import { drawCrowd } from "./crowd";
-import { isInSight, type Fit } from "./fit";
+import type { OverlayStyle } from "./layers";
+import { drawCrowd } from "./box-raster";
+import { isInSight, type Fit } from "../canvas/fit";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
-import { eachBoxInSight, FAINT, looksOf, type Look } from "./looks";
+import { eachBoxInSight, FAINT, looksOf, type Look } from "./batches";
 
 const STROKE = 2;
 const DASH = [6, 4];

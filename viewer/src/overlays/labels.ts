@@ -1,6 +1,6 @@
 /** The words on shapes: what they say, and where they stand without covering each other. */
 import type { Bounds, Extent, Shape } from "../lenses";
-import { isInSight, placeBounds, type Fit } from "./fit";
+import { isInSight, placeBounds, type Fit } from "../canvas/fit";
 
 export const LABEL_HEIGHT = 15;
 const PADDING = 8;

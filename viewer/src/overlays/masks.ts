@@ -7,9 +7,9 @@
  * one class are told apart. What was coloured is kept until its look changes.
  */
 import type { Extent, Pixel } from "../lenses";
-import { channelsOf } from "../schema/colors";
-import type { Layer, OverlayStyle } from "./collect";
-import type { Fit } from "./fit";
+import { channelsOf } from "../classes/palette";
+import type { Layer, OverlayStyle } from "./layers";
+import type { Fit } from "../canvas/fit";
 
 const EDGE = 0.5; // of what is left to full: an edge is seen at any opacity
 

@@ -1,14 +1,14 @@
 import { expect, test, vi } from "vitest";
-import type { Row, TensorInfo } from "../api";
+import type { Row, TensorInfo } from "../api/client";
 import type { Pixel, Shape } from "../lenses";
-import { ClassTable } from "../schema/classes";
-import { channelsOf, ClassPalette, COLORS } from "../schema/colors";
-import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./collect";
-import { setBoxes } from "./crowd";
+import { ClassTable } from "../classes/class-table";
+import { channelsOf, ClassPalette, COLORS } from "../classes/palette";
+import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./layers";
+import { setBoxes } from "./box-raster";
 import { clockwise, drawShapes } from "./draw";
-import { containFit, coverFit, placeBounds } from "./fit";
+import { containFit, coverFit, placeBounds } from "../canvas/fit";
 import { labelText, placeLabels } from "./labels";
-import { looksOf } from "./looks";
+import { looksOf } from "./batches";
 import { colorCodes, readCodes } from "./masks";
 
 const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({

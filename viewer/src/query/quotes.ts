@@ -1,5 +1,5 @@
 /** Quotes and comments that begin and do not end: seen here at once, where the server's parser is asked after a pause. */
-import type { Problem } from "../api";
+import type { Problem } from "../api/client";
 
 /** Comments, texts and names; the group of its kind is empty where one runs to the end of the query. */
 const WHOLE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|(?<comment>$))|'(?:[^']|'')*(?<text>'|$)|"(?:[^"]|"")*(?<name>"|$)/g;

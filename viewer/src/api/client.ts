@@ -1,0 +1,219 @@
+/**
+ * The calls that the viewer makes of the REST API under `/v1`, and its shapes.
+ *
+ * The shapes are the server's own: `make api` makes types.ts of its OpenAPI document, and the
+ * checks compare. Names are the wire's (snake_case), so that nothing is translated in between.
+ */
+import type { components } from "./types";
+
+type Schemas = components["schemas"];
+
+export type CellValue = Schemas["CellValue"];
+export type ClassCount = Schemas["ClassCount"];
+export type ClassCounts = Schemas["ClassCounts"];
+export type Commit = Schemas["CommitInfo"];
+export type Histogram = Schemas["Histogram"];
+export type DatasetInfo = Schemas["DatasetInfo"];
+export type Diff = Schemas["DiffInfo"];
+export type Offer = Schemas["Offer"];
+export type Ref = Schemas["Ref"];
+export type QueryResult = Schemas["QueryResult"];
+export type Row = Schemas["Row"];
+export type RowsPage = Schemas["RowsPage"];
+export type SavedView = Schemas["SavedViewInfo"];
+export type SavedViews = Schemas["SavedViews"];
+export type Statistics = Schemas["Statistics"];
+export type Summary = Schemas["Summary"];
+export type TensorInfo = Schemas["TensorInfo"];
+
+/** RFC 9457, with tensorlake's stable `code` and, for queries, the place in the text. */
+export type Problem = Omit<Schemas["ProblemInfo"], "type">;
+
+export class ApiError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail || problem.title);
+    this.name = "ApiError";
+  }
+}
+
+/** Rows of which version, or which query's result. */
+export interface Source {
+  version: string;
+  view: string | null;
+}
+
+interface Request {
+  method?: string;
+  body?: string;
+  signal?: AbortSignal | undefined;
+}
+
+const DIFF_ROWS = 10_000; // the most that the server lists
+
+/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is told whether it answers. */
+export class Api {
+  constructor(
+    readonly base: URL,
+    readonly onReach: (isReached: boolean) => void = () => {},
+  ) {}
+
+  /** Whether the server answers, whoever asks. */
+  async isAlive(): Promise<boolean> {
+    try {
+      return (await fetch(new URL("../healthz", this.base), { cache: "no-store" })).ok;
+    } catch {
+      return false; // fetch has one error for all that can be wrong with a network
+    }
+  }
+
+  async session(token: string): Promise<void> {
+    await this.#request("session", posted<"SessionRequest">({ token }));
+  }
+
+  async datasets(): Promise<string[]> {
+    const answer = await this.#json<Schemas["DatasetList"]>("datasets");
+    return answer.datasets.map((dataset) => dataset.name);
+  }
+
+  dataset(name: string, version: string | null): Promise<DatasetInfo> {
+    return this.#json(path(name), { version });
+  }
+
+  async versions(name: string, at: string, limit: number): Promise<Commit[]> {
+    const answer = await this.#json<Schemas["Versions"]>(`${path(name)}/versions`, {
+      version: at,
+      limit,
+    });
+    return answer.versions;
+  }
+
+  async branches(name: string): Promise<Ref[]> {
+    return (await this.#json<Schemas["Branches"]>(`${path(name)}/branches`)).branches;
+  }
+
+  async tags(name: string): Promise<Ref[]> {
+    return (await this.#json<Schemas["Tags"]>(`${path(name)}/tags`)).tags;
+  }
+
+  diff(name: string, a: string, b: string): Promise<Diff> {
+    return this.#json(`${path(name)}/diff`, { a, b, limit: DIFF_ROWS });
+  }
+
+  rows(
+    name: string,
+    source: Source,
+    span: { offset: number; limit: number; columns?: string[] },
+    signal?: AbortSignal,
+  ): Promise<RowsPage> {
+    const columns = span.columns?.join(",") ?? null;
+    return this.#json(`${path(name)}/rows`, { ...source, ...span, columns }, { signal });
+  }
+
+  query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
+    const request = posted<"QueryRequest">({ tql, version, limit: 0 }, signal);
+    return this.#json(`${path(name)}/query`, {}, request);
+  }
+
+  savedViews(name: string): Promise<SavedViews> {
+    return this.#json(`${path(name)}/views`);
+  }
+
+  /** A saved view, opened: a result like a query's. */
+  savedView(name: string, saved: string, signal?: AbortSignal): Promise<QueryResult> {
+    return this.#json(`${path(name)}/views/${encodeName(saved)}`, { limit: 0 }, { signal });
+  }
+
+  async saveView(name: string, body: Schemas["SaveViewRequest"]): Promise<void> {
+    await this.#request(`${path(name)}/views`, posted<"SaveViewRequest">(body));
+  }
+
+  /** How a query would run; one that is wrong is an error with its place. */
+  explain(name: string, tql: string, version: string, signal: AbortSignal): Promise<Schemas["Explanation"]> {
+    const request = posted<"ExplainRequest">({ tql, version }, signal);
+    return this.#json(`${path(name)}/query/explain`, {}, request);
+  }
+
+  /** What the word before the cursor could become. */
+  async complete(name: string, tql: string, cursor: number, version: string, signal: AbortSignal): Promise<Offer[]> {
+    const request = posted<"CompletionRequest">({ tql, cursor, version }, signal);
+    return (await this.#json<Schemas["Completions"]>(`${path(name)}/query/complete`, {}, request)).offers;
+  }
+
+  statistics(name: string, tensor: string, source: Source, signal?: AbortSignal): Promise<Statistics> {
+    return this.#json(`${path(name)}/statistics/${encodeName(tensor)}`, { ...source }, { signal });
+  }
+
+  thumbnails(name: string, body: Schemas["ThumbnailsRequest"], signal: AbortSignal): Promise<Response> {
+    return this.#request(`${path(name)}/thumbnails`, posted<"ThumbnailsRequest">(body, signal));
+  }
+
+  /** The address of one sample, for `<img>` and downloads. */
+  sampleUrl(name: string, tensor: string, row: number, options: Record<string, string | number>): string {
+    return this.#url(`${path(name)}/tensors/${encodeName(tensor)}/${row}`, options).href;
+  }
+
+  /** One sample, from the address that `sampleUrl` gives. */
+  sample(address: string, signal: AbortSignal): Promise<Response> {
+    return this.#request(address, { signal });
+  }
+
+  #url(route: string, options: Record<string, string | number | null | undefined>): URL {
+    const url = new URL(route, this.base);
+    for (const [key, value] of Object.entries(options)) {
+      if (value !== null && value !== undefined) url.searchParams.set(key, String(value));
+    }
+    return url;
+  }
+
+  async #json<T>(
+    route: string,
+    options: Record<string, string | number | null | undefined> = {},
+    request: Request = {},
+  ): Promise<T> {
+    const answer = await this.#request(this.#url(route, options).href, request);
+    return (await answer.json()) as T;
+  }
+
+  async #request(
+    route: string,
+    { method = "GET", body, signal }: Request,
+  ): Promise<Response> {
+    const answer = await fetch(new URL(route, this.base), {
+      method,
+      credentials: "same-origin",
+      ...(body === undefined ? {} : { body, headers: { "Content-Type": "application/json" } }),
+      ...(signal === undefined ? {} : { signal }),
+    }).catch((error: unknown) => {
+      if (signal?.aborted !== true) this.onReach(false);
+      throw error;
+    });
+    this.onReach(true);
+    if (!answer.ok) throw new ApiError(await readProblem(answer));
+    return answer;
+  }
+}
+
+/** In paths `~` stands for the `/` in names, `~~` for `~`, and `~!` for a `/` that one of `/ ~ !` follows. */
+export function encodeName(name: string): string {
+  return encodeURIComponent(name.replaceAll("~", "~~").replace(/\/(?=[/~!])/g, "~!").replaceAll("/", "~"));
+}
+
+export function isSummary(value: CellValue | Summary | undefined): value is Summary {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && "$summary" in value;
+}
+
+/** A request that sends a body which the server describes. */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- a caller names the schema that its body must follow
+function posted<Name extends keyof Schemas>(body: Schemas[Name], signal?: AbortSignal): Request {
+  return { method: "POST", body: JSON.stringify(body), signal };
+}
+
+function path(name: string): string {
+  return `datasets/${encodeName(name)}`;
+}
+
+async function readProblem(answer: Response): Promise<Problem> {
+  const fallback = { title: answer.statusText, status: answer.status, detail: "", code: "http" };
+  if (!answer.headers.get("Content-Type")?.includes("json")) return fallback;
+  return { ...fallback, ...((await answer.json()) as Partial<Problem>) };
+}

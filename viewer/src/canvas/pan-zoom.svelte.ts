@@ -1,0 +1,58 @@
+/** How a picture lies in its area, and what moves it: wheel, pointer, keys. Made in a component. */
+import type { Extent } from "../lenses";
+import type { Fit } from "./fit";
+import { panBy, wheelFactor, wholeFit, zoomAt } from "./zoom";
+
+/** What keys can do with a picture that is looked at. */
+export interface Movable {
+  zoom(step: 1 | -1): void;
+  /** In units of a step. */
+  pan(x: number, y: number): void;
+  showWhole(): void;
+}
+
+const KEY_FACTOR = 1.5;
+const KEY_STEP = 0.15; // of the area
+
+export class MovablePicture implements Movable {
+  #moved = $state.raw<Fit | null>(null); // null: the whole picture, whatever the size of the page
+  fit: Fit = $derived.by(() => this.#moved ?? wholeFit(this.extent(), this.area()));
+
+  constructor(
+    readonly extent: () => Extent,
+    /** What the picture lies in: one of two, where there are two. */
+    readonly area: () => Extent,
+  ) {}
+
+  showWhole(): void {
+    this.#moved = null;
+  }
+
+  zoom(step: 1 | -1): void {
+    const { width, height } = this.area();
+    this.#zoomAt(KEY_FACTOR ** step, width / 2, height / 2);
+  }
+
+  pan(x: number, y: number): void {
+    const { width, height } = this.area();
+    this.#panBy(-x * KEY_STEP * width, -y * KEY_STEP * height);
+  }
+
+  onwheel = (event: WheelEvent): void => {
+    event.preventDefault();
+    const { width, height } = this.area();
+    this.#zoomAt(wheelFactor(event.deltaY), event.offsetX % width, event.offsetY % height);
+  };
+
+  onpointermove = (event: PointerEvent): void => {
+    if (event.buttons === 1) this.#panBy(event.movementX, event.movementY);
+  };
+
+  #zoomAt(factor: number, x: number, y: number): void {
+    this.#moved = zoomAt(this.fit, factor, { x, y }, this.extent(), this.area());
+  }
+
+  #panBy(x: number, y: number): void {
+    this.#moved = panBy(this.fit, { x, y }, this.extent(), this.area());
+  }
+}

@@ -1,0 +1,23 @@
+/** Two pictures of one thing in one area: beside each other, or on a telephone one above the other where that is larger. */
+import type { Extent } from "../lenses";
+import { containFit } from "./fit";
+
+/** On a wider page "side by side" is what it says, whatever the shape of the picture. */
+const STACKED_TO = 520;
+
+export interface Panes {
+  isStacked: boolean;
+  /** The size of each of the two. */
+  pane: Extent;
+  /** Where the second begins; the first begins at the origin. */
+  second: { x: number; y: number };
+}
+
+export function placePanes(area: Extent, picture: Extent): Panes {
+  const beside = { width: area.width / 2, height: area.height };
+  const above = { width: area.width, height: area.height / 2 };
+  const isStacked = area.width <= STACKED_TO && containFit(picture, above).scale > containFit(picture, beside).scale;
+  return isStacked
+    ? { isStacked, pane: above, second: { x: 0, y: above.height } }
+    : { isStacked, pane: beside, second: { x: beside.width, y: 0 } };
+}

@@ -1,0 +1,46 @@
+/** Looking closely: where a picture lies on the screen while one zooms and drags. */
+import { containFit, type Fit } from "./fit";
+import type { Extent } from "../lenses";
+
+/** How many screen pixels one pixel of the sample may fill. */
+const CLOSEST = 64;
+const WHEEL_NOTCH = 100; // pixels of deltaY that most mice report
+const WHEEL_FACTOR = 1.25;
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** The whole picture, as large as the area allows. */
+export function wholeFit(picture: Extent, area: Extent): Fit {
+  return containFit(picture, area);
+}
+
+/** How much a turn of the wheel enlarges. */
+export function wheelFactor(deltaY: number): number {
+  return WHEEL_FACTOR ** (-deltaY / WHEEL_NOTCH);
+}
+
+/** Enlarges about a point of the area: what is under it stays under it. */
+export function zoomAt(fit: Fit, factor: number, at: Point, picture: Extent, area: Extent): Fit {
+  const least = Math.min(1, wholeFit(picture, area).scale);
+  const scale = Math.min(CLOSEST, Math.max(least, fit.scale * factor));
+  const ratio = scale / fit.scale;
+  return keepInSight({ scale, x: at.x - (at.x - fit.x) * ratio, y: at.y - (at.y - fit.y) * ratio }, picture, area);
+}
+
+export function panBy(fit: Fit, delta: Point, picture: Extent, area: Extent): Fit {
+  return keepInSight({ ...fit, x: fit.x + delta.x, y: fit.y + delta.y }, picture, area);
+}
+
+/** A picture smaller than the area is centred; a larger one covers it. */
+function keepInSight(fit: Fit, picture: Extent, area: Extent): Fit {
+  const place = (position: number, length: number, room: number) =>
+    length <= room ? (room - length) / 2 : Math.min(0, Math.max(room - length, position));
+  return {
+    scale: fit.scale,
+    x: place(fit.x, picture.width * fit.scale, area.width),
+    y: place(fit.y, picture.height * fit.scale, area.height),
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * The page's end of the worker: one for all grids, started before the first thumbnail is wanted.
+ *
+ * What a worker read and decoded stays in memory outside of its heap until that heap is collected,
+ * and a heap of two megabytes seldom is: in minutes of scrolling it was hundreds of megabytes. So a
+ * worker that has decoded its share is followed by a new one, and ends with its last request.
+ */
+import type { Api } from "../api/client";
+import type { ReadThumbnails, Thumbnail } from "./reader";
+import type { FromWorker, ToWorker } from "./worker";
+
+const SHARE = 500; // thumbnails: some ten megabytes
+
+interface Waiting {
+  onThumbnail: (index: number, thumbnail: Thumbnail) => void;
+  onEnd: (end: { error: string | null; isReached: boolean }) => void;
+}
+
+/** A worker, and what is asked of it. */
+class Reader {
+  #worker: Worker;
+  #waiting = new Map<number, Waiting>();
+  #underWay = 0;
+  #left = SHARE;
+
+  constructor(start: () => Worker) {
+    this.#worker = start();
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => this.#receive(data));
+    this.#worker.addEventListener("error", () => this.#fail());
+  }
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+
+  ask(message: ToWorker & { request: { rows: number[] } }, waiting: Waiting): void {
+    this.#waiting.set(message.id, waiting);
+    this.#underWay += 1;
+    this.#left -= message.request.rows.length;
+    this.#worker.postMessage(message);
+  }
+
+  /** It still ends, by its own message. */
+  abort(id: number): void {
+    this.#waiting.delete(id);
+    this.#worker.postMessage({ id, abort: true } satisfies ToWorker);
+  }
+
+  /** Its script is gone: another version of the viewer is served by now. */
+  #fail(): void {
+    this.#left = 0;
+    const error = "pictures cannot be read any more: reload this page";
+    for (const asked of this.#waiting.values()) asked.onEnd({ error, isReached: true });
+    this.#waiting.clear();
+    this.#worker.terminate();
+  }
+
+  #receive(message: FromWorker): void {
+    const asked = this.#waiting.get(message.id);
+    if ("index" in message) {
+      if (asked === undefined) message.thumbnail.bitmap?.close(); // it was on its way when it was aborted
+      else asked.onThumbnail(message.index, message.thumbnail);
+      return;
+    }
+    this.#waiting.delete(message.id);
+    asked?.onEnd(message);
+    this.#underWay -= 1;
+    if (this.isSpent && this.#underWay === 0) this.#worker.terminate();
+  }
+}
+
+let last = 0;
+
+export function startWorker(): Worker {
+  return new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+}
+
+/** Reads in workers, one after another; all that share this share them. */
+export class Workers {
+  #reader: Reader | null = null;
+
+  constructor(readonly start: () => Worker) {}
+
+  /** Starts a worker now: it is ready when the first thumbnails are asked for. */
+  prepare(): void {
+    this.#current();
+  }
+
+  readFor(api: Api): ReadThumbnails {
+    return (request, signal, onThumbnail) =>
+      new Promise((resolve, reject) => {
+        const giveUp = () => reject(new DOMException("no longer wanted", "AbortError"));
+        if (signal.aborted) return giveUp();
+        const id = (last += 1);
+        const asked = this.#current();
+        const onabort = () => {
+          asked.abort(id);
+          giveUp();
+        };
+        signal.addEventListener("abort", onabort, { once: true });
+        asked.ask(
+          { id, base: api.base.href, request },
+          {
+            onThumbnail,
+            onEnd({ error, isReached }) {
+              signal.removeEventListener("abort", onabort);
+              api.onReach(isReached);
+              if (error === null) resolve();
+              else reject(new Error(error));
+            },
+          },
+        );
+      });
+  }
+
+  #current(): Reader {
+    if (this.#reader === null || this.#reader.isSpent) this.#reader = new Reader(this.start);
+    return this.#reader;
+  }
+}
+
+export const background = new Workers(startWorker);

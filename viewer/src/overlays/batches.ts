@@ -1,0 +1,77 @@
+/**
+ * Shapes by their look: what is drawn in one colour and one kind of line, made once for many frames.
+ *
+ *     boxes   x, y, width, height of the first · of the second · …      in pixels of the picture
+ *
+ * A picture that is moved is drawn sixty times a second, its shapes stay: five thousand of them are
+ * sorted by colour and turned into numbers once, and a frame only reads the numbers.
+ */
+import type { Extent, Shape } from "../lenses";
+import type { OverlayStyle } from "./layers";
+import type { Fit } from "../canvas/fit";
+
+/** How strong the lines of a faint shape are. */
+export const FAINT = 0.5;
+
+export interface Look {
+  color: string;
+  /** What a model says. */
+  isDashed: boolean;
+  isFaint: boolean;
+  boxes: Float64Array;
+  /** Outlines and skeletons. */
+  others: readonly Shape[];
+}
+
+const known = new WeakMap<readonly Shape[], { palette: OverlayStyle["palette"]; looks: readonly Look[] }>();
+
+/** The looks of shapes, in the order in which they first appear; the same list while both arguments are the same. */
+export function looksOf(shapes: readonly Shape[], palette: OverlayStyle["palette"]): readonly Look[] {
+  const before = known.get(shapes);
+  if (before?.palette === palette) return before.looks;
+  const looks = [...groupByLook(shapes, palette).values()].map(toLook);
+  known.set(shapes, { palette, looks });
+  return looks;
+}
+
+interface Group extends Pick<Look, "color" | "isDashed" | "isFaint"> {
+  shapes: Shape[];
+}
+
+function groupByLook(shapes: readonly Shape[], palette: OverlayStyle["palette"]): Map<string, Group> {
+  const groups = new Map<string, Group>();
+  for (const shape of shapes) {
+    const color = palette.color(shape.code);
+    const { isPredicted: isDashed, isFaint = false } = shape;
+    const key = `${color} ${isDashed} ${isFaint}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { color, isDashed, isFaint, shapes: [shape] });
+    else group.shapes.push(shape);
+  }
+  return groups;
+}
+
+function toLook({ shapes, ...look }: Group): Look {
+  const boxes = shapes.filter(({ path }) => path.kind === "box");
+  const numbers = new Float64Array(4 * boxes.length);
+  boxes.forEach(({ x, y, width, height }, i) => numbers.set([x, y, width, height], 4 * i));
+  return { ...look, boxes: numbers, others: shapes.filter(({ path }) => path.kind !== "box") };
+}
+
+/** Calls `draw` with the place of each box that reaches into an area from the origin on. */
+export function eachBoxInSight(
+  boxes: Float64Array,
+  fit: Fit,
+  area: Extent,
+  draw: (x: number, y: number, width: number, height: number) => void,
+): void {
+  const { width: right, height: bottom } = area; // once: an area may be a signal
+  for (let i = 0; i < boxes.length; i += 4) {
+    const x = fit.x + fit.scale * (boxes[i] ?? 0);
+    const y = fit.y + fit.scale * (boxes[i + 1] ?? 0);
+    const width = fit.scale * (boxes[i + 2] ?? 0);
+    const height = fit.scale * (boxes[i + 3] ?? 0);
+    if (x > right || y > bottom || x + width < 0 || y + height < 0) continue;
+    draw(x, y, width, height);
+  }
+}

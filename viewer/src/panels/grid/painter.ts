@@ -1,0 +1,100 @@
+/**
+ * Painting one cell of the grid, at the screen's own resolution.
+ *
+ * A line of cells shares one canvas: a browser composes each canvas by itself, in every frame, and
+ * with one a cell that alone was half of a frame's time (benchmarks/viewer).
+ */
+import type { Row, TensorInfo } from "../../api/client";
+import type { Extent } from "../../lenses";
+import { collectShapes, layerOf, type OverlayStyle } from "../../overlays/layers";
+import { drawShapes } from "../../overlays/draw";
+import { containFit, coverFit } from "../../canvas/fit";
+import { drawMask } from "../../overlays/masks";
+import type { Thumbnail } from "../../fetch/reader";
+
+/** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
+const SMALL = 96;
+const LETTERBOX = "#000";
+/** From this width on a cell has room for the words on its boxes. */
+const LABELS_FROM = 300;
+
+export interface Mask {
+  tensor: TensorInfo;
+  thumbnail: Thumbnail | undefined;
+}
+
+/** Where a cell lies on the canvas of its line. */
+export interface Spot {
+  line: HTMLCanvasElement;
+  /** Of the whole line. */
+  width: number;
+  x: number;
+  size: Extent;
+}
+
+export interface CellPaint {
+  thumbnail: Thumbnail;
+  masks: readonly Mask[];
+  /** The values to draw over the picture; undefined draws none. */
+  row: Row | undefined;
+  picture: TensorInfo;
+  tensors: TensorInfo[];
+  style: OverlayStyle;
+}
+
+export function paintCell(spot: Spot, paint: CellPaint): void {
+  const { x, size } = spot;
+  const context = scaleCanvas(spot.line, { width: spot.width, height: size.height });
+  if (context === null || paint.thumbnail.bitmap === null) return;
+  context.save();
+  context.beginPath();
+  context.rect(x, 0, size.width, size.height);
+  context.clip();
+  context.translate(x, 0);
+  drawCell(context, size, paint.thumbnail.bitmap, paint);
+  context.restore();
+}
+
+/** For a cell that is no more: the next one in its place paints over it. */
+export function clearCell({ line, x, size }: Spot): void {
+  line.getContext("2d")?.clearRect(x, 0, size.width, size.height);
+}
+
+function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: ImageBitmap, paint: CellPaint): void {
+  const { thumbnail, row, style } = paint;
+  const extent = { width: thumbnail.width, height: thumbnail.height };
+  const isSmall = Math.max(extent.width, extent.height) <= SMALL;
+  const fit = (isSmall ? containFit : coverFit)(extent, size);
+  context.fillStyle = LETTERBOX; // also under what is transparent: another picture was here
+  context.fillRect(0, 0, size.width, size.height);
+  context.imageSmoothingEnabled = !isSmall;
+  context.imageSmoothingQuality = fit.scale * extent.width < bitmap.width / 2 ? "high" : "low"; // as good there, and faster
+  context.drawImage(bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
+  if (row === undefined) return;
+  for (const { tensor, thumbnail: mask } of paint.masks) {
+    if (!mask?.bitmap) continue;
+    drawMask(context, mask.bitmap, layerOf(tensor, row, paint.tensors, style), { extent, fit }, style);
+  }
+  const shapes = collectShapes(row, paint.tensors, { tensor: paint.picture, extent }, style);
+  drawShapes(context, shapes, fit, style, { area: size, hasLabels: size.width >= LABELS_FROM });
+}
+
+/** Scales a canvas so that one unit is one CSS pixel, and clears it. */
+export function prepareCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
+  const context = scaleCanvas(canvas, size);
+  context?.clearRect(0, 0, size.width, size.height);
+  return context;
+}
+
+function scaleCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
+  const ratio = devicePixelRatio;
+  const width = Math.max(1, Math.round(size.width * ratio));
+  const height = Math.max(1, Math.round(size.height * ratio));
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  const context = canvas.getContext("2d");
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}

@@ -1,0 +1,159 @@
+/**
+ * What the grid has of a version or of a query's result: rows, thumbnails and masks, as they arrive.
+ *
+ * Each source is made anew when it shows something else; made in a component, all close with it.
+ */
+import { untrack } from "svelte";
+import type { Row } from "../../api/client";
+import type { Viewer } from "../../state/viewer.svelte";
+import { background } from "../../fetch/worker-pool";
+import { oncePerFrame } from "./frame";
+import { SteadyMasks } from "./masks";
+import { RowPages } from "../../fetch/row-pages";
+import { News } from "./cell-updates";
+import type { Mask } from "./painter";
+import type { ReadThumbnails, Thumbnail } from "../../fetch/reader";
+import { ThumbnailLoader } from "../../fetch/thumbnails";
+
+interface Wanted {
+  columns: () => string[];
+  /** Of thumbnails. */
+  size: () => number;
+}
+
+/** More than there are cells on a screen: two that share a signal ask once more than they need to. */
+const SIGNALS = 1024;
+
+class Signal {
+  #count = $state(0);
+
+  /** What reads this runs again when it changes. */
+  follow(): void {
+    void this.#count;
+  }
+
+  change(): void {
+    this.#count += 1;
+  }
+}
+
+export class GridSources {
+  attempt = $state(0);
+  #tick = $state(0);
+  #signals = Array.from({ length: SIGNALS }, () => new Signal());
+  #news = new News((position) => this.#contents(position), (position) => this.#signal(position)?.change());
+  #note = oncePerFrame(() => {
+    this.#tick += 1;
+    this.#news.tell();
+  });
+  #read: ReadThumbnails;
+  #steadyMasks = new SteadyMasks();
+
+  // Texts, not objects: a derived value that is the same text again rebuilds nothing below it.
+  #dataset = $derived.by(() => this.viewer.place.dataset ?? "");
+  #version = $derived.by(() => this.viewer.info?.version ?? "");
+  #view = $derived.by(() => this.viewer.result?.view ?? null);
+  #columns = $derived.by(() => JSON.stringify(this.wanted.columns()));
+  #size = $derived.by(() => this.wanted.size());
+  pages = $derived.by(() => {
+    void [this.attempt, this.viewer.revived];
+    const columns = JSON.parse(this.#columns) as string[];
+    const source = { dataset: this.#dataset, version: this.#version, view: this.#view, columns };
+    return new RowPages(this.viewer.api, source, this.#note);
+  });
+  // By name, so that hiding another tensor keeps the pictures that are here.
+  #tensor = $derived.by(() => this.viewer.picture?.name ?? null);
+  /** Whether the pictures are a query's own, and no rows of the dataset. */
+  isComputed = $derived.by(
+    () => this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === this.#tensor),
+  );
+  #thumbnails = $derived.by(() => {
+    void [this.attempt, this.viewer.revived];
+    return this.#tensor === null ? null : this.#loader(this.#tensor);
+  });
+  #maskNames = $derived.by(() => (this.viewer.overlays ? this.viewer.masks.map(({ name }) => name).join("\n") : ""));
+  #masks = $derived.by(() => {
+    void [this.attempt, this.viewer.revived];
+    return this.#maskNames.split("\n").flatMap((name) => {
+      const tensor = this.viewer.tensors.find((one) => one.name === name);
+      return tensor === undefined ? [] : [{ tensor, loader: this.#loader(name) }];
+    });
+  });
+  fault = $derived.by(() => (void this.#tick, this.pages.error));
+
+  constructor(
+    readonly viewer: Viewer,
+    readonly wanted: Wanted,
+  ) {
+    this.#read = background.readFor(viewer.api);
+    $effect(() => {
+      const closing = this.pages;
+      return () => closing.close();
+    });
+    $effect(() => {
+      const closing = this.#thumbnails;
+      return () => closing?.close();
+    });
+    $effect(() => {
+      const closing = this.#masks;
+      return () => closing.forEach(({ loader }) => loader.close());
+    });
+  }
+
+  rowAt(position: number): Row | undefined {
+    this.#signal(position)?.follow(); // pages and thumbnails are no signals
+    return this.pages.get(position);
+  }
+
+  thumbnailAt(position: number): Thumbnail | undefined {
+    this.#signal(position)?.follow();
+    const row = this.pictureRow(position);
+    return row === null ? undefined : this.#thumbnails?.get(row);
+  }
+
+  masksAt(position: number): Mask[] {
+    this.#signal(position)?.follow();
+    const row = this.pictureRow(position);
+    const now = this.#masks.map(({ tensor, loader }) => ({ tensor, thumbnail: row === null ? undefined : loader.get(row) }));
+    return this.#steadyMasks.at(position, now);
+  }
+
+  /** Base pictures are asked for by their row of the version: the same ones serve every query. */
+  pictureRow(position: number): number | null {
+    if (this.viewer.result === null || this.isComputed) return position;
+    return this.rowAt(position)?._row ?? null;
+  }
+
+  /** Says what is in sight; the rest is given up. */
+  want(positions: readonly number[]): void {
+    this.pages.want(positions[0] ?? 0, (positions.at(-1) ?? -1) + 1);
+    const rows = positions.map((position) => this.pictureRow(position)).filter((row) => row !== null);
+    this.#thumbnails?.want(rows);
+    for (const { loader } of this.#masks) loader.want(rows);
+    untrack(() => this.#news.watch(positions));
+  }
+
+  /** Whether any of these is there, or none will come. */
+  isSeen(positions: readonly number[]): boolean {
+    void this.#tick;
+    if (this.pages.isIdle && (this.#thumbnails?.isIdle ?? true)) return true;
+    const hasPictures = this.#thumbnails !== null;
+    return positions.some((position) => (hasPictures ? this.thumbnailAt(position) : this.rowAt(position)) !== undefined);
+  }
+
+  #signal(position: number): Signal | undefined {
+    return this.#signals[position % SIGNALS];
+  }
+
+  /** What the cell at a position shows. */
+  #contents(position: number): unknown[] {
+    const row = this.pictureRow(position);
+    const pictures = [this.#thumbnails, ...this.#masks.map(({ loader }) => loader)];
+    return [this.pages.get(position), ...pictures.map((loader) => (row === null ? undefined : loader?.get(row)))];
+  }
+
+  #loader(tensor: string): ThumbnailLoader {
+    const source = { dataset: this.#dataset, version: this.#version, view: this.isComputed ? this.#view : null, tensor, size: this.#size };
+    return new ThumbnailLoader(this.#read, source, this.#note);
+  }
+}

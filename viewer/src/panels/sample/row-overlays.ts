@@ -1,0 +1,58 @@
+/** Everything that lies over the selected row's picture: its masks, then its shapes. */
+import type { TensorInfo } from "../../api/client";
+import type { Viewer } from "../../state/viewer.svelte";
+import { decodePicture } from "../../fetch/reader";
+import type { Extent, Shape } from "../../lenses";
+import { collectShapes, layerOf } from "../../overlays/layers";
+import { drawShapes } from "../../overlays/draw";
+import type { Fit } from "../../canvas/fit";
+import { drawMask } from "../../overlays/masks";
+import { matchShapes, sayMatches } from "../../overlays/matching";
+import { sampleAddress, type Shown } from "./urls";
+
+const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
+
+interface Over {
+  viewer: Viewer;
+  shown: Shown;
+  picture: TensorInfo;
+  extent: Extent;
+  fit: Fit;
+  within: Extent;
+  /** What `shapesOver` gives, where it is drawn again and again. */
+  shapes?: Shape[];
+  /** Draws only what is true, or only what a model says; left out, both. */
+  side?: "truth" | "predicted" | undefined;
+}
+
+export function drawOverlays(context: CanvasRenderingContext2D, over: Over): void {
+  const { viewer, shown, picture, extent, fit, within, side } = over;
+  if (!viewer.overlays) return;
+  for (const tensor of viewer.masks) {
+    const bitmap = viewer.shownMasks.get(tensor.name);
+    if (bitmap === undefined) continue;
+    drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);
+  }
+  const all = over.shapes ?? shapesOver(viewer, shown, picture, extent);
+  const shapes = side === undefined ? all : all.filter((shape) => shape.isPredicted === (side === "predicted"));
+  drawShapes(context, shapes, fit, viewer.style, { area: within, hasLabels: true });
+}
+
+/** The shapes of a row; where a model's boxes lie beside true ones, each says what became of it. */
+export function shapesOver(viewer: Viewer, { row }: Shown, picture: TensorInfo, extent: Extent): Shape[] {
+  const shapes = collectShapes(row, viewer.tensors, { tensor: picture, extent }, viewer.style);
+  const isCompared = shapes.some((shape) => shape.isPredicted) && shapes.some((shape) => !shape.isPredicted);
+  return isCompared ? sayMatches(shapes, matchShapes(shapes)) : shapes;
+}
+
+/** The masks of a row, those that are NULL left out. */
+export async function readMasks(viewer: Viewer, shown: Shown, signal: AbortSignal): Promise<Map<string, ImageBitmap>> {
+  const found = new Map<string, ImageBitmap>();
+  const read = async (tensor: TensorInfo) => {
+    if (shown.row[tensor.name] == null) return;
+    const picture = await viewer.api.sample(sampleAddress(viewer, tensor, shown, { size: MASK_SIDE }), signal);
+    found.set(tensor.name, await decodePicture(await picture.blob()));
+  };
+  await Promise.all(viewer.masks.map(read));
+  return found;
+}

@@ -1,0 +1,25 @@
+/** Which values are worth opening, and as what. */
+import type { CellValue, Summary, TensorInfo } from "../../api/client";
+import { isSummary } from "../../api/client";
+import { isOverlay } from "../../lenses";
+
+export type WholeKind = "text" | "json" | "array";
+
+const LONG = 160;
+
+/** What a tensor's samples are shown as when they are opened; null for those that are short or drawn. */
+export function wholeKind(tensor: TensorInfo): WholeKind | null {
+  if (tensor.kind === "text") return "text";
+  if (tensor.kind === "json" || tensor.kind === "tags") return "json";
+  if (isOverlay(tensor) || tensor.kind === "image" || tensor.kind === "class_label") return null;
+  return tensor.dtype !== null && (tensor.shape?.length ?? 0) > 0 && tensor.kind !== "timestamp" ? "array" : null;
+}
+
+/** Short values are whole in their line already. */
+export function isWorthOpening(value: CellValue | Summary | undefined, tensor: TensorInfo, line: string): boolean {
+  const kind = wholeKind(tensor);
+  if (value == null || kind === null || (isSummary(value) && value.$summary === "error")) return false;
+  if (kind === "text") return isSummary(value) || line.length > LONG || line.includes("\n");
+  if (kind === "json") return isSummary(value) || (typeof value === "object" && Object.keys(value).length > 0);
+  return true;
+}

@@ -1,0 +1,80 @@
+/** One row of one version, with its picture and masks: one side of a difference. */
+import type { Api, DatasetInfo, Row, TensorInfo } from "../../api/client";
+import { decodePicture } from "../../fetch/reader";
+import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../overlays/layers";
+import { drawShapes } from "../../overlays/draw";
+import type { Fit } from "../../canvas/fit";
+import { drawMask, releaseBitmap } from "../../overlays/masks";
+import type { Extent, Shape } from "../../lenses";
+import { choosePicture } from "../../state/defaults";
+
+const MASK_SIDE = 1024;
+
+export interface Side {
+  info: DatasetInfo;
+  row: Row;
+  picture: TensorInfo | null;
+  image: ImageBitmap | null;
+  masks: ReadonlyMap<string, ImageBitmap>;
+}
+
+/** Reads a row, and what of it is drawn; null where there is no row. */
+export async function readSide(
+  api: Api,
+  info: DatasetInfo,
+  position: number | null,
+  style: OverlayStyle,
+  signal: AbortSignal,
+): Promise<Side | null> {
+  if (position === null) return null;
+  const page = await api.rows(info.name, { version: info.version, view: null }, { offset: position, limit: 1 }, signal);
+  const row = page.rows[0];
+  if (row === undefined) return null;
+  const picture = choosePicture(info.tensors, style.hiddenTensors);
+  const fetched = async (tensor: TensorInfo, options: Record<string, number>) => {
+    if (row[tensor.name] == null) return null;
+    const version = { version: info.version, digest: info.digest.slice(0, 12) };
+    const answer = await api.sample(api.sampleUrl(info.name, tensor.name, position, { ...version, ...options }), signal);
+    return decodePicture(await answer.blob());
+  };
+  const masks = new Map<string, ImageBitmap>();
+  const reading = maskTensors(info.tensors, picture, style).map(async (tensor) => {
+    const mask = await fetched(tensor, { size: MASK_SIDE });
+    if (mask !== null) masks.set(tensor.name, mask);
+  });
+  const [image] = await Promise.all([picture === null ? null : fetched(picture, {}), ...reading]);
+  return { info, row, picture, image, masks };
+}
+
+/** Gives up its pictures: they are large, and a collection may be far. */
+export function closeSide(side: Side | null | undefined): void {
+  side?.image?.close();
+  for (const mask of side?.masks.values() ?? []) releaseBitmap(mask);
+}
+
+export function shapesOf(side: Side, style: OverlayStyle): Shape[] {
+  if (side.picture === null || side.image === null) return [];
+  const { width, height } = side.image;
+  return collectShapes(side.row, side.info.tensors, { tensor: side.picture, extent: { width, height } }, style);
+}
+
+/** Draws one side; shapes are given, because they say what became of them. */
+export function drawSide(
+  context: CanvasRenderingContext2D,
+  side: Side,
+  shapes: readonly Shape[],
+  view: { fit: Fit; within: Extent },
+  style: OverlayStyle,
+): void {
+  if (side.image === null) return;
+  const extent = { width: side.image.width, height: side.image.height };
+  const { fit } = view;
+  context.imageSmoothingEnabled = fit.scale < 3;
+  context.drawImage(side.image, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
+  for (const [name, mask] of side.masks) {
+    const tensor = side.info.tensors.find((one) => one.name === name);
+    if (tensor === undefined || style.hiddenTensors.has(name)) continue;
+    drawMask(context, mask, layerOf(tensor, side.row, side.info.tensors, style), { extent, fit }, style);
+  }
+  drawShapes(context, shapes, fit, style, { area: view.within, hasLabels: true });
+}

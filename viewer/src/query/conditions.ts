@@ -1,0 +1,56 @@
+/** TQL of what statistics show: a class, a range of bars, NULLs and what lies in no bar. */
+import type { ClassCount, Histogram, TensorInfo } from "../api/client";
+import { quoteName, quoteText } from "./literals";
+
+/** The condition for one class; lists and masks are asked whether they hold it. */
+export function classCondition(tensor: TensorInfo, { code, name }: Pick<ClassCount, "code" | "name">): string {
+  const column = quoteName(tensor.name);
+  const isList = (tensor.shape?.length ?? 0) > 0;
+  if (tensor.kind === "class_label" || tensor.kind === "tags" || tensor.kind === "text") {
+    return isList || tensor.kind === "tags" ? `CONTAINS(${column}, ${quoteText(name)})` : `${column} = ${quoteText(name)}`;
+  }
+  const value = tensor.kind === "segment_mask" ? code : name; // truth values are words
+  return isList ? `ANY(${column} = ${value})` : `${column} = ${value}`;
+}
+
+/** The conditions for bars `first` to `last`, both among them: exactly what they count. */
+export function rangeConditions(histogram: Histogram, first: number, last: number): string[] {
+  const { expression, bounds, counts } = histogram;
+  const [low = "0", high = "0"] = [bounds[first], bounds[last + 1]];
+  const isEnd = last === counts.length - 1;
+  const isOne = low === high || (histogram.is_whole && BigInt(high) - BigInt(low) === 1n && !(isEnd && high === histogram.maximum));
+  const range = isOne ? [`${expression} = ${low}`] : [`${expression} >= ${low}`, `${expression} ${isEnd ? "<=" : "<"} ${high}`];
+  if (histogram.per === "row") return range;
+  return [`ANY(${isOne ? range[0] : `LOGICAL_AND(${range.join(", ")})`})`];
+}
+
+/** Whether a condition is a range of this expression: another range takes its place. */
+export function isRangeOf(expression: string, condition: string): boolean {
+  const inner = condition.replace(/^ANY\((?:LOGICAL_AND\()?/, "");
+  return inner.startsWith(`${expression} `) && /^(?:>=|<=|<|=) /.test(inner.slice(expression.length + 1));
+}
+
+/** Samples that no bar shows, and the condition that finds them. */
+export interface Aside {
+  name: string;
+  count: number;
+  condition: string;
+}
+
+export function nullAside(tensor: TensorInfo, count: number): Aside {
+  return { name: "NULL", count, condition: `${quoteName(tensor.name)} IS NULL` };
+}
+
+export function emptyAside(tensor: TensorInfo, count: number): Aside {
+  const size = tensor.shape === null ? "LENGTH" : "SIZE";
+  return { name: "empty", count, condition: `${size}(${quoteName(tensor.name)}) = 0` };
+}
+
+/** Not-a-number and infinities of what a histogram shows. */
+export function oddAsides({ expression, per, nans, infinities }: Histogram): Aside[] {
+  const ask = (condition: string) => (per === "row" ? condition : `ANY(${condition})`);
+  return [
+    { name: "NaN", count: nans, condition: ask(`${expression} != ${expression}`) },
+    { name: "±∞", count: infinities, condition: ask(`ABS(${expression}) = CAST('inf' AS float64)`) },
+  ].filter(({ count }) => count > 0);
+}

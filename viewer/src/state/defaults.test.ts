@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import type { TensorInfo } from "../api/client";
+import { cardHeight, chooseCaption, chooseColumns, chooseLabels, choosePicture } from "./defaults";
+import { ClassPalette, COLORS } from "../classes/palette";
+
+const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
+  name,
+  kind,
+  type: kind,
+  dtype: "float32",
+  shape: [],
+  nullable: false,
+  media_type: null,
+  picture: kind === "image",
+  ...more,
+});
+const image = tensor("image", "image");
+const depth = tensor("depth", "image");
+const clip = tensor("clip", "embedding", { shape: [768] });
+const species = tensor("species", "class_label", { names: ["cat", "dog"] });
+const labels = tensor("labels", "class_label", { per: "boxes", shape: [null] });
+const boxes = tensor("boxes", "bbox", { shape: [null, 4] });
+const caption = tensor("caption", "text", { dtype: null, shape: null });
+
+test("hiding the picture shows the next one", () => {
+  expect(choosePicture([image, depth], new Set())?.name).toBe("image");
+  expect(choosePicture([image, depth], new Set(["image"]))?.name).toBe("depth");
+  expect(choosePicture([caption], new Set())).toBeNull();
+});
+
+test("the labels of the boxes are counted first", () => {
+  expect(chooseLabels([species, labels])?.name).toBe("labels");
+});
+
+test("the grid never asks for pictures or embeddings as JSON", () => {
+  expect(chooseColumns([image, boxes, labels, clip, caption], image)).toEqual(["boxes", "labels", "caption"]);
+});
+
+test("under a picture stands its count of boxes, else its class", () => {
+  const row = { _row: 0, _row_id: null, species: 1, boxes: [[0, 0, 1, 1]] };
+
+  expect(chooseCaption(row, [image, species, boxes], new Set())).toBe("1 box");
+  expect(chooseCaption(row, [image, species, boxes], new Set(["boxes"]))).toBe("dog");
+});
+
+test("a card of text is higher than a card of numbers", () => {
+  const number = tensor("x", "scalar");
+
+  expect(cardHeight([caption], ["caption"], new Set())).toBeGreaterThan(cardHeight([number], ["x"], new Set()));
+});
+
+test("frequent classes have different colours, and keep them while one filters", () => {
+  const counts = Array.from({ length: 80 }, (_, code) => ({ code, name: `${code}`, count: code, rows: code }));
+  const palette = new ClassPalette(counts);
+  const frequent = [79, 78, 77, 76, 75].map((code) => palette.color(code));
+
+  expect(new Set(frequent).size).toBe(5);
+  expect(palette.color(79)).toBe(COLORS[0]);
+});
+
+test("a class that was never counted still has a colour", () => {
+  expect(COLORS).toContain(new ClassPalette([]).color(-3));
+});

@@ -1,0 +1,78 @@
+/** What to show of a schema: the picture, the labels to count, the columns that the grid reads. */
+import type { Row, Summary, CellValue, TensorInfo } from "../api/client";
+import { lensOf } from "../lenses";
+
+/** The picture of the grid: the first shown one. */
+export function choosePicture(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
+  return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
+}
+
+/** The labels whose counts stand at the left: those of the boxes, else the first, else a segmentation's. */
+export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
+  const labels = tensors.filter((tensor) => tensor.kind === "class_label");
+  const segments = tensors.find((tensor) => tensor.kind === "segment_mask" && (tensor.names?.length ?? 0) > 0);
+  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? segments ?? null;
+}
+
+/** Whose statistics are shown before somebody chooses: the labels', and the picture's or a number's. */
+export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
+  const measured = choosePicture(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
+  const isShown = (one: TensorInfo | null | undefined) => tensors.some((tensor) => tensor.name === one?.name);
+  return [...new Set([labels, measured].filter(isShown).map((one) => one?.name ?? ""))];
+}
+
+const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json", "tags", "timestamp", "uuid"]);
+const PICTURE_KINDS = new Set(["bbox", "class_label", "scalar", "text", "polygon", "keypoints", "instance_mask"]);
+
+/** Columns for the cells of a grid: all that is cheap, so never pictures or embeddings. */
+export function chooseColumns(tensors: TensorInfo[], picture: TensorInfo | null): string[] {
+  const kinds = picture === null ? CARD_KINDS : PICTURE_KINDS;
+  return tensors
+    .filter((tensor) => kinds.has(tensor.kind) || isScores(tensor) || (picture === null && isSmall(tensor)))
+    .map((tensor) => tensor.name);
+}
+
+const CAMERA_SHAPE = 0.776; // the mock's cells: a little higher than 4:3, for the line under it
+
+/** Height of a cell in its widths: that of the pictures where all are the same. */
+export function cellShape(picture: TensorInfo): number {
+  const [height, width] = picture.shape ?? [];
+  if (height == null || width == null || width === 0) return CAMERA_SHAPE;
+  return Math.min(1.25, Math.max(0.6, height / width));
+}
+
+/** How high a card is for its values: text gets four lines, everything else one. */
+export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: ReadonlySet<string>): number {
+  const shown = tensors.filter((tensor) => columns.includes(tensor.name) && !hidden.has(tensor.name));
+  const lines = shown.reduce((sum, tensor) => sum + (tensor.kind === "text" || tensor.kind === "json" ? 4 : 1.2), 0);
+  return Math.min(320, Math.max(72, Math.round(40 + 18.5 * lines)));
+}
+
+/** What stands under a picture: the count of boxes, else a class name, else a number or text. */
+export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
+  const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
+  const order = ["bbox", "polygon", "class_label", "scalar", "text"];
+  for (const kind of order) {
+    for (const tensor of shown) {
+      if (tensor.kind !== kind) continue;
+      const text = captionOf(row[tensor.name], tensor);
+      if (text !== null) return text;
+    }
+  }
+  return "";
+}
+
+function captionOf(value: CellValue | Summary | undefined, tensor: TensorInfo): string | null {
+  if (value === undefined || value === null) return null;
+  const lens = lensOf(tensor);
+  return lens.caption === undefined ? lens.describe(value, tensor) : lens.caption(value, tensor);
+}
+
+/** Scores stand beside boxes: a list of numbers, named so. */
+function isScores(tensor: TensorInfo): boolean {
+  return tensor.kind === "array" && tensor.shape?.length === 1 && /score|conf|prob/i.test(tensor.name);
+}
+
+function isSmall(tensor: TensorInfo): boolean {
+  return tensor.shape !== null && tensor.shape.reduce((n: number, length) => n * (length ?? 64), 1) <= 256;
+}

@@ -1,0 +1,117 @@
+/**
+ * The state that matters, as the page's address:
+ *
+ *     /pets?at=main@12&q=WHERE label = 'cat'&row=160&hide=masks&zoom=2
+ *
+ * Every view is a link; what is at its default is left out.
+ */
+
+import { encodeName } from "../api/client";
+
+export interface Place {
+  dataset: string | null;
+  /** A version, tag or branch; null is the head of main. */
+  at: string | null;
+  tql: string;
+  /** A saved view, whose rows are shown; the query is then none. */
+  saved: string | null;
+  /** Position of the selected row in what is shown. */
+  row: number | null;
+  hidden: string[];
+  /** Tensors whose statistics are shown; null leaves the choice to the page. */
+  counted: string[] | null;
+  /** Classes whose overlays are hidden. */
+  off: number[];
+  /** How strong fills are, 0 to 1. */
+  opacity: number;
+  zoom: number;
+  /** Whether the selected row's picture fills the page. */
+  look: boolean;
+  /** Whether true and predicted shapes stand side by side there. */
+  side: boolean;
+  /** A version to compare with. */
+  compare: string | null;
+  /** How what differs is looked at: beside each other, or swiped; null shows the rows. */
+  diff: "side" | "swipe" | null;
+  /** Which of the rows that differ. */
+  change: number;
+  /** Only rows that came, went or changed. */
+  only: "added" | "removed" | "changed" | null;
+}
+
+export const ZOOM_DEFAULT = 1;
+export const OPACITY_DEFAULT = 0.45;
+export const ZOOM_MAX = 4;
+
+export function readPlace(url: URL, root: URL): Place {
+  const inside = url.pathname.slice(root.pathname.length);
+  const row = url.searchParams.get("row");
+  const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
+  const compare = url.searchParams.get("compare");
+  const diff = url.searchParams.get("diff");
+  const only = url.searchParams.get("only");
+  const change = url.searchParams.get("change") ?? "";
+  const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
+  return {
+    dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
+    at: url.searchParams.get("at"),
+    tql: url.searchParams.get("q") ?? "",
+    saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
+    row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
+    hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
+    counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
+    off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
+    opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
+    zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
+    compare,
+    diff: compare !== null && (diff === "side" || diff === "swipe") ? diff : null,
+    change: /^\d{1,9}$/.test(change) ? Number(change) : 0,
+    only: only === "added" || only === "removed" || only === "changed" ? only : null,
+    side: url.searchParams.get("side") === "1",
+    look: row !== null && url.searchParams.get("look") === "1",
+  };
+}
+
+/** Read what encodeName writes: `~~` stands for `~`, and `~` and `~!` for `/`. */
+function decodeName(text: string): string {
+  return text.replace(/~[~!]?/g, (found) => (found === "~~" ? "~" : "/"));
+}
+
+export function writePlace(place: Place, root: URL): URL {
+  const url = new URL(root);
+  if (place.dataset !== null) {
+    url.pathname += encodeName(place.dataset).replaceAll("%40", "@");
+  }
+  const set = (key: string, value: string) => {
+    if (value !== "") url.searchParams.set(key, value);
+  };
+  set("at", place.at ?? "");
+  set("compare", place.compare ?? "");
+  set("diff", place.diff ?? "");
+  set("only", place.only ?? "");
+  set("change", place.change === 0 ? "" : String(place.change));
+  set("q", place.tql);
+  set("view", place.saved ?? "");
+  set("row", place.row === null ? "" : String(place.row));
+  set("hide", place.hidden.join(","));
+  if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // none are chosen too
+  set("off", place.off.join(","));
+  set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
+  set("look", place.look ? "1" : "");
+  set("side", place.side ? "1" : "");
+  set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
+  return url;
+}
+
+/** The page's own folder: where `v1/` and the assets are, whatever prefix a proxy adds. */
+export function findRoot(page: URL): URL {
+  return new URL("./", new URL(page.pathname, page.origin));
+}
+
+/** Takes the token out of `#token=…`; the address that remains can be shared. */
+export function takeToken(url: URL): { token: string | null; clean: URL } {
+  const fragment = new URLSearchParams(url.hash.slice(1));
+  const clean = new URL(url);
+  clean.hash = "";
+  return { token: fragment.get("token"), clean };
+}

@@ -1,0 +1,442 @@
+/**
+ * The state of the page, and what changes it.
+ *
+ * `place` is the part that lives in the address (see url.ts); everything else follows from it and
+ * from the server's answers. Components read this object and call its methods, nothing else.
+ */
+import {
+  Api,
+  ApiError,
+  type Commit,
+  type DatasetInfo,
+  type Diff,
+  type Problem,
+  type QueryResult,
+  type SavedView,
+  type SavedViews,
+  type Source,
+  type TensorInfo,
+} from "../api/client";
+import { background } from "../fetch/worker-pool";
+import { chooseCounted, chooseLabels, choosePicture } from "./defaults";
+import { maskTensors, type OverlayStyle } from "../overlays/layers";
+import { ClassTable } from "../classes/class-table";
+import { ClassPalette } from "../classes/palette";
+import type { Shown } from "../panels/sample/urls";
+import { Counts } from "./statistics.svelte";
+import { listChanges, type Change, type ChangeKind } from "../panels/versions/shape-changes";
+import { compare, type Comparison } from "./diff";
+import { Connection } from "./connection.svelte";
+import { Sight } from "./page-load";
+import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
+
+export type Phase = "loading" | "ready" | "failed";
+
+const LOG_LENGTH = 200;
+const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
+
+export class Viewer {
+  readonly root = findRoot(new URL(location.href));
+  readonly api = new Api(new URL("v1/", this.root), (isReached) => this.connection.note(isReached));
+  /** Whether the server answers; when it does again, what is missing is asked for once more. */
+  readonly connection = new Connection(() => this.api.isAlive(), () => void this.revive());
+
+  place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
+  phase = $state<Phase>("loading");
+  failure = $state.raw<Problem | null>(null);
+  datasets = $state.raw<string[]>([]);
+  info = $state.raw<DatasetInfo | null>(null);
+  /** The query that is shown; null shows all rows. */
+  result = $state.raw<QueryResult | null>(null);
+  queryProblem = $state.raw<Problem | null>(null);
+  isRunning = $state(false);
+  /** What could not be read beside the rows: counts, the log, names of views. */
+  trouble = $state.raw<Problem | null>(null);
+  /** Grows when the server answers again: what failed is asked for once more. */
+  revived = $state(0);
+  comparison = $state.raw<Comparison | null>(null);
+  /** What differs from the version that is compared with, and that version. */
+  difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
+  allChanges: Change[] = $derived(this.difference === null ? [] : listChanges(this.difference.diff));
+  changes: Change[] = $derived(
+    this.place.only === null ? this.allChanges : this.allChanges.filter(({ kind }) => kind === this.place.only),
+  );
+  /** The selected row, once it is here. */
+  shown = $state.raw<Shown | null>(null);
+  overlays = $state(true);
+  /** The masks of the selected row, by tensor, as pictures of codes. */
+  shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
+  log = $state.raw<Commit[]>([]);
+  branches = $state.raw<{ name: string; version: string }[]>([]);
+  tags = $state.raw<{ name: string; version: string }[]>([]);
+  savedViews = $state.raw<SavedViews>({ views: [], may_save: false });
+  readonly counts = new Counts();
+  palette = $state.raw(new ClassPalette([]));
+
+  #hiddenNames = $derived(this.place.hidden.join(","));
+  /** The same set until other tensors are hidden, so that nothing is painted anew for less. */
+  hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
+
+  #hiddenClasses = $derived(this.place.off.join(","));
+  hiddenCodes: ReadonlySet<number> = $derived(
+    new Set(this.#hiddenClasses === "" ? [] : this.#hiddenClasses.split(",").map(Number)),
+  );
+  #classes = $derived(new ClassTable(this.info?.tensors ?? []));
+  /** One object until something of the look changes. */
+  style: OverlayStyle = $derived({
+    hiddenTensors: this.hidden,
+    hiddenCodes: this.hiddenCodes,
+    classes: this.#classes,
+    palette: this.palette,
+    opacity: this.place.opacity,
+  });
+
+  #running: AbortController | null = null;
+  /** Settled by the first rows of a dataset that are seen: counts of a million rows come after them. */
+  #sight = new Sight();
+  /** The same of the page: settled once, also where nothing can be seen. */
+  #opening = new Sight();
+  readonly firstSight = this.#opening.first;
+
+  get tensors(): TensorInfo[] {
+    return this.result?.tensors ?? this.info?.tensors ?? [];
+  }
+
+  get picture(): TensorInfo | null {
+    return choosePicture(this.tensors, this.hidden);
+  }
+
+  /** The masks that lie over the picture. */
+  get masks(): TensorInfo[] {
+    return maskTensors(this.tensors, this.picture, this.style);
+  }
+
+  get labels(): TensorInfo | null {
+    return chooseLabels(this.info?.tensors ?? []);
+  }
+
+  /** Tensors whose statistics are shown, in the order they were chosen. */
+  get counted(): TensorInfo[] {
+    const labels = this.result?.is_computed === true ? null : this.labels;
+    const names = this.place.counted ?? chooseCounted(this.tensors, labels);
+    return names.flatMap((name) => this.tensors.find((tensor) => tensor.name === name) ?? []);
+  }
+
+  get count(): number {
+    return this.result?.rows ?? this.info?.rows ?? 0;
+  }
+
+  /** The query of what is shown; of a saved view what led to it, "" where rows were picked. */
+  get text(): string {
+    return this.place.saved === null ? this.place.tql : (this.result?.tql ?? "");
+  }
+
+  get source(): Source {
+    return { version: this.info?.version ?? "", view: this.result?.view ?? null };
+  }
+
+  constructor() {
+    addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
+  }
+
+  async start(): Promise<void> {
+    const { token, clean } = takeToken(new URL(location.href));
+    this.phase = "loading";
+    if (this.place.dataset !== null) background.prepare(); // while the server is asked who we are
+    await this.#attempt(async () => {
+      if (token !== null) {
+        // Only then: a page that is loaded again before it is let in needs its token once more.
+        await this.api.session(token).finally(() => history.replaceState(null, "", clean));
+      }
+      if (this.place.dataset === null) {
+        await this.#list();
+        const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
+        this.#put({ ...this.place, dataset: only }, "replace");
+        return this.#load();
+      }
+      void this.#beside(async () => {
+        await this.firstSight; // names of other datasets are for who has seen this one
+        await this.#list();
+      });
+      await this.#load();
+    });
+  }
+
+  async #list(): Promise<void> {
+    this.datasets = await this.api.datasets();
+  }
+
+  /** Says that the first rows are there, or that none will come. */
+  noteSight(): void {
+    this.#sight.note();
+    this.#opening.note();
+  }
+
+  openDataset(dataset: string): Promise<void> {
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], look: false, ...WITHOUT_DIFF }, "push");
+  }
+
+  openVersion(at: string | null): Promise<void> {
+    return this.#go({ ...this.place, at, saved: null, row: null, look: false }, "push");
+  }
+
+  /** Runs a query; an empty one shows all rows again. */
+  async runQuery(tql: string): Promise<void> {
+    this.#put({ ...this.place, tql: tql.trim(), saved: null, row: null, look: false }, "push");
+    await this.#attempt(() => this.#query());
+  }
+
+  openSaved({ name, version }: SavedView): Promise<void> {
+    const place = { ...this.place, at: version, saved: name, tql: "", row: null, look: false };
+    return this.#go(place, "push");
+  }
+
+  /** Gives the rows that are shown a name; what is wrong with it is the caller's to show. */
+  async saveView(name: string): Promise<void> {
+    const { dataset } = this.place;
+    if (dataset === null || this.result === null) return;
+    await this.api.saveView(dataset, { name, view: this.result.view, message: "" });
+    this.savedViews = await this.api.savedViews(dataset);
+  }
+
+  /** Asks again for what is not here, after the server was gone. */
+  async revive(): Promise<void> {
+    if (this.phase === "failed" || this.info === null) return this.start();
+    await this.#attempt(() => this.#query()); // a restarted server does not know the results of the one before
+    this.revived += 1;
+  }
+
+  compareWith(compare: string | null): void {
+    this.#put({ ...this.place, ...WITHOUT_DIFF, compare }, "push");
+    void this.#beside(() => this.#compare());
+  }
+
+  /** Looks at what differs, or at the rows again. */
+  openDiff(diff: Place["diff"]): void {
+    const how = diff !== null && this.place.diff === null ? "push" : "replace";
+    this.#put({ ...this.place, diff: this.place.compare === null ? null : diff, look: false }, how);
+  }
+
+  showChanges(only: ChangeKind | null): void {
+    this.#put({ ...this.place, only, change: 0 }, "replace");
+  }
+
+  selectChange(change: number): void {
+    const last = Math.max(0, this.changes.length - 1);
+    this.#put({ ...this.place, change: Math.min(Math.max(0, change), last) }, "replace");
+  }
+
+  selectRow(row: number | null): void {
+    const bounded = row === null || this.count === 0 ? null : Math.min(Math.max(0, row), this.count - 1);
+    this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
+  }
+
+  /** Fills the page with the selected row's picture, or shows the rows again. */
+  look(look: boolean): void {
+    const row = this.place.row ?? (this.count > 0 ? 0 : null);
+    this.#put({ ...this.place, row, look: look && row !== null && this.picture !== null }, look ? "push" : "replace");
+  }
+
+  /** What is true and what a model says, beside each other or over each other. */
+  splitSides(side: boolean): void {
+    this.#put({ ...this.place, side }, "replace");
+  }
+
+  toggleTensor(name: string): void {
+    const { hidden } = this.place;
+    const next = hidden.includes(name) ? hidden.filter((other) => other !== name) : [...hidden, name];
+    this.#put({ ...this.place, hidden: next }, "replace");
+  }
+
+  /** Shows the statistics of a tensor, or no longer. */
+  toggleCounted(name: string): void {
+    const shown = this.counted.map((tensor) => tensor.name);
+    const isShown = shown.includes(name);
+    const counted = isShown ? shown.filter((other) => other !== name) : [...shown, name];
+    this.#put({ ...this.place, counted }, "replace");
+    if (isShown) this.counts.keep(counted);
+    else this.countAgain(name);
+  }
+
+  countAgain(name: string): void {
+    void this.#beside(() => this.#countTensors([name]));
+  }
+
+  toggleCode(code: number): void {
+    const { off } = this.place;
+    const next = off.includes(code) ? off.filter((other) => other !== code) : [...off, code];
+    this.#put({ ...this.place, off: next }, "replace");
+  }
+
+  fillOverlays(opacity: number): void {
+    this.#put({ ...this.place, opacity }, "replace");
+  }
+
+  zoomBy(step: number): void {
+    const zoom = Math.min(ZOOM_MAX, Math.max(0, this.place.zoom + step));
+    this.#put({ ...this.place, zoom }, "replace");
+  }
+
+  #put(place: Place, how: "push" | "replace"): void {
+    this.place = place;
+    const url = writePlace(place, this.root);
+    if (url.href === location.href) return;
+    if (how === "push") history.pushState(null, "", url);
+    else history.replaceState(null, "", url);
+  }
+
+  /** To another place: what both have in common is kept. */
+  async #go(place: Place, how?: "push"): Promise<void> {
+    const before = this.place;
+    if (how === "push") this.#put(place, how);
+    else this.place = place;
+    if (place.dataset !== before.dataset || place.at !== before.at) {
+      await this.#attempt(() => this.#load());
+    } else if (place.tql !== before.tql || place.saved !== before.saved) {
+      await this.#attempt(() => this.#query());
+    }
+    if (place.compare !== before.compare) await this.#beside(() => this.#compare());
+  }
+
+  async #load(): Promise<void> {
+    const { dataset, at, saved } = this.place;
+    this.result = null;
+    this.queryProblem = null;
+    this.trouble = null;
+    this.info = null;
+    this.counts.clear();
+    this.#sight = new Sight();
+    if (dataset === null) return;
+    document.title = `${dataset} · tensorlake`;
+    const opened = saved === null ? null : await this.api.savedView(dataset, saved);
+    const info = await this.api.dataset(dataset, opened?.version ?? at);
+    if (this.place.dataset !== dataset || this.place.at !== at) return;
+    void this.#beside(() => this.#loadRefs(dataset, info.version));
+    void this.#beside(() => this.#loadPalette(dataset, info));
+    await this.#query(info);
+    await this.#compare();
+  }
+
+  /** The log is the branch's, not only what lies before the shown version: one can go forward too. */
+  async #loadRefs(dataset: string, version: string): Promise<void> {
+    await this.#sight.first;
+    const branch = version.slice(0, version.lastIndexOf("@"));
+    [this.log, this.branches, this.tags, this.savedViews] = await Promise.all([
+      this.api.versions(dataset, branch, LOG_LENGTH),
+      this.api.branches(dataset),
+      this.api.tags(dataset),
+      this.api.savedViews(dataset),
+    ]);
+  }
+
+  async #loadPalette(dataset: string, info: DatasetInfo): Promise<void> {
+    const labels = chooseLabels(info.tensors);
+    if (labels === null) return;
+    await this.#sight.first;
+    const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
+    this.palette = new ClassPalette(whole.classes?.entries ?? []);
+  }
+
+  async #compare(): Promise<void> {
+    const { dataset, compare: other } = this.place;
+    this.comparison = null;
+    this.difference = null;
+    if (dataset === null || other === null || this.info === null) return;
+    try {
+      const [diff, before] = await Promise.all([
+        this.api.diff(dataset, other, this.info.version),
+        this.api.dataset(dataset, other),
+      ]);
+      if (this.place.compare !== other) return;
+      this.comparison = compare(other, diff);
+      this.difference = { diff, before };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.comparison = { name: other, added: new Set(), changes: [error.message.split("\n")[0] ?? ""] };
+    }
+  }
+
+  /** Runs the query of `place`; a version and its rows appear together, never one before the other. */
+  async #query(info = this.info): Promise<void> {
+    const { dataset, tql, saved } = this.place;
+    this.queryProblem = null;
+    this.#running?.abort();
+    if (dataset === null || info === null) return;
+    const running = new AbortController();
+    this.#running = running;
+    this.isRunning = true;
+    try {
+      const result = await this.#ask(dataset, { tql, saved, version: info.version }, running.signal);
+      if (running.signal.aborted) return;
+      this.result = result;
+    } catch (error) {
+      if (running.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.queryProblem = error.problem;
+      if (this.counts.all.size > 0) return; // those of what is still shown
+    } finally {
+      if (this.#running === running) {
+        this.info = info;
+        this.isRunning = false;
+      }
+    }
+    void this.#beside(() => this.#countShown());
+  }
+
+  async #ask(
+    dataset: string,
+    { tql, saved, version }: { tql: string; saved: string | null; version: string },
+    signal: AbortSignal,
+  ): Promise<QueryResult | null> {
+    if (saved !== null) return this.api.savedView(dataset, saved, signal);
+    return tql === "" ? null : this.api.query(dataset, tql, version, signal);
+  }
+
+  async #countShown(): Promise<void> {
+    const names = this.counted.map((tensor) => tensor.name);
+    this.counts.keep(names);
+    await this.#countTensors(names);
+  }
+
+  /** Counts tensors over the rows that are shown, until other rows are. */
+  async #countTensors(names: string[]): Promise<void> {
+    const { dataset } = this.place;
+    const signal = this.#running?.signal;
+    if (dataset === null || signal === undefined) return;
+    await this.#sight.first;
+    signal.throwIfAborted();
+    await this.counts.read(names, (name) => this.api.statistics(dataset, name, this.source, signal), signal);
+  }
+
+  /** Shows what goes wrong on the way; an abort is not a failure. */
+  async #attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      if (this.phase === "loading") this.phase = "ready";
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, and says that the server is gone
+      this.failure = error instanceof ApiError ? error.problem : unreachable(error);
+      this.phase = "failed";
+      this.#opening.note();
+    }
+  }
+
+  /** Does what the page can live without; what goes wrong is said beside the rows. */
+  async #beside(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof ApiError) this.trouble = error.problem;
+      else if (!isAbort(error) && !this.connection.isGone) throw error; // a fault of this page, for the console
+    }
+  }
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+function unreachable(error: unknown): Problem {
+  return { title: "The server cannot be reached", status: 0, detail: String(error), code: "unreachable" };
+}
