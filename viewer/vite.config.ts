@@ -15,5 +15,5 @@ export default defineConfig({
     assetsInlineLimit: 0, // data: URLs would need a wider content security policy
   },
   server: { proxy: { "/v1": "http://127.0.0.1:8300" } },
-  test: { include: ["src/**/*.test.ts", "compress.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts", "*.test.ts"], environment: "node" },
 });

@@ -1,6 +1,5 @@
 /** How a picture lies in its area, and what moves it: wheel, pointer, keys. Made in a component. */
-import type { Extent } from "../lenses";
-import type { Fit } from "./fit";
+import type { Extent, Fit } from "./geometry";
 import { panBy, wheelFactor, wholeFit, zoomAt } from "./zoom";
 
 /** What keys can do with a picture that is looked at. */

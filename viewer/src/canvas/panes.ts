@@ -1,6 +1,5 @@
 /** Two pictures of one thing in one area: beside each other, or on a telephone one above the other where that is larger. */
-import type { Extent } from "../lenses";
-import { containFit } from "./fit";
+import { containFit, type Extent } from "./geometry";
 
 /** On a wider page "side by side" is what it says, whatever the shape of the picture. */
 const STACKED_TO = 520;

@@ -1,6 +1,5 @@
 /** Looking closely: where a picture lies on the screen while one zooms and drags. */
-import { containFit, type Fit } from "./fit";
-import type { Extent } from "../lenses";
+import { containFit, type Extent, type Fit } from "./geometry";
 
 /** How many screen pixels one pixel of the sample may fill. */
 const CLOSEST = 64;

@@ -6,7 +6,6 @@
  * follow in the schema's order.
  */
 import type { TensorInfo } from "../api/client";
-import { chooseLabels } from "../state/defaults";
 
 export class ClassTable {
   #codes = new Map<string, number>();
@@ -34,4 +33,11 @@ export class ClassTable {
   nameOf(code: number): string {
     return this.#names[code] ?? String(code);
   }
+}
+
+/** The labels whose counts stand at the left: those of the boxes, else the first, else a segmentation's. */
+export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
+  const labels = tensors.filter((tensor) => tensor.kind === "class_label");
+  const segments = tensors.find((tensor) => tensor.kind === "segment_mask" && (tensor.names?.length ?? 0) > 0);
+  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? segments ?? null;
 }

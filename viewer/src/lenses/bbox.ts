@@ -1,9 +1,10 @@
 /** Bounding boxes: drawn over their picture in the colour of their class. */
+import type { Bounds, Extent } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import { shortDtype, shortShape } from "./dtype";
-import type { Bounds, Extent, Lens, Value } from "./lens";
+import type { Lens, Value } from "./lens";
 
 export const bboxLens: Lens = {
   brief: (tensor) => `${shortDtype(tensor.dtype)} ${shortShape(tensor.shape)}`,

@@ -12,7 +12,7 @@ import { polygonLens } from "./polygon";
 import { bytesLens, jsonLens, textLens } from "./text";
 import { sequenceLens, tagsLens, timestampLens, uuidLens } from "./words";
 
-export type { Bounds, DrawContext, Extent, Lens, Path, Pixel, Point, Shape, Value } from "./lens";
+export type { DrawContext, Lens, Path, Pixel, Shape, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {
   image: imageLens,

@@ -1,9 +1,10 @@
 /** Keypoints: dots for the joints that are known, hollow where hidden, joined by the skeleton. */
+import type { Point } from "../canvas/geometry";
 import { isSummary, type CellValue } from "../api/client";
 import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import { boundsOf } from "./polygon";
-import type { Lens, Point, Value } from "./lens";
+import type { Lens, Value } from "./lens";
 
 /** COCO's third number is 0, 1 (hidden) or 2 (seen); a model's is a confidence up to 1. */
 const HIDDEN = 1;

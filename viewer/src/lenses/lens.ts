@@ -1,18 +1,7 @@
 /** How one kind of tensor is shown; one file a kind, chosen in `index.ts`. */
+import type { Bounds, Extent, Point } from "../canvas/geometry";
 import type { CellValue, Row, Summary, TensorInfo } from "../api/client";
 import type { ClassTable } from "../classes/class-table";
-
-export interface Extent {
-  width: number;
-  height: number;
-}
-
-export interface Bounds extends Extent {
-  x: number;
-  y: number;
-}
-
-export type Point = readonly [x: number, y: number];
 
 /** What is drawn of one object: all numbers are pixels of the whole sample. */
 export type Path =

@@ -1,8 +1,9 @@
 /** Outlines: each drawn around its object, in the colour of its class. */
+import type { Bounds, Point } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
-import type { Bounds, Lens, Point, Value } from "./lens";
+import type { Lens, Value } from "./lens";
 
 export const polygonLens: Lens = {
   brief: () => "outlines",

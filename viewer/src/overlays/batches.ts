@@ -6,9 +6,9 @@
  * A picture that is moved is drawn sixty times a second, its shapes stay: five thousand of them are
  * sorted by colour and turned into numbers once, and a frame only reads the numbers.
  */
-import type { Extent, Shape } from "../lenses";
+import type { Shape } from "../lenses";
 import type { OverlayStyle } from "./layers";
-import type { Fit } from "../canvas/fit";
+import type { Extent, Fit } from "../canvas/geometry";
 
 /** How strong the lines of a faint shape are. */
 export const FAINT = 0.5;

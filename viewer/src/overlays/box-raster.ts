@@ -7,9 +7,8 @@
  * filled. Setting their pixels here takes one (benchmarks/viewer). Lines lie on whole pixels
  * of the screen; there are no fills: a thousand of them over each other are a fog.
  */
-import type { Extent } from "../lenses";
 import { channelsOf } from "../classes/palette";
-import type { Fit } from "../canvas/fit";
+import type { Extent, Fit } from "../canvas/geometry";
 import { eachBoxInSight, FAINT, type Look } from "./batches";
 
 const DASH = { on: 6, period: 10 };

@@ -5,10 +5,10 @@
  * (box-raster.ts). Outlines and skeletons of one colour are one path. Fills follow the opacity, lines
  * never do.
  */
-import type { Extent, Point, Shape } from "../lenses";
+import type { Shape } from "../lenses";
 import type { OverlayStyle } from "./layers";
 import { drawCrowd } from "./box-raster";
-import { isInSight, type Fit } from "../canvas/fit";
+import { type Extent, type Fit, isInSight, type Point } from "../canvas/geometry";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
 import { eachBoxInSight, FAINT, looksOf, type Look } from "./batches";
 

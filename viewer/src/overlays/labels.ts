@@ -1,6 +1,6 @@
 /** The words on shapes: what they say, and where they stand without covering each other. */
-import type { Bounds, Extent, Shape } from "../lenses";
-import { isInSight, placeBounds, type Fit } from "../canvas/fit";
+import type { Shape } from "../lenses";
+import { type Bounds, type Extent, type Fit, isInSight, placeBounds } from "../canvas/geometry";
 
 export const LABEL_HEIGHT = 15;
 const PADDING = 8;

@@ -1,6 +1,7 @@
 /** What lies over a picture: the shapes and masks of its row that are not hidden. */
+import type { Extent } from "../canvas/geometry";
 import type { Row, TensorInfo } from "../api/client";
-import { isMask, lensOf, type Extent, type Pixel, type Shape } from "../lenses";
+import { isMask, lensOf, type Pixel, type Shape } from "../lenses";
 import type { ClassTable } from "../classes/class-table";
 
 /** What is shown of the overlays, and how: one object for the grid, the row and the closest look. */

@@ -6,10 +6,10 @@
  * The inside of a region is as strong as the opacity says, its edge stronger, so that two objects of
  * one class are told apart. What was coloured is kept until its look changes.
  */
-import type { Extent, Pixel } from "../lenses";
+import type { Pixel } from "../lenses";
 import { channelsOf } from "../classes/palette";
 import type { Layer, OverlayStyle } from "./layers";
-import type { Fit } from "../canvas/fit";
+import type { Extent, Fit } from "../canvas/geometry";
 
 const EDGE = 0.5; // of what is left to full: an edge is seen at any opacity
 

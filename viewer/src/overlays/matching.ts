@@ -4,7 +4,8 @@
  * The surest prediction chooses first, the free box of its class that it overlaps most; less than
  * half an overlap (IoU) is none.
  */
-import type { Bounds, Shape } from "../lenses";
+import type { Bounds } from "../canvas/geometry";
+import type { Shape } from "../lenses";
 
 export const IOU_LEAST = 0.5;
 

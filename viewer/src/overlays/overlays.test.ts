@@ -6,7 +6,7 @@ import { channelsOf, ClassPalette, COLORS } from "../classes/palette";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./layers";
 import { setBoxes } from "./box-raster";
 import { clockwise, drawShapes } from "./draw";
-import { containFit, coverFit, placeBounds } from "../canvas/fit";
+import { containFit, coverFit, placeBounds } from "../canvas/geometry";
 import { labelText, placeLabels } from "./labels";
 import { looksOf } from "./batches";
 import { colorCodes, readCodes } from "./masks";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api/client";
-import { cardHeight, chooseCaption, chooseColumns, chooseLabels, choosePicture } from "./defaults";
+import { cardHeight, chooseCaption, chooseColumns, choosePicture } from "./defaults";
+import { chooseLabels } from "../classes/class-table";
 import { ClassPalette, COLORS } from "../classes/palette";
 
 const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({

@@ -7,13 +7,6 @@ export function choosePicture(tensors: TensorInfo[], hidden: ReadonlySet<string>
   return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
 }
 
-/** The labels whose counts stand at the left: those of the boxes, else the first, else a segmentation's. */
-export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
-  const labels = tensors.filter((tensor) => tensor.kind === "class_label");
-  const segments = tensors.find((tensor) => tensor.kind === "segment_mask" && (tensor.names?.length ?? 0) > 0);
-  return labels.find((tensor) => tensor.per != null) ?? labels[0] ?? segments ?? null;
-}
-
 /** Whose statistics are shown before somebody chooses: the labels', and the picture's or a number's. */
 export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
   const measured = choosePicture(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");

@@ -12,25 +12,31 @@ import {
   type Diff,
   type Problem,
   type QueryResult,
+  type Row,
   type SavedView,
   type SavedViews,
   type Source,
   type TensorInfo,
 } from "../api/client";
 import { background } from "../fetch/worker-pool";
-import { chooseCounted, chooseLabels, choosePicture } from "./defaults";
+import { chooseCounted, choosePicture } from "./defaults";
 import { maskTensors, type OverlayStyle } from "../overlays/layers";
-import { ClassTable } from "../classes/class-table";
+import { chooseLabels, ClassTable } from "../classes/class-table";
 import { ClassPalette } from "../classes/palette";
-import type { Shown } from "../panels/sample/urls";
 import { Counts } from "./statistics.svelte";
-import { listChanges, type Change, type ChangeKind } from "../panels/versions/shape-changes";
-import { compare, type Comparison } from "./diff";
+import { compare, listChanges, type Change, type ChangeKind, type Comparison } from "./diff";
 import { Connection } from "./connection.svelte";
 import { Sight } from "./page-load";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
+
+/** The selected row, once it is here. */
+export interface Shown {
+  row: Row;
+  /** Its position in what is shown. */
+  position: number;
+}
 
 const LOG_LENGTH = 200;
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;

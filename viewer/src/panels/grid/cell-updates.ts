@@ -5,6 +5,8 @@
  * cells in sight show is compared once in a frame, in plain code: only those that have other
  * contents than before are told, and ask for what they show again.
  */
+import type { Mask } from "./painter";
+
 export class News {
   #shown = new Map<number, readonly unknown[]>();
 
@@ -27,5 +29,21 @@ export class News {
       this.#shown.set(position, now);
       this.onNews(position);
     }
+  }
+}
+
+const KEPT = 1000;
+
+/** The masks of each cell, as the same list while they are the same: a cell is painted when they change. */
+export class SteadyMasks {
+  #shown = new Map<number, Mask[]>();
+
+  /** `now`, or the list that was given before where nothing differs. */
+  at(position: number, now: Mask[]): Mask[] {
+    const before = this.#shown.get(position);
+    if (before?.length === now.length && now.every((mask, i) => mask.thumbnail === before[i]?.thumbnail)) return before;
+    if (this.#shown.size > KEPT) this.#shown.clear();
+    this.#shown.set(position, now);
+    return now;
   }
 }

@@ -5,8 +5,6 @@
  * waits for is shown within some frames, however large the screen. Cells of one line are painted
  * together: a canvas that was painted on is handed over whole, so that few should be in a frame.
  */
-import { oncePerFrame } from "./frame";
-
 const LEAST = 4;
 const SHARE = 5; // of what waits, one in so many
 
@@ -48,4 +46,17 @@ export class PaintQueue {
     }
     if (this.#waiting.size > 0) this.#ask();
   }
+}
+
+/** Work that many events ask for, done once before the next frame. */
+export function oncePerFrame(act: () => void): () => void {
+  let isAsked = false;
+  return () => {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      act();
+    });
+  };
 }

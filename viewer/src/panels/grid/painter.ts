@@ -4,11 +4,11 @@
  * A line of cells shares one canvas: a browser composes each canvas by itself, in every frame, and
  * with one a cell that alone was half of a frame's time (benchmarks/viewer).
  */
+import { scaleCanvas } from "../../canvas/context";
 import type { Row, TensorInfo } from "../../api/client";
-import type { Extent } from "../../lenses";
 import { collectShapes, layerOf, type OverlayStyle } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
-import { containFit, coverFit } from "../../canvas/fit";
+import { containFit, coverFit, type Extent } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
 import type { Thumbnail } from "../../fetch/reader";
 
@@ -77,24 +77,4 @@ function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: Image
   }
   const shapes = collectShapes(row, paint.tensors, { tensor: paint.picture, extent }, style);
   drawShapes(context, shapes, fit, style, { area: size, hasLabels: size.width >= LABELS_FROM });
-}
-
-/** Scales a canvas so that one unit is one CSS pixel, and clears it. */
-export function prepareCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
-  const context = scaleCanvas(canvas, size);
-  context?.clearRect(0, 0, size.width, size.height);
-  return context;
-}
-
-function scaleCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
-  const ratio = devicePixelRatio;
-  const width = Math.max(1, Math.round(size.width * ratio));
-  const height = Math.max(1, Math.round(size.height * ratio));
-  if (canvas.width !== width || canvas.height !== height) {
-    canvas.width = width;
-    canvas.height = height;
-  }
-  const context = canvas.getContext("2d");
-  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return context;
 }

@@ -5,8 +5,7 @@
  * stored bytes are fetched once, and what is in sight is cut out of them by createImageBitmap, which
  * works on the browser's own threads. Until a part is there, the server's smaller picture stands for it.
  */
-import type { Bounds, Extent } from "../../lenses";
-import type { Fit } from "../../canvas/fit";
+import type { Bounds, Extent, Fit } from "../../canvas/geometry";
 
 /** From this many pixels on a picture is large: the server first sends a smaller one. */
 export const LARGE_PIXELS = 16e6;

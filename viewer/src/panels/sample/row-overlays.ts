@@ -1,14 +1,14 @@
 /** Everything that lies over the selected row's picture: its masks, then its shapes. */
 import type { TensorInfo } from "../../api/client";
-import type { Viewer } from "../../state/viewer.svelte";
+import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { decodePicture } from "../../fetch/reader";
-import type { Extent, Shape } from "../../lenses";
+import type { Shape } from "../../lenses";
 import { collectShapes, layerOf } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
-import type { Fit } from "../../canvas/fit";
+import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
 import { matchShapes, sayMatches } from "../../overlays/matching";
-import { sampleAddress, type Shown } from "./urls";
+import { sampleAddress } from "./urls";
 
 const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
 

@@ -1,14 +1,8 @@
 /** Where the samples of a row are fetched from. */
+import type { Extent } from "../../canvas/geometry";
 import { isSummary, type Row, type TensorInfo } from "../../api/client";
-import type { Extent } from "../../lenses";
-import type { Viewer } from "../../state/viewer.svelte";
+import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { isLarge, PREVIEW_SIDE } from "./image-tile";
-
-export interface Shown {
-  row: Row;
-  /** Its position in what is shown. */
-  position: number;
-}
 
 /** The picture to show first: of a large one a smaller one that the server makes. */
 export function pictureAddress(viewer: Viewer, picture: TensorInfo, shown: Shown): string {

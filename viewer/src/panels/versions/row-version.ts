@@ -3,9 +3,9 @@ import type { Api, DatasetInfo, Row, TensorInfo } from "../../api/client";
 import { decodePicture } from "../../fetch/reader";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
-import type { Fit } from "../../canvas/fit";
+import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask, releaseBitmap } from "../../overlays/masks";
-import type { Extent, Shape } from "../../lenses";
+import type { Shape } from "../../lenses";
 import { choosePicture } from "../../state/defaults";
 
 const MASK_SIDE = 1024;

@@ -1,7 +1,7 @@
 /** What differs in a row and is no shape: a label, a number, a text. It is said on the picture, in words. */
 import type { TensorInfo } from "../../api/client";
 import { describeValue, isOverlay } from "../../lenses";
-import type { Change } from "./shape-changes";
+import type { Change } from "../../state/diff";
 import type { Side } from "./row-version";
 
 export interface Note {

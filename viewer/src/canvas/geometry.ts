@@ -1,5 +1,15 @@
 /** Where a picture lies on the screen, and what lies on it. */
-import type { Bounds, Extent } from "../lenses";
+export interface Extent {
+  width: number;
+  height: number;
+}
+
+export interface Bounds extends Extent {
+  x: number;
+  y: number;
+}
+
+export type Point = readonly [x: number, y: number];
 
 export interface Fit {
   scale: number;
