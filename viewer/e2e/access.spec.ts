@@ -6,12 +6,12 @@ import { addressOf, count, open } from "./browser";
 
 const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["the list of datasets", "", (page) => page.getByRole("button", { name: "pets" }).waitFor()],
-  ["rows of pictures", "pets?row=1", (page) => page.locator("[data-testid=row-panel] canvas").waitFor()],
+  ["rows of images", "pets?row=1", (page) => page.locator("[data-testid=row-panel] canvas").waitFor()],
   ["rows of values", "values?row=0", (page) => page.locator("[data-testid=row-panel] td").first().waitFor()],
   ["a close look", "shapes?row=5&look=1", (page) => page.getByTestId("matches").waitFor()],
   ["a query's error", "pets?q=WHERE scoer > 1", (page) => page.getByTestId("query-problem").waitFor()],
   ["no rows", "empty", (page) => page.getByTestId("empty").waitFor()],
-  ["what differs", "edits?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-picture").waitFor()],
+  ["what differs", "edits?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-image").waitFor()],
   ["an error", "nothing", (page) => page.getByText("dataset-not-found").waitFor()],
 ];
 
@@ -79,13 +79,13 @@ test("a row is found, looked at, and left with the keyboard alone", async () => 
   await page.keyboard.press("Escape");
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
-  await page.getByTestId("closeup").waitFor();
+  await page.getByTestId("detail-view").waitFor();
   await page.keyboard.press("+");
   await page.keyboard.press("j");
   await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("1");
   await page.keyboard.press("Escape");
 
-  await expect.poll(() => page.getByTestId("closeup").count()).toBe(0);
+  await expect.poll(() => page.getByTestId("detail-view").count()).toBe(0);
 });
 
 test("a menu is walked by arrows and left by Esc, back to its button", async () => {

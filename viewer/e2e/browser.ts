@@ -140,7 +140,7 @@ const CELL_PIXEL = `([row, x, y]) => {
   return data[3] === 0 ? null : [...data].slice(0, 3);
 }`;
 
-/** The colour of one pixel of a cell's picture in the grid; null until it is painted. */
+/** The colour of one pixel of a cell's image in the grid; null until it is painted. */
 export function cellPixel(page: Page, row: number, x: number, y: number): Promise<number[] | null> {
   return page.evaluate(`(${CELL_PIXEL})(${JSON.stringify([row, x, y])})`);
 }

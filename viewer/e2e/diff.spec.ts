@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { count, open, pixel } from "./browser";
 
-const CANVAS = "[data-testid=diff-picture] canvas";
+const CANVAS = "[data-testid=diff-image] canvas";
 
 /** The place of a pixel of the sample (160 × 120) on the canvas, in one half or in the whole. */
 async function onCanvas(page: Page, x: number, y: number, half: "before" | "after" | "whole"): Promise<[number, number]> {
@@ -17,7 +17,7 @@ async function onCanvas(page: Page, x: number, y: number, half: "before" | "afte
   return [Math.round(left + x * scale), Math.round((height - 120 * scale) / 2 + y * scale)];
 }
 
-/** Whether a line in a class colour is drawn there, not the grey of the picture. */
+/** Whether a line in a class colour is drawn there, not the grey of the image. */
 async function isLine(page: Page, x: number, y: number, half: "before" | "after" | "whole"): Promise<boolean> {
   const color = await pixel(page, CANVAS, ...(await onCanvas(page, x, y, half)));
   return color !== null && Math.max(...color) - Math.min(...color) > 60;
@@ -65,10 +65,10 @@ test("the values of a change stand beside each other, what differs first", async
   const page = await open("edits?compare=main@1&diff=side&change=1");
 
   const first = page.getByTestId("diff-table").locator("tbody tr").first();
-  await expect.poll(async () => (await first.innerText()).replace(/\s+/g, " ")).toBe("labels1 renamed cat × 2 cat, dog");
+  await expect.poll(async () => (await first.innerText()).replace(/\s+/g, " ")).toBe("labels1 relabelled cat × 2 cat, dog");
 });
 
-test("a change that is drawn nowhere is said on both pictures", async () => {
+test("a change that is drawn nowhere is said on both images", async () => {
   const page = await open("relabelled?compare=main@1&diff=side");
   const said = async (side: string) => (await page.getByTestId(`notes-${side}`).innerText()).replace(/\s+/g, " ");
 

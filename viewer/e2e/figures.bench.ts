@@ -9,7 +9,7 @@ import { traced } from "./trace";
 const SCROLL_S = Number(process.env.SCROLL_S ?? "20");
 const PARTS = Math.max(4, Math.round(SCROLL_S / 60)); // memory is read after each: at most a minute
 const TRACED_S = 6;
-const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of pictures
+const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of images
 const OPENINGS = 5;
 
 /** Milliseconds from the start of the navigation to the first painted cell, and to all in sight. */
@@ -69,7 +69,7 @@ interface Memory {
   browser: number;
 }
 
-/** Megabytes after a collection: of JavaScript's heap, of the page's process with its pictures, of all of the browser. */
+/** Megabytes after a collection: of JavaScript's heap, of the page's process with its images, of all of the browser. */
 async function memory(browser: PlainBrowser): Promise<Memory> {
   await browser.send("HeapProfiler.collectGarbage");
   const { usedSize } = await browser.send("Runtime.getHeapUsage");
@@ -124,7 +124,7 @@ test("memory", async () => {
 
 test("boxes", async () => {
   const { page, session } = await opened("crowd?row=0&look=1");
-  const canvas = page.locator("[data-testid=closeup] canvas");
+  const canvas = page.locator("[data-testid=detail-view] canvas");
   await page.getByText(/%$/).waitFor();
   await canvas.hover();
   await page.mouse.down();

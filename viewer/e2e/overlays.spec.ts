@@ -73,7 +73,7 @@ test("a fill is as strong as the slider says, and the address keeps it", async (
   const page = await open("shapes?row=0");
   await expect.poll(() => strength(page, 80, 60)).toBe(FILL);
 
-  await page.getByLabel("Fill of overlays").fill("80");
+  await page.getByLabel("Overlay opacity").fill("80");
 
   await expect.poll(() => strength(page, 80, 60)).toBe(Math.round(255 * 0.8));
   await expect.poll(() => new URL(page.url()).searchParams.get("opacity")).toBe("0.8");

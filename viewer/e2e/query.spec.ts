@@ -118,7 +118,7 @@ test("what was asked before can be asked again, after a reload too", async () =>
   await page.getByRole("button", { name: "Show all rows" }).click();
   await page.reload();
 
-  await page.getByRole("button", { name: "Queries run before" }).click();
+  await page.getByRole("button", { name: "Previous queries" }).click();
   await page.getByRole("menuitem", { name: "WHERE score >= 0.5" }).click();
 
   await expect.poll(() => count(page)).toBe("20 of 40 rows");

@@ -5,7 +5,7 @@ import { open, pixel } from "./browser";
 test("long text is read whole, from right to left where it is written so", async () => {
   const page = await open("values?row=0");
 
-  await page.getByRole("button", { name: "Whole caption" }).click();
+  await page.getByRole("button", { name: "Full value of caption" }).click();
 
   const text = page.locator("[data-testid=row-panel] [dir=auto]");
   await expect.poll(async () => (await text.innerText()).length).toBeGreaterThan(300);
@@ -15,7 +15,7 @@ test("long text is read whole, from right to left where it is written so", async
 test("JSON is a tree", async () => {
   const page = await open("values?row=0");
 
-  await page.getByRole("button", { name: "Whole meta" }).click();
+  await page.getByRole("button", { name: "Full value of meta" }).click();
 
   const leaf = page.getByText("exposure", { exact: true });
   await leaf.waitFor();
@@ -26,7 +26,7 @@ test("JSON is a tree", async () => {
 test("a plane is a heat map, from its least to its largest number", async () => {
   const page = await open("values?row=0");
 
-  await page.getByRole("button", { name: "Whole plane" }).click();
+  await page.getByRole("button", { name: "Full value of plane" }).click();
 
   const canvas = page.getByRole("img", { name: "Heat map of plane" }).locator("canvas");
   await expect.poll(() => canvas.evaluate((element) => (element as HTMLCanvasElement).width)).toBe(6);
@@ -42,9 +42,9 @@ test("a plane is a heat map, from its least to its largest number", async () => 
 test("a vector is a plot, and its numbers when asked", async () => {
   const page = await open("values?row=0");
 
-  await page.getByRole("button", { name: "Whole vector" }).click();
+  await page.getByRole("button", { name: "Full value of vector" }).click();
   await page.getByRole("img", { name: "Plot of vector" }).waitFor();
-  await page.getByRole("button", { name: "Whole tokens" }).click();
+  await page.getByRole("button", { name: "Full value of tokens" }).click();
   await page.getByTestId("array-view").last().getByRole("button", { name: "numbers" }).click();
 
   await expect.poll(() => page.getByTestId("array-view").last().innerText()).toContain("7,592");
@@ -75,7 +75,7 @@ test("buttons lead from row to row, and the look stays", async () => {
 
   await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("0");
   await expect.poll(() => page.getByRole("button", { name: "Previous row" }).isDisabled()).toBe(true);
-  await expect.poll(() => page.getByTestId("closeup").count()).toBe(1);
+  await expect.poll(() => page.getByTestId("detail-view").count()).toBe(1);
 });
 
 test("the query of a row answers that row", async () => {
@@ -84,9 +84,9 @@ test("the query of a row answers that row", async () => {
   await expect.poll(() => page.getByTestId("tql").innerText()).toBe("SELECT * WHERE ROW_NUMBER() = 3");
 });
 
-test("a picture is enlarged, moved and shown whole again by keys", async () => {
+test("an image is enlarged, moved and shown whole again by keys", async () => {
   const page = await open("shapes?row=0&look=1");
-  const canvas = "[data-testid=closeup] canvas";
+  const canvas = "[data-testid=detail-view] canvas";
   const middle = async () => {
     const { width, height } = await page.locator(canvas).evaluate((one: HTMLCanvasElement) => ({ width: one.width, height: one.height }));
     return pixel(page, canvas, width >> 1, height >> 1);

@@ -10,7 +10,7 @@ test("a dataset without rows says how to fill it", async () => {
   await expect.poll(() => page.getByRole("option").count()).toBe(0);
 });
 
-test("a row whose picture is NULL says so in its place", async () => {
+test("a row whose image is NULL says so in its place", async () => {
   const page = await open("nulls?row=0");
 
   await expect.poll(() => page.locator("#row-0 .missing").innerText()).toBe("NULL");
@@ -18,7 +18,7 @@ test("a row whose picture is NULL says so in its place", async () => {
   await expect.poll(() => page.locator("[data-testid=row-panel] img").count()).toBe(0);
 });
 
-test("a picture of a hundred megapixels is seen whole at once, and each of its pixels", async () => {
+test("an image of a hundred megapixels is seen whole at once, and each of its pixels", async () => {
   const page = await open("huge?row=0");
   const panel = page.locator("[data-testid=row-panel] img");
   const isThere = (image: Element) => (image as HTMLImageElement).naturalWidth > 0;
@@ -26,7 +26,7 @@ test("a picture of a hundred megapixels is seen whole at once, and each of its p
   await expect.poll(() => panel.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeLessThanOrEqual(1024);
 
   await page.keyboard.press("Enter");
-  const canvas = "[data-testid=closeup] canvas";
+  const canvas = "[data-testid=detail-view] canvas";
   const isRed = async (x: number, y: number) => {
     const [red = 0, green = 255] = (await pixel(page, canvas, x, y)) ?? [];
     return red > 200 && green < 90;
@@ -87,7 +87,7 @@ test("when the server is gone the rows stay, and what is missing comes when it i
 
   await expect.poll(() => asked.length).toBe(1);
   await page.context().setOffline(false);
-  await page.getByTestId("offline").getByRole("button", { name: "Try now" }).click();
+  await page.getByTestId("offline").getByRole("button", { name: "Retry now" }).click();
   await expect.poll(() => asked.length).toBe(2);
   for (const answer of asked) answer();
 

@@ -108,10 +108,10 @@ test("the keyboard keeps its place when what it pressed goes away, and Space fil
   await page.keyboard.press("Enter");
   await expect.poll(() => count(page)).toBe("5 of 30 rows");
   await expect.poll(() => focused(page)).toMatch(/^it's/);
-  await page.getByRole("button", { name: "Take away split = 'it''s'" }).focus();
+  await page.getByRole("button", { name: "Remove split = 'it''s'" }).focus();
   await page.keyboard.press("Enter");
   await expect.poll(() => count(page)).toBe("10 of 30 rows");
-  await expect.poll(() => focused(page)).toMatch(/^Take away LENGTH/);
+  await expect.poll(() => focused(page)).toMatch(/^Remove LENGTH/);
 });
 
 test("filters add up, each is taken away alone, and the query is copied", async () => {
@@ -126,7 +126,7 @@ test("filters add up, each is taken away alone, and the query is copied", async 
   await page.getByRole("button", { name: "Copy TQL" }).click();
   await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toBe("WHERE LENGTH(tokens) = 1 AND split = 'it''s' ORDER BY wide");
 
-  await page.getByRole("button", { name: "Take away LENGTH(tokens) = 1" }).click();
+  await page.getByRole("button", { name: "Remove LENGTH(tokens) = 1" }).click();
   await expect.poll(() => asked(page)).toBe("WHERE split = 'it''s' ORDER BY wide");
   await expect.poll(() => count(page)).toBe("14 of 30 rows");
   await page.goBack();
@@ -149,8 +149,8 @@ test("NULLs, NaN and infinities are counted beside the bars, and found", async (
 test("what holds nothing says so: all NULL, no rows, nothing to count", async () => {
   const page = await open("measured?count=nothing,id,wide");
 
-  await expect.poll(() => card(page, "nothing").innerText()).toContain("every row is NULL");
-  await expect.poll(() => card(page, "id").innerText()).toContain("nothing to count");
+  await expect.poll(() => card(page, "nothing").innerText()).toContain("all rows are NULL");
+  await expect.poll(() => card(page, "id").innerText()).toContain("no statistics for");
   await query(page, "WHERE wide < 0");
 
   await expect.poll(() => card(page, "wide").innerText()).toContain("no rows");
@@ -188,7 +188,7 @@ test("statistics that cannot be counted say so in their place, and are counted a
   await expect.poll(() => card(page, "score").getByRole("alert").innerText()).toContain("the disk is gone");
 
   await page.unroute("**/statistics/**");
-  await card(page, "score").getByRole("button", { name: "Count again" }).click();
+  await card(page, "score").getByRole("button", { name: "Retry" }).click();
   await card(page, "score").getByRole("group").waitFor();
 });
 
@@ -197,7 +197,7 @@ test("statistics have no serious fault of access, in light and in dark, from 390
     const page = await open("measured?count=score,wide,tokens,plane,split,nothing", { theme, viewport: { width, height: 900 } });
     await expect.poll(() => count(page)).toBe("30 rows");
     if (width === 390) await page.getByRole("button", { name: "Tensors and classes", exact: true }).click();
-    await card(page, "nothing").getByText("every row is NULL").waitFor();
+    await card(page, "nothing").getByText("all rows are NULL").waitFor();
     await card(page, "plane").getByRole("group").first().waitFor();
 
     await expect.poll(() => findings(page), { message: `${theme} ${width}` }).toEqual([]);

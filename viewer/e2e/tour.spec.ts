@@ -1,4 +1,4 @@
-/** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_viewer.py compares them with its pictures. */
+/** The pages that docs/tutorial/look-at-data.md shows; tests/viewer/test_viewer.py compares them with its images. */
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { addressOf, open, pixel } from "./browser";
@@ -6,11 +6,11 @@ import { addressOf, open, pixel } from "./browser";
 const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["grid", "scenes?row=8", (page) => page.locator("[data-testid=row-panel] table").waitFor()],
   ["close", "scenes?row=3&look=1", (page) => page.getByText(/%$/).first().waitFor()],
-  ["difference", "scenes?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-picture").waitFor()],
+  ["difference", "scenes?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-image").waitFor()],
   ["views", "scenes?view=crossings", (page) => page.getByText("of 19 rows").waitFor()],
 ];
 
-/** Whether all pictures in sight are drawn, and letters are in their own font. */
+/** Whether all images in sight are drawn, and letters are in their own font. */
 const IS_STILL = `document.fonts.status === "loaded" && [...document.images].every((image) => image.complete) &&
   [...document.querySelectorAll(".cell.blank")].every((cell) => cell.getBoundingClientRect().top > innerHeight)`;
 
@@ -21,8 +21,8 @@ test("the pages of the tour can be photographed", async () => {
     await page.goto(addressOf(path));
     await ready(page);
     await expect.poll(() => page.evaluate(IS_STILL)).toBe(true);
-    if (name === "close") await expect.poll(() => pixel(page, "[data-testid=closeup] canvas", 300, 300)).not.toBeNull();
-    if (name === "difference") await expect.poll(() => pixel(page, "[data-testid=diff-picture] canvas", 200, 200)).not.toBeNull();
+    if (name === "close") await expect.poll(() => pixel(page, "[data-testid=detail-view] canvas", 300, 300)).not.toBeNull();
+    if (name === "difference") await expect.poll(() => pixel(page, "[data-testid=diff-image] canvas", 200, 200)).not.toBeNull();
     await page.waitForLoadState("networkidle");
     if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, animations: "disabled" });
   }

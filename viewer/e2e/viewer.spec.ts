@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { cellPixel, count, open, pixel, query } from "./browser";
 
-test("a dataset opens with its rows, its tensors and its pictures", async () => {
+test("a dataset opens with its rows, its tensors and its images", async () => {
   const page = await open("pets");
 
   await expect.poll(() => count(page)).toBe("40 rows");
@@ -27,22 +27,22 @@ test("boxes lie where the data says, in the colour of their class", async () => 
   await expect.poll(() => at(120, 60)).toBeNull();
 });
 
-test("a picture is looked at closely, and the wheel enlarges what is under it", async () => {
+test("an image is looked at closely, and the wheel enlarges what is under it", async () => {
   const page = await open("pets?row=1");
   await page.locator("[data-testid=row-panel] canvas").waitFor();
 
   await page.keyboard.press("Enter");
-  const closeup = page.getByTestId("closeup");
-  const scale = async () => Number.parseInt(/(\d+)%/.exec(await closeup.innerText())?.[1] ?? "0", 10);
+  const detailView = page.getByTestId("detail-view");
+  const scale = async () => Number.parseInt(/(\d+)%/.exec(await detailView.innerText())?.[1] ?? "0", 10);
   await expect.poll(scale).toBeGreaterThan(200); // 160 × 120 fills the page
   const whole = await scale();
-  await closeup.locator("canvas").hover();
+  await detailView.locator("canvas").hover();
   await page.mouse.wheel(0, -300);
   await expect.poll(scale).toBeGreaterThan(1.5 * whole);
   await expect.poll(() => new URL(page.url()).searchParams.get("look")).toBe("1");
 
   await page.keyboard.press("Escape");
-  await expect.poll(() => closeup.count()).toBe(0);
+  await expect.poll(() => detailView.count()).toBe(0);
   await expect.poll(() => new URL(page.url()).searchParams.get("row")).toBe("1");
 });
 
@@ -51,11 +51,11 @@ test("a camera's turn is ignored everywhere, because boxes lie in the stored pix
   const isRed = (color: number[] | null) => color !== null && (color[0] ?? 0) > 200 && (color[1] ?? 0) < 60;
 
   await expect.poll(async () => isRed(await cellPixel(page, 0, 8, 60))).toBe(true);
-  const picture = page.locator("[data-testid=row-panel] img");
-  await expect.poll(() => picture.evaluate((img) => img.clientWidth > img.clientHeight)).toBe(true);
+  const image = page.locator("[data-testid=row-panel] img");
+  await expect.poll(() => image.evaluate((img) => img.clientWidth > img.clientHeight)).toBe(true);
 
   await page.keyboard.press("Enter");
-  const canvas = "[data-testid=closeup] canvas";
+  const canvas = "[data-testid=detail-view] canvas";
   const atLeft = async () => pixel(page, canvas, 20, (await page.locator(canvas).evaluate((element) => element.clientHeight)) / 2);
   await expect.poll(async () => isRed(await atLeft())).toBe(true);
 });
@@ -300,7 +300,7 @@ test("the help lists every key", async () => {
   await expect.poll(() => count(page)).toBe("40 rows");
 
   await page.keyboard.press("?");
-  await expect.poll(() => page.getByRole("dialog").innerText()).toContain("overlays on or off");
+  await expect.poll(() => page.getByRole("dialog").innerText()).toContain("show or hide overlays");
 
   await page.keyboard.press("Escape");
   await expect.poll(() => page.getByRole("dialog").count()).toBe(0);

@@ -9,7 +9,7 @@ const EDGE = { width: 760, height: 700 }; // the widest that has a drawer
 const WALL = { width: 2560, height: 1440 };
 
 /** Controls of which a part lies outside the page, or under another. */
-const CUT_OFF = `[...document.querySelectorAll("header button, header a, footer button, .query button, .closeup .bar :is(a, button)")]
+const CUT_OFF = `[...document.querySelectorAll("header button, header a, footer button, .query button, .detail-view .bar :is(a, button)")]
   .filter((one) => one.checkVisibility())
   .filter((one) => {
     const { left, right, top, bottom } = one.getBoundingClientRect();
@@ -72,7 +72,7 @@ test("at every width all bars are whole, and a row has its place", async () => {
     await page.locator("[data-testid=row-panel] table").waitFor();
     await page.getByRole("button", { name: "Differences" }).waitFor();
     await page.keyboard.press("Enter");
-    await page.getByTestId("closeup").waitFor();
+    await page.getByTestId("detail-view").waitFor();
 
     await expect.poll(() => page.evaluate(CUT_OFF), { message: `${viewport.width} px` }).toEqual([]);
     await expect.poll(() => page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
@@ -95,9 +95,9 @@ test("the truth beside a prediction has all its controls at every width, and nam
     await page.setViewportSize({ width, height: 900 });
 
     await expect.poll(() => page.evaluate(CUT_OFF), { message: `${width} px` }).toEqual([]);
-    await expect.poll(() => outside(page, ".closeup .bar"), { message: `${width} px` }).toEqual([]);
+    await expect.poll(() => outside(page, ".detail-view .bar"), { message: `${width} px` }).toEqual([]);
     await expect.poll(() => page.evaluate(BROKEN), { message: `${width} px` }).toEqual([]);
-    await expect.poll(async () => (await page.locator(".closeup canvas").boundingBox())?.height).toBeGreaterThan(300);
+    await expect.poll(async () => (await page.locator(".detail-view canvas").boundingBox())?.height).toBeGreaterThan(300);
   }
 });
 
@@ -200,20 +200,20 @@ test("on a telephone each bar is one line, and so are two versions that are comp
   await expect.poll(() => findings(page)).toEqual([]);
 });
 
-test("on a telephone a short list of changes is as short as it is, and the pictures have its place", async () => {
+test("on a telephone a short list of changes is as short as it is, and the images have its place", async () => {
   const page = await open("relabelled?compare=main@1&diff=side", { viewport: PHONE });
   const diff = page.getByTestId("diff");
   await expect.poll(() => diff.getByRole("option").count()).toBe(1);
-  await page.getByTestId("diff-picture").waitFor();
+  await page.getByTestId("diff-image").waitFor();
 
   await expect.poll(async () => (await diff.getByRole("listbox").boundingBox())?.height).toBe(52);
-  await expect.poll(async () => (await page.getByTestId("diff-picture").boundingBox())?.height).toBeGreaterThan(300);
+  await expect.poll(async () => (await page.getByTestId("diff-image").boundingBox())?.height).toBeGreaterThan(300);
   await expect.poll(() => findings(page)).toEqual([]);
 });
 
 test("on a telephone two versions lie one above the other, each as wide as the page", async () => {
   const page = await open("edits?compare=main@1&diff=side&change=0", { viewport: PHONE });
-  const tops = () => page.locator("[data-testid=diff-picture] .name").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ left, top }) => [left, top]));
+  const tops = () => page.locator("[data-testid=diff-image] .name").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ left, top }) => [left, top]));
   const apart = async () => {
     const [before, after] = await tops();
     return before?.[0] === after?.[0] && (after?.[1] ?? 0) - (before?.[1] ?? 0) > 100;
@@ -228,10 +228,10 @@ test("on a telephone a close look has the whole page, and the row comes back aft
   const page = await opened("pets?row=1");
   await page.getByTestId("row-panel").getByRole("button", { name: /row 1$/ }).click();
 
-  await expect.poll(async () => (await page.getByTestId("closeup").boundingBox())?.height).toBeGreaterThan(600);
+  await expect.poll(async () => (await page.getByTestId("detail-view").boundingBox())?.height).toBeGreaterThan(600);
   await expect.poll(() => page.getByTestId("row-panel").evaluate((one) => (one as HTMLElement).inert)).toBe(true);
   await expect.poll(() => findings(page)).toEqual([]);
-  await page.getByTestId("closeup").getByRole("button", { name: "Close" }).click();
+  await page.getByTestId("detail-view").getByRole("button", { name: "Close" }).click();
 
   await expect.poll(() => page.getByTestId("row-panel").evaluate((one) => (one as HTMLElement).inert)).toBe(false);
 });

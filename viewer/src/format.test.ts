@@ -13,10 +13,11 @@ test("bytes have three digits and a decimal unit", () => {
 });
 
 test("a noun ends as its count asks", () => {
-  expect([formatPlural(1, "box"), formatPlural(12_480, "row"), formatPlural(2, "box")]).toEqual([
+  expect([formatPlural(1, "box"), formatPlural(12_480, "row"), formatPlural(2, "box"), formatPlural(3, "class")]).toEqual([
     "1 box",
     "12,480 rows",
     "2 boxes",
+    "3 classes",
   ]);
 });
 

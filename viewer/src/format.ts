@@ -22,7 +22,7 @@ export function formatCount(count: number): string {
 
 /** "1 row", "12,480 rows". */
 export function formatPlural(count: number, noun: string): string {
-  const plural = noun.endsWith("x") ? `${noun}es` : `${noun}s`;
+  const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`;
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 

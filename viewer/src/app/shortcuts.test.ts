@@ -15,7 +15,7 @@ test("the browser's own shortcuts stay the browser's", () => {
   expect(actionOf({ ...plain, key: "j", metaKey: true })).toBeNull();
 });
 
-test("with the shift key the arrows move the picture, not the row", () => {
+test("with the shift key the arrows move the image, not the row", () => {
   expect(actionOf({ ...plain, key: "ArrowLeft" })).toEqual({ kind: "move", step: "previous" });
   expect(actionOf({ ...plain, key: "ArrowLeft", shiftKey: true })).toEqual({ kind: "pan", x: -1, y: 0 });
   expect(actionOf({ ...plain, key: "?", shiftKey: true })).toEqual({ kind: "help" });

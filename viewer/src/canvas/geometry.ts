@@ -1,4 +1,4 @@
-/** Where a picture lies on the screen, and what lies on it. */
+/** Where an image lies on the screen, and what lies on it. */
 export interface Extent {
   width: number;
   height: number;
@@ -17,16 +17,16 @@ export interface Fit {
   y: number;
 }
 
-/** The picture covers the cell: its shorter side fits, the longer one is cut evenly. */
-export function coverFit(picture: Extent, area: Extent): Fit {
-  const scale = Math.max(area.width / picture.width, area.height / picture.height);
-  return { scale, x: (area.width - picture.width * scale) / 2, y: (area.height - picture.height * scale) / 2 };
+/** The image covers the cell: its shorter side fits, the longer one is cut evenly. */
+export function coverFit(image: Extent, area: Extent): Fit {
+  const scale = Math.max(area.width / image.width, area.height / image.height);
+  return { scale, x: (area.width - image.width * scale) / 2, y: (area.height - image.height * scale) / 2 };
 }
 
-/** Small pictures (digits, icons) would be cut to a blur: they are shown whole. */
-export function containFit(picture: Extent, area: Extent): Fit {
-  const scale = Math.min(area.width / picture.width, area.height / picture.height);
-  return { scale, x: (area.width - picture.width * scale) / 2, y: (area.height - picture.height * scale) / 2 };
+/** Small images (digits, icons) would be cut to a blur: they are shown whole. */
+export function containFit(image: Extent, area: Extent): Fit {
+  const scale = Math.min(area.width / image.width, area.height / image.height);
+  return { scale, x: (area.width - image.width * scale) / 2, y: (area.height - image.height * scale) / 2 };
 }
 
 export function placeBounds(bounds: Bounds, fit: Fit): Bounds {

@@ -1,9 +1,9 @@
-/** How a picture lies in its area, and what moves it: wheel, pointer, keys. Made in a component. */
-import type { Extent, Fit } from "./geometry";
-import { panBy, wheelFactor, wholeFit, zoomAt } from "./zoom";
+/** How an image lies in its area, and what moves it: wheel, pointer, keys. Made in a component. */
+import { containFit, type Extent, type Fit } from "./geometry";
+import { panBy, wheelFactor, zoomAt } from "./zoom";
 
-/** What keys can do with a picture that is looked at. */
-export interface Movable {
+/** What keys can do with an image that is looked at. */
+export interface Zoomable {
   zoom(step: 1 | -1): void;
   /** In units of a step. */
   pan(x: number, y: number): void;
@@ -13,13 +13,13 @@ export interface Movable {
 const KEY_FACTOR = 1.5;
 const KEY_STEP = 0.15; // of the area
 
-export class MovablePicture implements Movable {
-  #moved = $state.raw<Fit | null>(null); // null: the whole picture, whatever the size of the page
-  fit: Fit = $derived.by(() => this.#moved ?? wholeFit(this.extent(), this.area()));
+export class PanZoom implements Zoomable {
+  #moved = $state.raw<Fit | null>(null); // null: the whole image, whatever the size of the page
+  fit: Fit = $derived.by(() => this.#moved ?? containFit(this.extent(), this.area()));
 
   constructor(
     readonly extent: () => Extent,
-    /** What the picture lies in: one of two, where there are two. */
+    /** What the image lies in: one of two, where there are two. */
     readonly area: () => Extent,
   ) {}
 

@@ -4,7 +4,7 @@ import { placePanes } from "./panes";
 const LANDSCAPE = { width: 640, height: 480 };
 const PORTRAIT = { width: 480, height: 640 };
 
-test("on a telephone two wide pictures lie one above the other, and are larger so", () => {
+test("on a telephone two wide images lie one above the other, and are larger so", () => {
   const { isStacked, pane, second } = placePanes({ width: 390, height: 600 }, LANDSCAPE);
 
   expect(isStacked).toBe(true);
@@ -12,7 +12,7 @@ test("on a telephone two wide pictures lie one above the other, and are larger s
   expect(second).toEqual({ x: 0, y: 300 });
 });
 
-test("two tall pictures stand beside each other on a telephone too", () => {
+test("two tall images stand beside each other on a telephone too", () => {
   const { isStacked, pane, second } = placePanes({ width: 390, height: 400 }, PORTRAIT);
 
   expect(isStacked).toBe(false);

@@ -1,7 +1,7 @@
-/** Two pictures of one thing in one area: beside each other, or on a telephone one above the other where that is larger. */
+/** Two images of one thing in one area: beside each other, or on a telephone one above the other where that is larger. */
 import { containFit, type Extent } from "./geometry";
 
-/** On a wider page "side by side" is what it says, whatever the shape of the picture. */
+/** On a wider page "side by side" is what it says, whatever the shape of the image. */
 const STACKED_TO = 520;
 
 export interface Panes {
@@ -12,10 +12,10 @@ export interface Panes {
   second: { x: number; y: number };
 }
 
-export function placePanes(area: Extent, picture: Extent): Panes {
+export function placePanes(area: Extent, image: Extent): Panes {
   const beside = { width: area.width / 2, height: area.height };
   const above = { width: area.width, height: area.height / 2 };
-  const isStacked = area.width <= STACKED_TO && containFit(picture, above).scale > containFit(picture, beside).scale;
+  const isStacked = area.width <= STACKED_TO && containFit(image, above).scale > containFit(image, beside).scale;
   return isStacked
     ? { isStacked, pane: above, second: { x: 0, y: above.height } }
     : { isStacked, pane: beside, second: { x: beside.width, y: 0 } };

@@ -1,4 +1,4 @@
-/** Looking closely: where a picture lies on the screen while one zooms and drags. */
+/** Looking closely: where an image lies on the screen while one zooms and drags. */
 import { containFit, type Extent, type Fit } from "./geometry";
 
 /** How many screen pixels one pixel of the sample may fill. */
@@ -11,35 +11,30 @@ export interface Point {
   y: number;
 }
 
-/** The whole picture, as large as the area allows. */
-export function wholeFit(picture: Extent, area: Extent): Fit {
-  return containFit(picture, area);
-}
-
 /** How much a turn of the wheel enlarges. */
 export function wheelFactor(deltaY: number): number {
   return WHEEL_FACTOR ** (-deltaY / WHEEL_NOTCH);
 }
 
 /** Enlarges about a point of the area: what is under it stays under it. */
-export function zoomAt(fit: Fit, factor: number, at: Point, picture: Extent, area: Extent): Fit {
-  const least = Math.min(1, wholeFit(picture, area).scale);
+export function zoomAt(fit: Fit, factor: number, at: Point, image: Extent, area: Extent): Fit {
+  const least = Math.min(1, containFit(image, area).scale);
   const scale = Math.min(CLOSEST, Math.max(least, fit.scale * factor));
   const ratio = scale / fit.scale;
-  return keepInSight({ scale, x: at.x - (at.x - fit.x) * ratio, y: at.y - (at.y - fit.y) * ratio }, picture, area);
+  return keepInSight({ scale, x: at.x - (at.x - fit.x) * ratio, y: at.y - (at.y - fit.y) * ratio }, image, area);
 }
 
-export function panBy(fit: Fit, delta: Point, picture: Extent, area: Extent): Fit {
-  return keepInSight({ ...fit, x: fit.x + delta.x, y: fit.y + delta.y }, picture, area);
+export function panBy(fit: Fit, delta: Point, image: Extent, area: Extent): Fit {
+  return keepInSight({ ...fit, x: fit.x + delta.x, y: fit.y + delta.y }, image, area);
 }
 
-/** A picture smaller than the area is centred; a larger one covers it. */
-function keepInSight(fit: Fit, picture: Extent, area: Extent): Fit {
+/** An image smaller than the area is centred; a larger one covers it. */
+function keepInSight(fit: Fit, image: Extent, area: Extent): Fit {
   const place = (position: number, length: number, room: number) =>
     length <= room ? (room - length) / 2 : Math.min(0, Math.max(room - length, position));
   return {
     scale: fit.scale,
-    x: place(fit.x, picture.width * fit.scale, area.width),
-    y: place(fit.y, picture.height * fit.scale, area.height),
+    x: place(fit.x, image.width * fit.scale, area.width),
+    y: place(fit.y, image.height * fit.scale, area.height),
   };
 }

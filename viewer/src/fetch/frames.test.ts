@@ -33,9 +33,9 @@ test("a body that ends early is an error", () => {
   const parser = new FrameParser();
   parser.push(body.slice(0, -1));
 
-  expect(() => parser.finish()).toThrow("middle of a frame");
+  expect(() => parser.finish()).toThrow("ends inside a frame");
 });
 
 test("an unknown kind is refused", () => {
-  expect(() => new FrameParser().push(frame(0, 9, ""))).toThrow("unknown kind 9");
+  expect(() => new FrameParser().push(frame(0, 9, ""))).toThrow("unknown thumbnail kind 9");
 });

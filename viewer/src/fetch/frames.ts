@@ -3,7 +3,7 @@
  *
  *     body   = frame*
  *     frame  = u32 index in the request's `rows` · u8 kind · u8[3] zero
- *              · u32 width · u32 height of the whole sample · u32 nbytes · nbytes of picture
+ *              · u32 width · u32 height of the whole sample · u32 nbytes · nbytes of image
  *     kind   = 0 no value · 1 JPEG · 2 PNG · 3 error (the bytes are a UTF-8 message)
  *
  * All integers are little-endian.
@@ -44,7 +44,7 @@ export class FrameParser {
   /** Call at the end of the stream: a frame that lacks its rest is an error. */
   finish(): void {
     if (this.#pending.length > 0) {
-      throw new Error(`the thumbnails end in the middle of a frame (${this.#pending.length} bytes over)`);
+      throw new Error(`the thumbnail response ends inside a frame (${this.#pending.length} bytes left)`);
     }
   }
 }
@@ -56,7 +56,7 @@ function readFrame(bytes: Uint8Array, start: number): Frame | null {
   const stop = start + HEADER_NBYTES + nbytes;
   if (bytes.length < stop) return null;
   const kind = KINDS[header.getUint8(4)];
-  if (kind === undefined) throw new Error(`a thumbnail of unknown kind ${header.getUint8(4)}`);
+  if (kind === undefined) throw new Error(`unknown thumbnail kind ${header.getUint8(4)}`);
   return {
     index: header.getUint32(0, true),
     kind,

@@ -27,6 +27,6 @@ test("whole numbers of 64 bits and halves are numbers too", () => {
 });
 
 test("what NumPy did not write is refused with words", () => {
-  expect(() => parseNpy(new ArrayBuffer(16))).toThrow("no array that NumPy wrote");
+  expect(() => parseNpy(new ArrayBuffer(16))).toThrow("not an NPY file");
   expect(() => parseNpy(npy("<c8", "1,", new ArrayBuffer(8)))).toThrow("c8");
 });

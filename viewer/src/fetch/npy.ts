@@ -29,13 +29,13 @@ const ELEMENTS: Record<string, { nbytes: number; type: Elements }> = {
 export function parseNpy(buffer: ArrayBuffer): NdArray {
   const view = new DataView(buffer);
   const magic = String.fromCharCode(...new Uint8Array(buffer, 0, Math.min(6, buffer.byteLength)));
-  if (magic !== "\u0093NUMPY") throw new Error("this is no array that NumPy wrote");
+  if (magic !== "\u0093NUMPY") throw new Error("not an NPY file");
   const [start, length] = view.getUint8(6) === 1 ? [10, view.getUint16(8, true)] : [12, view.getUint32(8, true)];
   const header = new TextDecoder().decode(new Uint8Array(buffer, start, length));
   const descr = /'descr':\s*'([<|=>])(\w+)'/.exec(header);
   const shape = /'shape':\s*\(([^)]*)\)/.exec(header);
   if (descr === null || shape === null || descr[1] === ">" || /'fortran_order':\s*True/.test(header)) {
-    throw new Error(`arrays like this are not shown: ${header.trim()}`);
+    throw new Error(`unsupported NPY header: ${header.trim()}`);
   }
   const lengths = (shape[1] ?? "").split(",").flatMap((part) => (part.trim() === "" ? [] : [Number(part)]));
   const count = lengths.reduce((product, one) => product * one, 1);
@@ -49,7 +49,7 @@ function readElements(buffer: ArrayBuffer, offset: number, dtype: string, count:
   }
   if (dtype === "f2") return Float32Array.from(new Uint16Array(buffer, offset, count), halfToNumber);
   const elements = ELEMENTS[dtype];
-  if (elements === undefined) throw new Error(`elements ${dtype} are not shown`);
+  if (elements === undefined) throw new Error(`unsupported dtype ${dtype}`);
   return new elements.type(buffer, offset, count);
 }
 

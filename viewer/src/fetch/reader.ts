@@ -1,5 +1,5 @@
 /**
- * Reading thumbnails from the server: the framed body cut into pictures, each decoded as it arrives.
+ * Reading thumbnails from the server: the framed body cut into images, each decoded as it arrives.
  *
  * Pure of threads: the worker (worker.ts) runs it, and a test may.
  */
@@ -7,7 +7,7 @@ import type { Api } from "../api/client";
 import { FrameParser, type Frame } from "./frames";
 
 export interface Thumbnail {
-  /** null where the row has no value, or `error` says why there is no picture. */
+  /** null where the row has no value, or `error` says why there is no image. */
   bitmap: ImageBitmap | null;
   width: number;
   height: number;
@@ -17,7 +17,7 @@ export interface Thumbnail {
 export interface ThumbnailSource {
   dataset: string;
   version: string;
-  /** Only for pictures that a query computed: rows are then positions in its result. */
+  /** Only for images that a query computed: rows are then positions in its result. */
   view: string | null;
   tensor: string;
   size: number;
@@ -57,10 +57,10 @@ async function thumbnailOf(frame: Frame, decode: (frame: Frame) => Promise<Image
 
 async function decodeFrame(frame: Frame): Promise<ImageBitmap | null> {
   if (frame.kind === "none") return null;
-  return decodePicture(new Blob([frame.bytes], { type: frame.kind }));
+  return decodeImage(new Blob([frame.bytes], { type: frame.kind }));
 }
 
 /** The stored numbers, whatever the screen: a mask's are codes. */
-export function decodePicture(blob: Blob): Promise<ImageBitmap> {
+export function decodeImage(blob: Blob): Promise<ImageBitmap> {
   return createImageBitmap(blob, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
 }

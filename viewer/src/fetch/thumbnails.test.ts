@@ -67,7 +67,7 @@ test("as many rows as fill a request wait for nothing", () => {
   expect(calls.map((call) => call.rows)).toEqual([upTo(10), upTo(24, 10)]);
 });
 
-test("what is in sight stays, however large its pictures are", async () => {
+test("what is in sight stays, however large its images are", async () => {
   const { api, calls } = fakeApi();
   const closed = vi.fn();
   const large = { width: 2048, height: 2048, close: closed } as unknown as ImageBitmap;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Api } from "../api/client";
-import { Workers } from "./worker-pool";
+import { WorkerPool } from "./worker-pool";
 import type { FromWorker, ToWorker } from "./worker";
 
 /** Workers that answer when they are told to. */
@@ -31,7 +31,7 @@ const request = (count: number) => ({
 
 test("a worker that has read its share is followed by another, and ends with its last request", async () => {
   const { all, start } = fakeWorkers();
-  const read = new Workers(start).readFor(api);
+  const read = new WorkerPool(start).readFor(api);
   const { signal } = new AbortController();
   const first = [read(request(300), signal, () => {}), read(request(300), signal, () => {})];
   const next = read(request(1), signal, () => {});
@@ -49,12 +49,12 @@ test("a worker that has read its share is followed by another, and ends with its
 
 test("what is given up is told to the worker that was asked, and counts until it has ended there", async () => {
   const { all, start } = fakeWorkers();
-  const read = new Workers(start).readFor(api);
+  const read = new WorkerPool(start).readFor(api);
   const abort = new AbortController();
   const given = read(request(600), abort.signal, () => {});
   abort.abort();
 
-  await expect(given).rejects.toThrow("no longer wanted");
+  await expect(given).rejects.toThrow("request cancelled");
   expect(all[0]?.asked.at(-1)).toMatchObject({ abort: true });
   expect(all[0]?.isEnded).toBe(false);
   all[0]?.answer(all[0].asked[0]?.id ?? 0);
@@ -64,7 +64,7 @@ test("what is given up is told to the worker that was asked, and counts until it
 
 test("a worker that cannot start says what to do, and the next request tries again", async () => {
   const { all, start } = fakeWorkers();
-  const read = new Workers(start).readFor(api);
+  const read = new WorkerPool(start).readFor(api);
   const { signal } = new AbortController();
   const asked = read(request(5), signal, () => {});
   all[0]?.fail();

@@ -49,7 +49,7 @@ class Reader {
   /** Its script is gone: another version of the viewer is served by now. */
   #fail(): void {
     this.#left = 0;
-    const error = "pictures cannot be read any more: reload this page";
+    const error = "the image worker failed to load; reload this page";
     for (const asked of this.#waiting.values()) asked.onEnd({ error, isReached: true });
     this.#waiting.clear();
     this.#worker.terminate();
@@ -76,7 +76,7 @@ export function startWorker(): Worker {
 }
 
 /** Reads in workers, one after another; all that share this share them. */
-export class Workers {
+export class WorkerPool {
   #reader: Reader | null = null;
 
   constructor(readonly start: () => Worker) {}
@@ -89,13 +89,13 @@ export class Workers {
   readFor(api: Api): ReadThumbnails {
     return (request, signal, onThumbnail) =>
       new Promise((resolve, reject) => {
-        const giveUp = () => reject(new DOMException("no longer wanted", "AbortError"));
-        if (signal.aborted) return giveUp();
+        const cancel = () => reject(new DOMException("request cancelled", "AbortError"));
+        if (signal.aborted) return cancel();
         const id = (last += 1);
         const asked = this.#current();
         const onabort = () => {
           asked.abort(id);
-          giveUp();
+          cancel();
         };
         signal.addEventListener("abort", onabort, { once: true });
         asked.ask(
@@ -119,4 +119,4 @@ export class Workers {
   }
 }
 
-export const background = new Workers(startWorker);
+export const workerPool = new WorkerPool(startWorker);

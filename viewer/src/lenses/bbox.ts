@@ -1,4 +1,4 @@
-/** Bounding boxes: drawn over their picture in the colour of their class. */
+/** Bounding boxes: drawn over their image in the colour of their class. */
 import type { Bounds, Extent } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
@@ -18,7 +18,7 @@ export const bboxLens: Lens = {
     const labels = findLabels(tensor, boxes.length, context);
     const scores = findScores(tensor, boxes.length, context.row, context.tensors);
     return boxes.map((box, i) => ({
-      ...placeBox(box, tensor.format ?? "xyxy", context.picture),
+      ...placeBox(box, tensor.format ?? "xyxy", context.image),
       path: { kind: "box" },
       code: labels?.code(i) ?? null,
       label: labels?.name(i) ?? "",
@@ -43,10 +43,10 @@ function isBox(value: unknown): value is Box {
 }
 
 /** From the stored order of numbers to a rectangle in pixels of the sample. */
-export function placeBox(box: Box, format: string, picture: Extent): Bounds {
+export function placeBox(box: Box, format: string, image: Extent): Bounds {
   const isRelative = format.endsWith("n") || format.startsWith("n") || format.includes("norm");
-  const scaleX = isRelative ? picture.width : 1;
-  const scaleY = isRelative ? picture.height : 1;
+  const scaleX = isRelative ? image.width : 1;
+  const scaleY = isRelative ? image.height : 1;
   const [a, b, c, d] = [box[0] * scaleX, box[1] * scaleY, box[2] * scaleX, box[3] * scaleY];
   if (format.includes("cxcywh")) return { x: a - c / 2, y: b - d / 2, width: c, height: d };
   if (format.includes("xywh") || format.includes("ltwh")) return { x: a, y: b, width: c, height: d };

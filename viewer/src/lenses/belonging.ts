@@ -17,7 +17,7 @@ export function isPredicted(tensor: TensorInfo): boolean {
 
 /**
  * The labels of these objects: the tensor that says `per` them, else a list of the same length that
- * is per nothing, or per other shapes of the same maker over the same picture (COCO's masks have
+ * is per nothing, or per other shapes of the same maker over the same image (COCO's masks have
  * the labels of its boxes).
  */
 export function findLabels(

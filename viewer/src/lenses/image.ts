@@ -1,4 +1,4 @@
-/** Pictures: the thumbnail itself is drawn by the grid; this says what is stored. */
+/** Images: the thumbnail itself is drawn by the grid; this says what is stored. */
 import { isSummary } from "../api/client";
 import { formatBytes } from "../format";
 import type { Lens } from "./lens";
@@ -20,7 +20,7 @@ export const imageLens: Lens = {
   },
 };
 
-/** `image/jpeg` is jpeg; of pictures that differ from row to row, `image/*`, any. */
+/** `image/jpeg` is jpeg; of images that differ from row to row, `image/*`, any. */
 function codecOf(mediaType: string | null | undefined): string | undefined {
   return mediaType?.replace("image/", "").replace("*", "any");
 }

@@ -10,7 +10,7 @@ export type Path =
   /** `shown` says which joints are known; `bones` join two of them. */
   | { kind: "skeleton"; joints: readonly { at: Point; isShown: boolean; isSeen: boolean }[]; bones: readonly Point[] };
 
-/** One object over a picture; its bounds are those of what is drawn. */
+/** One object over an image; its bounds are those of what is drawn. */
 export interface Shape extends Bounds {
   path: Path;
   /** A class of the dataset (classes/class-table.ts), which chooses the colour; null for none. */
@@ -39,7 +39,7 @@ export type Value = CellValue | Summary;
 export interface DrawContext {
   row: Row;
   tensors: TensorInfo[];
-  picture: Extent;
+  image: Extent;
   classes: ClassTable;
 }
 
@@ -48,10 +48,10 @@ export interface Lens {
   brief(tensor: TensorInfo): string;
   /** The value in one line, for the table of a row. */
   describe(value: Value, tensor: TensorInfo): string;
-  /** A few words under a picture, or null for none. */
+  /** A few words under an image, or null for none. */
   caption?(value: Value, tensor: TensorInfo): string | null;
-  /** What is drawn over the picture that the tensor belongs to. */
+  /** What is drawn over the image that the tensor belongs to. */
   shapes?(value: Value, tensor: TensorInfo, context: DrawContext): Shape[];
-  /** For masks: what a pixel's code means (server/tensorlake_server/media/masks.py); null is no object. */
-  pixels?(tensor: TensorInfo, context: Omit<DrawContext, "picture">): (code: number) => Pixel | null;
+  /** For masks: what a pixel's code means (server/tensorlake_server/masks.py); null is no object. */
+  pixels?(tensor: TensorInfo, context: Omit<DrawContext, "image">): (code: number) => Pixel | null;
 }

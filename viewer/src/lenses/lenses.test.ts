@@ -29,7 +29,7 @@ test("the tensor list says in two words what a tensor is", () => {
   for (const [one, brief] of cases) expect(lensOf(one).brief(one)).toBe(brief);
 });
 
-test("a picture is described without decoding it", () => {
+test("an image is described without decoding it", () => {
   const value = { $summary: "media", media_type: "image/jpeg", nbytes: 148_213, shape: [426, 640, 3] } as const;
 
   expect(describeValue({ ...value, shape: [...value.shape] }, tensor("image"))).toBe("640 × 426 × 3, jpeg, 148 kB");

@@ -1,4 +1,4 @@
-/** Masks: binary, of classes, of objects. Their pixels come as pictures of codes (overlays/masks.ts). */
+/** Masks: binary, of classes, of objects. Their pixels come as images of codes (overlays/masks.ts). */
 import { isSummary, type TensorInfo } from "../api/client";
 import { formatPlural } from "../format";
 import { shapeOf } from "./array";

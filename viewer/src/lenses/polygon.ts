@@ -6,13 +6,13 @@ import { findLabels, findScores, isPredicted } from "./belonging";
 import type { Lens, Value } from "./lens";
 
 export const polygonLens: Lens = {
-  brief: () => "outlines",
+  brief: () => "polygons",
   describe(value) {
     const outlines = readOutlines(value);
     const points = outlines.reduce((sum, outline) => sum + outline.length, 0);
-    return `${formatPlural(outlines.length, "outline")}, ${formatPlural(points, "point")}`;
+    return `${formatPlural(outlines.length, "polygon")}, ${formatPlural(points, "point")}`;
   },
-  caption: (value) => formatPlural(readOutlines(value).length, "outline"),
+  caption: (value) => formatPlural(readOutlines(value).length, "polygon"),
   shapes(value, tensor, context) {
     const outlines = readOutlines(value);
     const labels = findLabels(tensor, outlines.length, context);

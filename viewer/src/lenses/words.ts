@@ -21,5 +21,5 @@ export const uuidLens: Lens = { brief: () => "uuid", describe: readText };
 
 export const sequenceLens: Lens = {
   brief: (tensor) => tensor.type.replace(/^Sequence/, "list "),
-  describe: (value) => (isSummary(value) ? `a list of ${formatBytes(value.nbytes ?? 0)}` : JSON.stringify(value)),
+  describe: (value) => (isSummary(value) ? `list, ${formatBytes(value.nbytes ?? 0)}` : JSON.stringify(value)),
 };

@@ -1,9 +1,9 @@
 /**
  * Shapes by their look: what is drawn in one colour and one kind of line, made once for many frames.
  *
- *     boxes   x, y, width, height of the first · of the second · …      in pixels of the picture
+ *     boxes   x, y, width, height of the first · of the second · …      in pixels of the image
  *
- * A picture that is moved is drawn sixty times a second, its shapes stay: five thousand of them are
+ * An image that is moved is drawn sixty times a second, its shapes stay: five thousand of them are
  * sorted by colour and turned into numbers once, and a frame only reads the numbers.
  */
 import type { Shape } from "../lenses";
@@ -13,7 +13,7 @@ import type { Extent, Fit } from "../canvas/geometry";
 /** How strong the lines of a faint shape are. */
 export const FAINT = 0.5;
 
-export interface Look {
+export interface Batch {
   color: string;
   /** What a model says. */
   isDashed: boolean;
@@ -23,22 +23,22 @@ export interface Look {
   others: readonly Shape[];
 }
 
-const known = new WeakMap<readonly Shape[], { palette: OverlayStyle["palette"]; looks: readonly Look[] }>();
+const known = new WeakMap<readonly Shape[], { palette: OverlayStyle["palette"]; batches: readonly Batch[] }>();
 
 /** The looks of shapes, in the order in which they first appear; the same list while both arguments are the same. */
-export function looksOf(shapes: readonly Shape[], palette: OverlayStyle["palette"]): readonly Look[] {
+export function batchesOf(shapes: readonly Shape[], palette: OverlayStyle["palette"]): readonly Batch[] {
   const before = known.get(shapes);
-  if (before?.palette === palette) return before.looks;
-  const looks = [...groupByLook(shapes, palette).values()].map(toLook);
-  known.set(shapes, { palette, looks });
-  return looks;
+  if (before?.palette === palette) return before.batches;
+  const batches = [...groupByStyle(shapes, palette).values()].map(toBatch);
+  known.set(shapes, { palette, batches });
+  return batches;
 }
 
-interface Group extends Pick<Look, "color" | "isDashed" | "isFaint"> {
+interface Group extends Pick<Batch, "color" | "isDashed" | "isFaint"> {
   shapes: Shape[];
 }
 
-function groupByLook(shapes: readonly Shape[], palette: OverlayStyle["palette"]): Map<string, Group> {
+function groupByStyle(shapes: readonly Shape[], palette: OverlayStyle["palette"]): Map<string, Group> {
   const groups = new Map<string, Group>();
   for (const shape of shapes) {
     const color = palette.color(shape.code);
@@ -51,7 +51,7 @@ function groupByLook(shapes: readonly Shape[], palette: OverlayStyle["palette"])
   return groups;
 }
 
-function toLook({ shapes, ...look }: Group): Look {
+function toBatch({ shapes, ...look }: Group): Batch {
   const boxes = shapes.filter(({ path }) => path.kind === "box");
   const numbers = new Float64Array(4 * boxes.length);
   boxes.forEach(({ x, y, width, height }, i) => numbers.set([x, y, width, height], 4 * i));

@@ -1,5 +1,5 @@
 /**
- * Thousands of boxes: thin lines set pixel by pixel, then drawn as one picture.
+ * Thousands of boxes: thin lines set pixel by pixel, then drawn as one image.
  *
  *     pixels   one a word, red · green · blue · alpha as bytes; 0 is nothing
  *
@@ -9,17 +9,17 @@
  */
 import { channelsOf } from "../classes/palette";
 import type { Extent, Fit } from "../canvas/geometry";
-import { eachBoxInSight, FAINT, type Look } from "./batches";
+import { eachBoxInSight, FAINT, type Batch } from "./batches";
 
 const DASH = { on: 6, period: 10 };
 
 /** Draws the boxes over an area from the origin of a context on, whose unit is `ratio` pixels of the screen. */
-export function drawCrowd(context: CanvasRenderingContext2D, looks: readonly Look[], fit: Fit, area: Extent): void {
+export function rasterizeBoxes(context: CanvasRenderingContext2D, batches: readonly Batch[], fit: Fit, area: Extent): void {
   const ratio = context.getTransform().a;
   const extent = { width: Math.max(1, Math.round(area.width * ratio)), height: Math.max(1, Math.round(area.height * ratio)) };
   const image = new ImageData(extent.width, extent.height);
   const onScreen = { scale: fit.scale * ratio, x: fit.x * ratio, y: fit.y * ratio };
-  setBoxes(new Uint32Array(image.data.buffer), extent, looks, onScreen, Math.max(1, Math.round(ratio)));
+  setBoxes(new Uint32Array(image.data.buffer), extent, batches, onScreen, Math.max(1, Math.round(ratio)));
   const sheet = sheetOf(extent);
   sheet.putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
@@ -27,9 +27,9 @@ export function drawCrowd(context: CanvasRenderingContext2D, looks: readonly Loo
 }
 
 /** Sets the pixels of all lines in sight, each `thick` pixels; the looks that come later lie above. */
-export function setBoxes(pixels: Uint32Array, extent: Extent, looks: readonly Look[], fit: Fit, thick: number): void {
+export function setBoxes(pixels: Uint32Array, extent: Extent, batches: readonly Batch[], fit: Fit, thick: number): void {
   const sheet = { pixels, ...extent };
-  for (const { color, isDashed, isFaint, boxes } of looks) {
+  for (const { color, isDashed, isFaint, boxes } of batches) {
     const pen = { word: wordOf(color, isFaint ? FAINT : 1), thick, isDashed };
     eachBoxInSight(boxes, fit, extent, (x, y, width, height) => {
       const [left, top] = [Math.round(x), Math.round(y)];
@@ -86,6 +86,6 @@ function sheetOf({ width, height }: Extent): OffscreenCanvasRenderingContext2D {
   if (kept?.canvas.width !== width || kept.canvas.height !== height) {
     kept = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   }
-  if (kept === null) throw new Error("this browser has no canvas to draw boxes on");
+  if (kept === null) throw new Error("cannot create a 2D canvas to draw boxes on");
   return kept;
 }

@@ -7,15 +7,15 @@
  */
 import type { Shape } from "../lenses";
 import type { OverlayStyle } from "./layers";
-import { drawCrowd } from "./box-raster";
+import { rasterizeBoxes } from "./box-raster";
 import { type Extent, type Fit, isInSight, type Point } from "../canvas/geometry";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
-import { eachBoxInSight, FAINT, looksOf, type Look } from "./batches";
+import { eachBoxInSight, FAINT, batchesOf, type Batch } from "./batches";
 
 const STROKE = 2;
 const DASH = [6, 4];
 const FILL = 0.25; // of the opacity: boxes lie over each other
-const CROWD = 1000; // boxes in sight
+const DENSE = 1000; // boxes in sight
 const JOINT = 3;
 const LABEL_FONT = "600 11px 'Inter Variable', system-ui, sans-serif";
 const LABEL_INK = "#06101f"; // dark on every class colour: contrast 4.5 at least
@@ -33,17 +33,17 @@ export function drawShapes(
   style: OverlayStyle,
   { area, hasLabels }: View,
 ): void {
-  const looks = looksOf(shapes, style.palette);
-  const isCrowd = isCrowded(looks, fit, area);
+  const batches = batchesOf(shapes, style.palette);
+  const isDense = hasDenseBoxes(batches, fit, area);
   context.lineWidth = STROKE;
   context.lineJoin = "miter"; // of boxes; round corners are a path, and slow
-  if (isCrowd) drawCrowd(context, looks, fit, area);
-  for (const look of looks) {
+  if (isDense) rasterizeBoxes(context, batches, fit, area);
+  for (const look of batches) {
     context.setLineDash(look.isDashed ? DASH : []);
     context.fillStyle = look.color;
     context.strokeStyle = look.color;
     const strength = { lines: look.isFaint ? FAINT : 1, fills: look.isFaint ? 0 : FILL * style.opacity };
-    if (!isCrowd) drawBoxes(context, look.boxes, { fit, area }, strength);
+    if (!isDense) drawBoxes(context, look.boxes, { fit, area }, strength);
     if (look.others.length > 0) drawPaths(context, look.others.filter((shape) => isInSight(shape, fit, area)), fit, strength);
   }
   context.globalAlpha = 1;
@@ -51,10 +51,10 @@ export function drawShapes(
   if (hasLabels) drawLabels(context, shapes, fit, style, area);
 }
 
-function isCrowded(looks: readonly Look[], fit: Fit, area: Extent): boolean {
+function hasDenseBoxes(batches: readonly Batch[], fit: Fit, area: Extent): boolean {
   let inSight = 0;
-  for (const { boxes } of looks) eachBoxInSight(boxes, fit, area, () => (inSight += 1));
-  return inSight > CROWD;
+  for (const { boxes } of batches) eachBoxInSight(boxes, fit, area, () => (inSight += 1));
+  return inSight > DENSE;
 }
 
 /** Opacities. */

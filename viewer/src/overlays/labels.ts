@@ -51,7 +51,7 @@ export function placeLabels(
 
 const sorted = new WeakMap<readonly Shape[], Shape[]>();
 
-/** What is noted, then by size; the same shapes are drawn again for every move of the picture. */
+/** What is noted, then by size; the same shapes are drawn again for every move of the image. */
 function largestFirst(shapes: readonly Shape[]): Shape[] {
   const size = (shape: Shape) => (shape.isNoted === true ? Infinity : shape.width * shape.height);
   const known = sorted.get(shapes) ?? [...shapes].sort((a, b) => (size(a) === size(b) ? 0 : size(b) - size(a)));

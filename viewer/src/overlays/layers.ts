@@ -1,4 +1,4 @@
-/** What lies over a picture: the shapes and masks of its row that are not hidden. */
+/** What lies over an image: the shapes and masks of its row that are not hidden. */
 import type { Extent } from "../canvas/geometry";
 import type { Row, TensorInfo } from "../api/client";
 import { isMask, lensOf, type Pixel, type Shape } from "../lenses";
@@ -22,22 +22,22 @@ export interface Layer {
 export function collectShapes(
   row: Row,
   tensors: TensorInfo[],
-  picture: { tensor: TensorInfo; extent: Extent },
+  image: { tensor: TensorInfo; extent: Extent },
   style: OverlayStyle,
 ): Shape[] {
-  const context = { row, tensors, picture: picture.extent, classes: style.classes };
+  const context = { row, tensors, image: image.extent, classes: style.classes };
   return tensors.flatMap((tensor) => {
     const value = row[tensor.name];
-    if (value === undefined || value === null || !liesOn(tensor, picture.tensor, style)) return [];
+    if (value === undefined || value === null || !liesOn(tensor, image.tensor, style)) return [];
     const shapes = lensOf(tensor).shapes?.(value, tensor, context) ?? [];
     return shapes.filter((shape) => shape.code === null || !style.hiddenCodes.has(shape.code));
   });
 }
 
-/** The masks that are drawn over a picture, in the schema's order. */
-export function maskTensors(tensors: TensorInfo[], picture: TensorInfo | null, style: OverlayStyle): TensorInfo[] {
-  if (picture === null) return [];
-  return tensors.filter((tensor) => isMask(tensor) && liesOn(tensor, picture, style));
+/** The masks that are drawn over an image, in the schema's order. */
+export function maskTensors(tensors: TensorInfo[], imageTensor: TensorInfo | null, style: OverlayStyle): TensorInfo[] {
+  if (imageTensor === null) return [];
+  return tensors.filter((tensor) => isMask(tensor) && liesOn(tensor, imageTensor, style));
 }
 
 /** What the codes of a mask mean in this row; a hidden class means nothing. */
@@ -50,7 +50,7 @@ export function layerOf(tensor: TensorInfo, row: Row, tensors: TensorInfo[], sty
   return { tensor, pixel };
 }
 
-function liesOn(tensor: TensorInfo, picture: TensorInfo, style: OverlayStyle): boolean {
-  const isElsewhere = tensor.of != null && tensor.of !== picture.name;
+function liesOn(tensor: TensorInfo, imageTensor: TensorInfo, style: OverlayStyle): boolean {
+  const isElsewhere = tensor.of != null && tensor.of !== imageTensor.name;
   return !isElsewhere && !style.hiddenTensors.has(tensor.name);
 }

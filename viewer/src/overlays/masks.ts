@@ -1,5 +1,5 @@
 /**
- * Masks over pictures: from the server's picture of codes to colours.
+ * Masks over images: from the server's image of codes to colours.
  *
  *     red + 256 · green of a pixel = its code       (server/tensorlake_server/media/masks.py)
  *
@@ -73,11 +73,11 @@ export function drawMask(
   context: CanvasRenderingContext2D,
   bitmap: ImageBitmap,
   layer: Layer,
-  picture: { extent: Extent; fit: Fit },
+  image: { extent: Extent; fit: Fit },
   style: OverlayStyle,
 ): void {
   const { canvas } = coloured(bitmap, layer, style);
-  const { extent, fit } = picture;
+  const { extent, fit } = image;
   context.imageSmoothingEnabled = false;
   context.drawImage(canvas, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
 }
@@ -104,6 +104,6 @@ function blank(bitmap: ImageBitmap): Coloured {
 
 function context2d(canvas: OffscreenCanvas): OffscreenCanvasRenderingContext2D {
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  if (context === null) throw new Error("this browser has no canvas to draw masks on");
+  if (context === null) throw new Error("cannot create a 2D canvas to draw masks on");
   return context;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Shape } from "../lenses";
-import { iou, matchShapes, sayMatches } from "./matching";
+import { iou, matchShapes, labelMatches } from "./matching";
 
 const box = (x: number, isPredicted: boolean, more: Partial<Shape> = {}): Shape => ({
   x,
@@ -42,7 +42,7 @@ test("a box of another class is no match", () => {
 test("every shape says what became of it", () => {
   const shapes = [box(0, false), box(50, false), box(0, true), box(90, true)];
 
-  expect(sayMatches(shapes, matchShapes(shapes)).map((shape) => shape.label)).toEqual([
+  expect(labelMatches(shapes, matchShapes(shapes)).map((shape) => shape.label)).toEqual([
     "cat",
     "cat · missed",
     "cat · IoU 1.00",

@@ -55,7 +55,7 @@ export function iou(a: Bounds, b: Bounds): number {
 }
 
 /** The same shapes, each saying what became of it: a word, never a colour alone. */
-export function sayMatches(shapes: readonly Shape[], matching: Matching): Shape[] {
+export function labelMatches(shapes: readonly Shape[], matching: Matching): Shape[] {
   const words = new Map<Shape, string>();
   for (const { guess, iou: overlap } of matching.matched) words.set(guess, `IoU ${overlap.toFixed(2)}`);
   for (const shape of matching.missed) words.set(shape, "missed");

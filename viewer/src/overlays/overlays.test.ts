@@ -8,7 +8,7 @@ import { setBoxes } from "./box-raster";
 import { clockwise, drawShapes } from "./draw";
 import { containFit, coverFit, placeBounds } from "../canvas/geometry";
 import { labelText, placeLabels } from "./labels";
-import { looksOf } from "./batches";
+import { batchesOf } from "./batches";
 import { colorCodes, readCodes } from "./masks";
 
 const tensor = (name: string, kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
@@ -42,7 +42,7 @@ const row: Row = {
   outlines: [[[1, 2], [5, 2], [5, 9]]],
   joints: [[[10, 10, 2], [20, 30, 1], [0, 0, 0]]],
 };
-const picture = { tensor: image, extent: { width: 100, height: 100 } };
+const base = { tensor: image, extent: { width: 100, height: 100 } };
 const style = (more: Partial<OverlayStyle> = {}): OverlayStyle => ({
   hiddenTensors: new Set(),
   hiddenCodes: new Set(),
@@ -52,7 +52,7 @@ const style = (more: Partial<OverlayStyle> = {}): OverlayStyle => ({
   ...more,
 });
 const only = (one: TensorInfo, more: Partial<OverlayStyle> = {}) =>
-  collectShapes(row, tensors, picture, style({ hiddenTensors: new Set(tensors.filter((t) => t !== one).map((t) => t.name)), ...more }));
+  collectShapes(row, tensors, base, style({ hiddenTensors: new Set(tensors.filter((t) => t !== one).map((t) => t.name)), ...more }));
 
 test("boxes take their class from the labels that are per box", () => {
   expect(only(boxes).map((shape) => [shape.label, shape.x, shape.y, shape.width, shape.height])).toEqual([
@@ -66,8 +66,8 @@ test("a hidden class has no boxes, a hidden tensor none at all", () => {
   expect(only(image)).toEqual([]);
 });
 
-test("boxes of another picture are not drawn here", () => {
-  const other = { ...picture, tensor: tensor("depth", "image", { picture: true }) };
+test("boxes of another image are not drawn here", () => {
+  const other = { ...base, tensor: tensor("depth", "image", { picture: true }) };
 
   expect(collectShapes(row, tensors, other, style())).toEqual([]);
 });
@@ -114,7 +114,7 @@ test("a class has one number, whichever tensor names it", () => {
   expect(classes.codeOf(road, 77)).toBe(77);
 });
 
-test("masks lie over their picture until they are hidden", () => {
+test("masks lie over their image until they are hidden", () => {
   expect(maskTensors(tensors, image, style()).map((one) => one.name)).toEqual(["road", "objects"]);
   expect(maskTensors(tensors, image, style({ hiddenTensors: new Set(["road"]) })).map((one) => one.name)).toEqual(["objects"]);
   expect(maskTensors(tensors, null, style())).toEqual([]);
@@ -142,7 +142,7 @@ test("objects without labels have a colour each, which no count of classes chang
 test("masks of as many objects as there are boxes have the labels of the boxes, predictions never", () => {
   const both: Row = { ...row, objects: { $summary: "media", shape: [2, 9, 9] }, pred_boxes: [[0, 0, 1, 1], [2, 2, 3, 3]] };
   const { pixel } = layerOf(objects, both, tensors, style());
-  const guessed = collectShapes(both, [boxes, labels, guesses], picture, style({ hiddenTensors: new Set(["boxes"]) }));
+  const guessed = collectShapes(both, [boxes, labels, guesses], base, style({ hiddenTensors: new Set(["boxes"]) }));
 
   expect([1, 2].map((code) => pixel(code)?.code)).toEqual([1, 0]); // dog, cat
   expect(guessed.map((shape) => shape.label)).toEqual(["", ""]);
@@ -176,7 +176,7 @@ test("a pixel's code is read from its red and green", () => {
   expect([...readCodes(Uint8ClampedArray.from([5, 0, 0, 255, 44, 1, 0, 255, 255, 255, 0, 255]))]).toEqual([5, 300, 65535]);
 });
 
-test("a covering picture is cut evenly and its boxes with it", () => {
+test("a covering image is cut evenly and its boxes with it", () => {
   const fit = coverFit({ width: 480, height: 640 }, { width: 200, height: 150 });
   const place = placeBounds({ x: 0, y: 0, width: 480, height: 640 }, fit);
 
@@ -185,14 +185,14 @@ test("a covering picture is cut evenly and its boxes with it", () => {
   expect(place.y).toBeCloseTo(-(place.height - 150) / 2);
 });
 
-test("a small picture is shown whole", () => {
+test("a small image is shown whole", () => {
   const fit = containFit({ width: 28, height: 28 }, { width: 200, height: 150 });
 
   expect(28 * fit.scale).toBe(150);
   expect(fit.x).toBe(25);
 });
 
-test("labels never cover each other, and stay inside the picture", () => {
+test("labels never cover each other, and stay inside the image", () => {
   const box = (x: number, size: number, label: string): Shape => ({
     x,
     y: 50,
@@ -247,10 +247,10 @@ const NAMES = ["", "#010000", "#020000", "#030000", "#040000", "#050000"];
 
 test("a crowd has the edges of its boxes and nothing else, cut where the area ends", () => {
   const boxes: [number, number, number, number][] = [[2, 3, 10, 5], [-4, 5, 9, 30], [0, 0, 29, 29], [20, 20, 40, 4], [8, 4, 0, 0]];
-  const looks = boxes.map((box, i) => ({ color: NAMES[i + 1] ?? "", isDashed: false, isFaint: false, boxes: Float64Array.from(box), others: [] }));
+  const batches = boxes.map((box, i) => ({ color: NAMES[i + 1] ?? "", isDashed: false, isFaint: false, boxes: Float64Array.from(box), others: [] }));
   const pixels = new Uint32Array(30 * 30);
 
-  setBoxes(pixels, { width: 30, height: 30 }, looks, { scale: 1, x: 0, y: 0 }, 1);
+  setBoxes(pixels, { width: 30, height: 30 }, batches, { scale: 1, x: 0, y: 0 }, 1);
 
   expect([...new Uint8Array(pixels.buffer)].filter((_, i) => i % 4 === 0)).toEqual(edges(boxes, 30));
 });
@@ -265,11 +265,11 @@ test("what a model says is dashed in a crowd too", () => {
 });
 
 test("what is sorted by look is kept while shapes and colours are the same", () => {
-  const shapes = collectShapes(row, tensors, picture, style());
+  const shapes = collectShapes(row, tensors, base, style());
   const { palette } = style();
-  const looks = looksOf(shapes, palette);
+  const batches = batchesOf(shapes, palette);
 
-  expect(looksOf(shapes, palette)).toBe(looks);
-  expect(looksOf(shapes, { color: () => COLORS[3] })).toHaveLength(2); // true, and what a model says
-  expect(looks.reduce((sum, look) => sum + look.boxes.length / 4 + look.others.length, 0)).toBe(shapes.length);
+  expect(batchesOf(shapes, palette)).toBe(batches);
+  expect(batchesOf(shapes, { color: () => COLORS[3] })).toHaveLength(2); // true, and what a model says
+  expect(batches.reduce((sum, look) => sum + look.boxes.length / 4 + look.others.length, 0)).toBe(shapes.length);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Histogram, TensorInfo } from "../api/client";
-import { classCondition, emptyAside, exampleQuery, isRangeOf, nullAside, oddAsides, rangeConditions } from "./conditions";
+import { classCondition, emptyValues, exampleQuery, isRangeOf, nullValues, nonFiniteValues, rangeConditions } from "./conditions";
 
 const tensor = (name: string, kind: string, shape: (number | null)[] | null = []) => ({ name, kind, shape }) as unknown as TensorInfo;
 const label = tensor("label", "class_label");
@@ -63,14 +63,14 @@ test("a class is asked for as its kind is, and quotes what needs quotes", () => 
 });
 
 test("what lies in no bar has a condition too", () => {
-  expect(nullAside(label, 2).condition).toBe("label IS NULL");
-  expect(emptyAside(tensor("boxes", "bbox", [null, 4]), 2).condition).toBe("SIZE(boxes) = 0");
-  expect(emptyAside(tensor("caption", "text", null), 2).condition).toBe("LENGTH(caption) = 0");
-  expect(oddAsides(histogram({ nans: 1, infinities: 2 })).map((one) => one.condition)).toEqual([
+  expect(nullValues(label, 2).condition).toBe("label IS NULL");
+  expect(emptyValues(tensor("boxes", "bbox", [null, 4]), 2).condition).toBe("SIZE(boxes) = 0");
+  expect(emptyValues(tensor("caption", "text", null), 2).condition).toBe("LENGTH(caption) = 0");
+  expect(nonFiniteValues(histogram({ nans: 1, infinities: 2 })).map((one) => one.condition)).toEqual([
     "score != score",
     "ABS(score) = CAST('inf' AS float64)",
   ]);
-  expect(oddAsides(histogram({ per: "element", nans: 1 }))[0]?.condition).toBe("ANY(score != score)");
+  expect(nonFiniteValues(histogram({ per: "element", nans: 1 }))[0]?.condition).toBe("ANY(score != score)");
 });
 
 test("the example is of this dataset", () => {

@@ -31,23 +31,23 @@ export function isRangeOf(expression: string, condition: string): boolean {
 }
 
 /** Samples that no bar shows, and the condition that finds them. */
-export interface Aside {
+export interface SpecialValues {
   name: string;
   count: number;
   condition: string;
 }
 
-export function nullAside(tensor: TensorInfo, count: number): Aside {
+export function nullValues(tensor: TensorInfo, count: number): SpecialValues {
   return { name: "NULL", count, condition: `${quoteName(tensor.name)} IS NULL` };
 }
 
-export function emptyAside(tensor: TensorInfo, count: number): Aside {
+export function emptyValues(tensor: TensorInfo, count: number): SpecialValues {
   const size = tensor.shape === null ? "LENGTH" : "SIZE";
   return { name: "empty", count, condition: `${size}(${quoteName(tensor.name)}) = 0` };
 }
 
 /** Not-a-number and infinities of what a histogram shows. */
-export function oddAsides({ expression, per, nans, infinities }: Histogram): Aside[] {
+export function nonFiniteValues({ expression, per, nans, infinities }: Histogram): SpecialValues[] {
   const ask = (condition: string) => (per === "row" ? condition : `ANY(${condition})`);
   return [
     { name: "NaN", count: nans, condition: ask(`${expression} != ${expression}`) },

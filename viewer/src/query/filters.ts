@@ -28,19 +28,19 @@ const CLOSING = new Set([")", "]", "END"]);
 const CLAUSES = /^(?:WITH|GROUP|UNGROUP|HAVING|ARRANGE|SAMPLE|LIMIT|OFFSET|UNION|EXCEPT|INTERSECT|EXPAND|EXPLAIN|ANALYZE|JOIN|WINDOW|QUALIFY|VERSION|UPDATE|DELETE|INSERT)$/i;
 
 /** The parts of what a query asks: what its rows have in common. */
-export function partsOf(text: string): string[] {
+export function filtersOf(text: string): string[] {
   return read(text)?.parts ?? [];
 }
 
 /** The query with these parts beside its own; those that `drop` names are left out. */
-export function narrow(text: string, added: readonly string[], drop: (part: string) => boolean = () => false): string {
+export function addFilters(text: string, added: readonly string[], drop: (part: string) => boolean = () => false): string {
   const query = read(text) ?? { head: `SELECT * FROM (${text.trim()}${text.includes("--") ? "\n" : ""})`, parts: [], tail: "" };
   const kept = query.parts.filter((part) => !drop(part) && !added.includes(part));
   return write({ ...query, parts: [...kept, ...added] });
 }
 
 /** The query without these parts. */
-export function widen(text: string, removed: readonly string[]): string {
+export function removeFilters(text: string, removed: readonly string[]): string {
   const query = read(text);
   return query === null ? text : write({ ...query, parts: query.parts.filter((part) => !removed.includes(part)) });
 }

@@ -9,7 +9,7 @@ const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 15_000;
 
 export class Connection {
-  isGone = $state(false);
+  isOffline = $state(false);
   #pause = FIRST_PAUSE_MS;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
@@ -20,8 +20,8 @@ export class Connection {
 
   /** Says how a call went. One that is answered while others wait for a sign of life is none. */
   note(isReached: boolean): void {
-    if (isReached || this.isGone) return;
-    this.isGone = true;
+    if (isReached || this.isOffline) return;
+    this.isOffline = true;
     this.#pause = FIRST_PAUSE_MS;
     this.#schedule();
   }
@@ -30,7 +30,7 @@ export class Connection {
   async tryNow(): Promise<void> {
     this.#stop();
     if (await this.isAlive()) {
-      this.isGone = false;
+      this.isOffline = false;
       this.onReturn();
     } else this.#schedule();
   }

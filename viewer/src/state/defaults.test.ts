@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api/client";
-import { cardHeight, chooseCaption, chooseColumns, choosePicture } from "./defaults";
+import { cardHeight, chooseCaption, chooseColumns, chooseImageTensor } from "./defaults";
 import { chooseLabels } from "../classes/class-table";
 import { ClassPalette, COLORS } from "../classes/palette";
 
@@ -23,21 +23,21 @@ const labels = tensor("labels", "class_label", { per: "boxes", shape: [null] });
 const boxes = tensor("boxes", "bbox", { shape: [null, 4] });
 const caption = tensor("caption", "text", { dtype: null, shape: null });
 
-test("hiding the picture shows the next one", () => {
-  expect(choosePicture([image, depth], new Set())?.name).toBe("image");
-  expect(choosePicture([image, depth], new Set(["image"]))?.name).toBe("depth");
-  expect(choosePicture([caption], new Set())).toBeNull();
+test("hiding the image shows the next one", () => {
+  expect(chooseImageTensor([image, depth], new Set())?.name).toBe("image");
+  expect(chooseImageTensor([image, depth], new Set(["image"]))?.name).toBe("depth");
+  expect(chooseImageTensor([caption], new Set())).toBeNull();
 });
 
 test("the labels of the boxes are counted first", () => {
   expect(chooseLabels([species, labels])?.name).toBe("labels");
 });
 
-test("the grid never asks for pictures or embeddings as JSON", () => {
+test("the grid never asks for images or embeddings as JSON", () => {
   expect(chooseColumns([image, boxes, labels, clip, caption], image)).toEqual(["boxes", "labels", "caption"]);
 });
 
-test("under a picture stands its count of boxes, else its class", () => {
+test("under an image stands its count of boxes, else its class", () => {
   const row = { _row: 0, _row_id: null, species: 1, boxes: [[0, 0, 1, 1]] };
 
   expect(chooseCaption(row, [image, species, boxes], new Set())).toBe("1 box");

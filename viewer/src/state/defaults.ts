@@ -1,35 +1,35 @@
-/** What to show of a schema: the picture, the labels to count, the columns that the grid reads. */
+/** What to show of a schema: the image, the labels to count, the columns that the grid reads. */
 import type { Row, Summary, CellValue, TensorInfo } from "../api/client";
 import { lensOf } from "../lenses";
 
-/** The picture of the grid: the first shown one. */
-export function choosePicture(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
+/** The image of the grid: the first shown one. */
+export function chooseImageTensor(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
   return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
 }
 
-/** Whose statistics are shown before somebody chooses: the labels', and the picture's or a number's. */
+/** Whose statistics are shown before somebody chooses: the labels', and the image's or a number's. */
 export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
-  const measured = choosePicture(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
+  const measured = chooseImageTensor(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
   const isShown = (one: TensorInfo | null | undefined) => tensors.some((tensor) => tensor.name === one?.name);
   return [...new Set([labels, measured].filter(isShown).map((one) => one?.name ?? ""))];
 }
 
 const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json", "tags", "timestamp", "uuid"]);
-const PICTURE_KINDS = new Set(["bbox", "class_label", "scalar", "text", "polygon", "keypoints", "instance_mask"]);
+const IMAGE_CELL_KINDS = new Set(["bbox", "class_label", "scalar", "text", "polygon", "keypoints", "instance_mask"]);
 
-/** Columns for the cells of a grid: all that is cheap, so never pictures or embeddings. */
-export function chooseColumns(tensors: TensorInfo[], picture: TensorInfo | null): string[] {
-  const kinds = picture === null ? CARD_KINDS : PICTURE_KINDS;
+/** Columns for the cells of a grid: all that is cheap, so never images or embeddings. */
+export function chooseColumns(tensors: TensorInfo[], imageTensor: TensorInfo | null): string[] {
+  const kinds = imageTensor === null ? CARD_KINDS : IMAGE_CELL_KINDS;
   return tensors
-    .filter((tensor) => kinds.has(tensor.kind) || isScores(tensor) || (picture === null && isSmall(tensor)))
+    .filter((tensor) => kinds.has(tensor.kind) || isScores(tensor) || (imageTensor === null && isSmall(tensor)))
     .map((tensor) => tensor.name);
 }
 
 const CAMERA_SHAPE = 0.776; // the mock's cells: a little higher than 4:3, for the line under it
 
-/** Height of a cell in its widths: that of the pictures where all are the same. */
-export function cellShape(picture: TensorInfo): number {
-  const [height, width] = picture.shape ?? [];
+/** Height of a cell in its widths: that of the images where all are the same. */
+export function cellShape(imageTensor: TensorInfo): number {
+  const [height, width] = imageTensor.shape ?? [];
   if (height == null || width == null || width === 0) return CAMERA_SHAPE;
   return Math.min(1.25, Math.max(0.6, height / width));
 }
@@ -41,7 +41,7 @@ export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: Rea
   return Math.min(320, Math.max(72, Math.round(40 + 18.5 * lines)));
 }
 
-/** What stands under a picture: the count of boxes, else a class name, else a number or text. */
+/** What stands under an image: the count of boxes, else a class name, else a number or text. */
 export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
   const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
   const order = ["bbox", "polygon", "class_label", "scalar", "text"];

@@ -15,7 +15,7 @@ test("a comparison says in few words what differs", () => {
 });
 
 test("nothing that differs is said too", () => {
-  expect(compare("v1", diff).changes).toEqual(["no difference"]);
+  expect(compare("v1", diff).changes).toEqual(["no differences"]);
 });
 
 const edits: Diff = {

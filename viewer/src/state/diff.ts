@@ -16,7 +16,7 @@ export function compare(name: string, diff: Diff): Comparison {
   if (diff.added > 0) changes.push(`+${formatPlural(diff.added, "row")}`);
   if (diff.removed > 0) changes.push(`−${formatPlural(diff.removed, "row")}`);
   for (const { tensor, count } of diff.updated) changes.push(`${tensor} ${formatCount(count)} changed`);
-  return { name, added: new Set(diff.added_rows), changes: changes.length > 0 ? changes : ["no difference"] };
+  return { name, added: new Set(diff.added_rows), changes: changes.length > 0 ? changes : ["no differences"] };
 }
 
 export type ChangeKind = "added" | "removed" | "changed";

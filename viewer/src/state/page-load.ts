@@ -2,7 +2,7 @@
 const LONGEST_MS = 1500; // a page that is always busy is used all the same
 
 /** A moment that others wait for: the first rows are seen. */
-export class Sight {
+export class FirstPaint {
   #settle: () => void = () => {};
   readonly first = new Promise<void>((resolve) => (this.#settle = resolve));
 

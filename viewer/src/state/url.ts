@@ -25,7 +25,7 @@ export interface Place {
   /** How strong fills are, 0 to 1. */
   opacity: number;
   zoom: number;
-  /** Whether the selected row's picture fills the page. */
+  /** Whether the selected row's image fills the page. */
   look: boolean;
   /** Whether true and predicted shapes stand side by side there. */
   side: boolean;

@@ -18,15 +18,15 @@ import {
   type Source,
   type TensorInfo,
 } from "../api/client";
-import { background } from "../fetch/worker-pool";
-import { chooseCounted, choosePicture } from "./defaults";
+import { workerPool } from "../fetch/worker-pool";
+import { chooseCounted, chooseImageTensor } from "./defaults";
 import { maskTensors, type OverlayStyle } from "../overlays/layers";
 import { chooseLabels, ClassTable } from "../classes/class-table";
 import { ClassPalette } from "../classes/palette";
 import { Counts } from "./statistics.svelte";
 import { compare, listChanges, type Change, type ChangeKind, type Comparison } from "./diff";
 import { Connection } from "./connection.svelte";
-import { Sight } from "./page-load";
+import { FirstPaint } from "./page-load";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -45,7 +45,7 @@ export class Viewer {
   readonly root = findRoot(new URL(location.href));
   readonly api = new Api(new URL("v1/", this.root), (isReached) => this.connection.note(isReached));
   /** Whether the server answers; when it does again, what is missing is asked for once more. */
-  readonly connection = new Connection(() => this.api.isAlive(), () => void this.revive());
+  readonly connection = new Connection(() => this.api.isAlive(), () => void this.reconnect());
 
   place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
   phase = $state<Phase>("loading");
@@ -57,9 +57,9 @@ export class Viewer {
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
   /** What could not be read beside the rows: counts, the log, names of views. */
-  trouble = $state.raw<Problem | null>(null);
+  warning = $state.raw<Problem | null>(null);
   /** Grows when the server answers again: what failed is asked for once more. */
-  revived = $state(0);
+  reconnects = $state(0);
   comparison = $state.raw<Comparison | null>(null);
   /** What differs from the version that is compared with, and that version. */
   difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
@@ -70,7 +70,7 @@ export class Viewer {
   /** The selected row, once it is here. */
   shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
-  /** The masks of the selected row, by tensor, as pictures of codes. */
+  /** The masks of the selected row, by tensor, as images of codes. */
   shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
   log = $state.raw<Commit[]>([]);
   branches = $state.raw<{ name: string; version: string }[]>([]);
@@ -99,22 +99,22 @@ export class Viewer {
 
   #running: AbortController | null = null;
   /** Settled by the first rows of a dataset that are seen: counts of a million rows come after them. */
-  #sight = new Sight();
+  #sight = new FirstPaint();
   /** The same of the page: settled once, also where nothing can be seen. */
-  #opening = new Sight();
-  readonly firstSight = this.#opening.first;
+  #opening = new FirstPaint();
+  readonly firstPaint = this.#opening.first;
 
   get tensors(): TensorInfo[] {
     return this.result?.tensors ?? this.info?.tensors ?? [];
   }
 
-  get picture(): TensorInfo | null {
-    return choosePicture(this.tensors, this.hidden);
+  get imageTensor(): TensorInfo | null {
+    return chooseImageTensor(this.tensors, this.hidden);
   }
 
-  /** The masks that lie over the picture. */
+  /** The masks that lie over the image. */
   get masks(): TensorInfo[] {
-    return maskTensors(this.tensors, this.picture, this.style);
+    return maskTensors(this.tensors, this.imageTensor, this.style);
   }
 
   get labels(): TensorInfo | null {
@@ -148,7 +148,7 @@ export class Viewer {
   async start(): Promise<void> {
     const { token, clean } = takeToken(new URL(location.href));
     this.phase = "loading";
-    if (this.place.dataset !== null) background.prepare(); // while the server is asked who we are
+    if (this.place.dataset !== null) workerPool.prepare(); // while the server is asked who we are
     await this.#attempt(async () => {
       if (token !== null) {
         // Only then: a page that is loaded again before it is let in needs its token once more.
@@ -161,7 +161,7 @@ export class Viewer {
         return this.#load();
       }
       void this.#beside(async () => {
-        await this.firstSight; // names of other datasets are for who has seen this one
+        await this.firstPaint; // names of other datasets are for who has seen this one
         await this.#list();
       });
       await this.#load();
@@ -173,7 +173,7 @@ export class Viewer {
   }
 
   /** Says that the first rows are there, or that none will come. */
-  noteSight(): void {
+  noteFirstPaint(): void {
     this.#sight.note();
     this.#opening.note();
   }
@@ -206,10 +206,10 @@ export class Viewer {
   }
 
   /** Asks again for what is not here, after the server was gone. */
-  async revive(): Promise<void> {
+  async reconnect(): Promise<void> {
     if (this.phase === "failed" || this.info === null) return this.start();
     await this.#attempt(() => this.#query()); // a restarted server does not know the results of the one before
-    this.revived += 1;
+    this.reconnects += 1;
   }
 
   compareWith(compare: string | null): void {
@@ -237,10 +237,10 @@ export class Viewer {
     this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
   }
 
-  /** Fills the page with the selected row's picture, or shows the rows again. */
+  /** Fills the page with the selected row's image, or shows the rows again. */
   look(look: boolean): void {
     const row = this.place.row ?? (this.count > 0 ? 0 : null);
-    this.#put({ ...this.place, row, look: look && row !== null && this.picture !== null }, look ? "push" : "replace");
+    this.#put({ ...this.place, row, look: look && row !== null && this.imageTensor !== null }, look ? "push" : "replace");
   }
 
   /** What is true and what a model says, beside each other or over each other. */
@@ -308,10 +308,10 @@ export class Viewer {
     const { dataset, at, saved } = this.place;
     this.result = null;
     this.queryProblem = null;
-    this.trouble = null;
+    this.warning = null;
     this.info = null;
     this.counts.clear();
-    this.#sight = new Sight();
+    this.#sight = new FirstPaint();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
     const opened = saved === null ? null : await this.api.savedView(dataset, saved);
@@ -433,8 +433,8 @@ export class Viewer {
     try {
       await work();
     } catch (error) {
-      if (error instanceof ApiError) this.trouble = error.problem;
-      else if (!isAbort(error) && !this.connection.isGone) throw error; // a fault of this page, for the console
+      if (error instanceof ApiError) this.warning = error.problem;
+      else if (!isAbort(error) && !this.connection.isOffline) throw error; // a fault of this page, for the console
     }
   }
 }

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { News } from "./cell-updates";
+import { CellUpdates } from "./cell-updates";
 
 /** Cells whose contents a test changes, and those that were told of it. */
 function cells(...contents: unknown[]) {
   const told: number[] = [];
-  const news = new News((position) => [contents[position], "always"], (position) => told.push(position));
+  const news = new CellUpdates((position) => [contents[position], "always"], (position) => told.push(position));
   return { contents, told, news };
 }
 

@@ -7,13 +7,13 @@
  */
 import type { Mask } from "./painter";
 
-export class News {
+export class CellUpdates {
   #shown = new Map<number, readonly unknown[]>();
 
   /** `contents` is what is here for the cell at a position. */
   constructor(
     readonly contents: (position: number) => readonly unknown[],
-    readonly onNews: (position: number) => void,
+    readonly onUpdate: (position: number) => void,
   ) {}
 
   /** Says which cells are in sight; they show what is here now. */
@@ -27,7 +27,7 @@ export class News {
       const now = this.contents(position);
       if (now.length === before.length && now.every((one, i) => one === before[i])) continue;
       this.#shown.set(position, now);
-      this.onNews(position);
+      this.onUpdate(position);
     }
   }
 }
@@ -35,7 +35,7 @@ export class News {
 const KEPT = 1000;
 
 /** The masks of each cell, as the same list while they are the same: a cell is painted when they change. */
-export class SteadyMasks {
+export class StableMasks {
   #shown = new Map<number, Mask[]>();
 
   /** `now`, or the list that was given before where nothing differs. */

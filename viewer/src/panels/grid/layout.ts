@@ -28,7 +28,7 @@ export interface Size {
   height: number;
 }
 
-/** The least width of a cell; pictures keep their shape as cells stretch, cards their height. */
+/** The least width of a cell; images keep their shape as cells stretch, cards their height. */
 export interface CellSize extends Size {
   keepsShape: boolean;
 }

@@ -30,7 +30,7 @@ export class PaintQueue {
   }
 
   #paint(): void {
-    this.#hasMadeWay = this.#isBusy && !this.#hasMadeWay; // never twice: the fastest scroll has pictures too
+    this.#hasMadeWay = this.#isBusy && !this.#hasMadeWay; // never twice: the fastest scroll has images too
     this.#isBusy = false;
     let left = this.#hasMadeWay ? 0 : Math.max(LEAST, Math.ceil(this.#waiting.size / SHARE));
     while (left > 0) {

@@ -35,9 +35,9 @@ export interface Spot {
 export interface CellPaint {
   thumbnail: Thumbnail;
   masks: readonly Mask[];
-  /** The values to draw over the picture; undefined draws none. */
+  /** The values to draw over the image; undefined draws none. */
   row: Row | undefined;
-  picture: TensorInfo;
+  imageTensor: TensorInfo;
   tensors: TensorInfo[];
   style: OverlayStyle;
 }
@@ -65,7 +65,7 @@ function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: Image
   const extent = { width: thumbnail.width, height: thumbnail.height };
   const isSmall = Math.max(extent.width, extent.height) <= SMALL;
   const fit = (isSmall ? containFit : coverFit)(extent, size);
-  context.fillStyle = LETTERBOX; // also under what is transparent: another picture was here
+  context.fillStyle = LETTERBOX; // also under what is transparent: another image was here
   context.fillRect(0, 0, size.width, size.height);
   context.imageSmoothingEnabled = !isSmall;
   context.imageSmoothingQuality = fit.scale * extent.width < bitmap.width / 2 ? "high" : "low"; // as good there, and faster
@@ -75,6 +75,6 @@ function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: Image
     if (!mask?.bitmap) continue;
     drawMask(context, mask.bitmap, layerOf(tensor, row, paint.tensors, style), { extent, fit }, style);
   }
-  const shapes = collectShapes(row, paint.tensors, { tensor: paint.picture, extent }, style);
+  const shapes = collectShapes(row, paint.tensors, { tensor: paint.imageTensor, extent }, style);
   drawShapes(context, shapes, fit, style, { area: size, hasLabels: size.width >= LABELS_FROM });
 }

@@ -6,10 +6,10 @@
 import { untrack } from "svelte";
 import type { Row } from "../../api/client";
 import type { Viewer } from "../../state/viewer.svelte";
-import { background } from "../../fetch/worker-pool";
+import { workerPool } from "../../fetch/worker-pool";
 import { oncePerFrame } from "./paint-queue";
 import { RowPages } from "../../fetch/row-pages";
-import { News, SteadyMasks } from "./cell-updates";
+import { CellUpdates, StableMasks } from "./cell-updates";
 import type { Mask } from "./painter";
 import type { ReadThumbnails, Thumbnail } from "../../fetch/reader";
 import { ThumbnailLoader } from "../../fetch/thumbnails";
@@ -40,13 +40,13 @@ export class GridSources {
   attempt = $state(0);
   #tick = $state(0);
   #signals = Array.from({ length: SIGNALS }, () => new Signal());
-  #news = new News((position) => this.#contents(position), (position) => this.#signal(position)?.change());
+  #news = new CellUpdates((position) => this.#contents(position), (position) => this.#signal(position)?.change());
   #note = oncePerFrame(() => {
     this.#tick += 1;
     this.#news.tell();
   });
   #read: ReadThumbnails;
-  #steadyMasks = new SteadyMasks();
+  #steadyMasks = new StableMasks();
 
   // Texts, not objects: a derived value that is the same text again rebuilds nothing below it.
   #dataset = $derived.by(() => this.viewer.place.dataset ?? "");
@@ -55,24 +55,24 @@ export class GridSources {
   #columns = $derived.by(() => JSON.stringify(this.wanted.columns()));
   #size = $derived.by(() => this.wanted.size());
   pages = $derived.by(() => {
-    void [this.attempt, this.viewer.revived];
+    void [this.attempt, this.viewer.reconnects];
     const columns = JSON.parse(this.#columns) as string[];
     const source = { dataset: this.#dataset, version: this.#version, view: this.#view, columns };
     return new RowPages(this.viewer.api, source, this.#note);
   });
-  // By name, so that hiding another tensor keeps the pictures that are here.
-  #tensor = $derived.by(() => this.viewer.picture?.name ?? null);
-  /** Whether the pictures are a query's own, and no rows of the dataset. */
+  // By name, so that hiding another tensor keeps the images that are here.
+  #tensor = $derived.by(() => this.viewer.imageTensor?.name ?? null);
+  /** Whether the images are a query's own, and no rows of the dataset. */
   isComputed = $derived.by(
     () => this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === this.#tensor),
   );
   #thumbnails = $derived.by(() => {
-    void [this.attempt, this.viewer.revived];
+    void [this.attempt, this.viewer.reconnects];
     return this.#tensor === null ? null : this.#loader(this.#tensor);
   });
   #maskNames = $derived.by(() => (this.viewer.overlays ? this.viewer.masks.map(({ name }) => name).join("\n") : ""));
   #masks = $derived.by(() => {
-    void [this.attempt, this.viewer.revived];
+    void [this.attempt, this.viewer.reconnects];
     return this.#maskNames.split("\n").flatMap((name) => {
       const tensor = this.viewer.tensors.find((one) => one.name === name);
       return tensor === undefined ? [] : [{ tensor, loader: this.#loader(name) }];
@@ -84,7 +84,7 @@ export class GridSources {
     readonly viewer: Viewer,
     readonly wanted: Wanted,
   ) {
-    this.#read = background.readFor(viewer.api);
+    this.#read = workerPool.readFor(viewer.api);
     $effect(() => {
       const closing = this.pages;
       return () => closing.close();
@@ -106,19 +106,19 @@ export class GridSources {
 
   thumbnailAt(position: number): Thumbnail | undefined {
     this.#signal(position)?.follow();
-    const row = this.pictureRow(position);
+    const row = this.imageRow(position);
     return row === null ? undefined : this.#thumbnails?.get(row);
   }
 
   masksAt(position: number): Mask[] {
     this.#signal(position)?.follow();
-    const row = this.pictureRow(position);
+    const row = this.imageRow(position);
     const now = this.#masks.map(({ tensor, loader }) => ({ tensor, thumbnail: row === null ? undefined : loader.get(row) }));
     return this.#steadyMasks.at(position, now);
   }
 
-  /** Base pictures are asked for by their row of the version: the same ones serve every query. */
-  pictureRow(position: number): number | null {
+  /** Base images are asked for by their row of the version: the same ones serve every query. */
+  imageRow(position: number): number | null {
     if (this.viewer.result === null || this.isComputed) return position;
     return this.rowAt(position)?._row ?? null;
   }
@@ -126,7 +126,7 @@ export class GridSources {
   /** Says what is in sight; the rest is given up. */
   want(positions: readonly number[]): void {
     this.pages.want(positions[0] ?? 0, (positions.at(-1) ?? -1) + 1);
-    const rows = positions.map((position) => this.pictureRow(position)).filter((row) => row !== null);
+    const rows = positions.map((position) => this.imageRow(position)).filter((row) => row !== null);
     this.#thumbnails?.want(rows);
     for (const { loader } of this.#masks) loader.want(rows);
     untrack(() => this.#news.watch(positions));
@@ -136,8 +136,8 @@ export class GridSources {
   isSeen(positions: readonly number[]): boolean {
     void this.#tick;
     if (this.pages.isIdle && (this.#thumbnails?.isIdle ?? true)) return true;
-    const hasPictures = this.#thumbnails !== null;
-    return positions.some((position) => (hasPictures ? this.thumbnailAt(position) : this.rowAt(position)) !== undefined);
+    const hasImages = this.#thumbnails !== null;
+    return positions.some((position) => (hasImages ? this.thumbnailAt(position) : this.rowAt(position)) !== undefined);
   }
 
   #signal(position: number): Signal | undefined {
@@ -146,7 +146,7 @@ export class GridSources {
 
   /** What the cell at a position shows. */
   #contents(position: number): unknown[] {
-    const row = this.pictureRow(position);
+    const row = this.imageRow(position);
     const pictures = [this.#thumbnails, ...this.#masks.map(({ loader }) => loader)];
     return [this.pages.get(position), ...pictures.map((loader) => (row === null ? undefined : loader?.get(row)))];
   }

@@ -1,4 +1,4 @@
-/** Numbers as pictures: a plane as a heat map, a line as a plot. Pure: no canvas, no page. */
+/** Numbers as images: a plane as a heat map, a line as a plot. Pure: no canvas, no page. */
 import type { NdArray } from "../../fetch/npy";
 
 export interface Plane {

@@ -1,21 +1,21 @@
 /**
- * The part of a very large picture that is looked at, in its own pixels.
+ * The part of a very large image that is looked at, in its own pixels.
  *
  * A browser would decode a hundred megapixels whole, on the main thread, again and again. Here the
  * stored bytes are fetched once, and what is in sight is cut out of them by createImageBitmap, which
- * works on the browser's own threads. Until a part is there, the server's smaller picture stands for it.
+ * works on the browser's own threads. Until a part is there, the server's smaller image stands for it.
  */
 import type { Bounds, Extent, Fit } from "../../canvas/geometry";
 
-/** From this many pixels on a picture is large: the server first sends a smaller one. */
+/** From this many pixels on an image is large: the server first sends a smaller one. */
 export const LARGE_PIXELS = 16e6;
 export const PREVIEW_SIDE = 1024; // the most that the server makes
 
 const MARGIN = 0.25; // of what is in sight, on each side: a small move needs no new part
 
-export interface Part extends Bounds {
+export interface Tile extends Bounds {
   bitmap: ImageBitmap;
-  /** Pixels of the bitmap a pixel of the picture, 1 at most. */
+  /** Pixels of the bitmap a pixel of the image, 1 at most. */
   scale: number;
 }
 
@@ -23,8 +23,8 @@ export function isLarge(extent: Extent): boolean {
   return extent.width * extent.height >= LARGE_PIXELS;
 }
 
-/** What of a picture is in sight, in its pixels, and a margin around it. */
-export function partInSight(fit: Fit, extent: Extent, area: Extent, margin: number): Bounds {
+/** What of an image is in sight, in its pixels, and a margin around it. */
+export function visiblePart(fit: Fit, extent: Extent, area: Extent, margin: number): Bounds {
   const [spareX, spareY] = [margin * area.width, margin * area.height];
   const left = Math.max(0, Math.floor((-fit.x - spareX) / fit.scale));
   const top = Math.max(0, Math.floor((-fit.y - spareY) / fit.scale));
@@ -34,7 +34,7 @@ export function partInSight(fit: Fit, extent: Extent, area: Extent, margin: numb
 }
 
 /** Whether a part shows all that is wanted, as sharp as it is wanted. */
-export function serves(part: Omit<Part, "bitmap"> | null, wanted: Bounds, scale: number): boolean {
+export function covers(part: Omit<Tile, "bitmap"> | null, wanted: Bounds, scale: number): boolean {
   return (
     part !== null &&
     part.scale >= 0.99 * scale &&
@@ -45,8 +45,8 @@ export function serves(part: Omit<Part, "bitmap"> | null, wanted: Bounds, scale:
   );
 }
 
-export class Detail {
-  part: Part | null = null;
+export class ImageTile {
+  part: Tile | null = null;
   #blob: Promise<Blob> | null = null;
   #abort = new AbortController();
   #isBusy = false;
@@ -62,8 +62,8 @@ export class Detail {
   want(fit: Fit, extent: Extent, area: Extent, pixelRatio: number): void {
     const scale = Math.min(1, fit.scale * pixelRatio);
     if (scale * Math.max(extent.width, extent.height) <= PREVIEW_SIDE) return;
-    if (serves(this.part, partInSight(fit, extent, area, 0), scale)) return;
-    this.#next = () => this.#cut(partInSight(fit, extent, area, MARGIN), scale);
+    if (covers(this.part, visiblePart(fit, extent, area, 0), scale)) return;
+    this.#next = () => this.#cut(visiblePart(fit, extent, area, MARGIN), scale);
     if (!this.#isBusy) void this.#work();
   }
 

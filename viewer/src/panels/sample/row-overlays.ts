@@ -1,21 +1,21 @@
-/** Everything that lies over the selected row's picture: its masks, then its shapes. */
+/** Everything that lies over the selected row's image: its masks, then its shapes. */
 import type { TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
-import { decodePicture } from "../../fetch/reader";
+import { decodeImage } from "../../fetch/reader";
 import type { Shape } from "../../lenses";
 import { collectShapes, layerOf } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
-import { matchShapes, sayMatches } from "../../overlays/matching";
-import { sampleAddress } from "./urls";
+import { matchShapes, labelMatches } from "../../overlays/matching";
+import { sampleUrlOf } from "./urls";
 
 const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
 
 interface Over {
   viewer: Viewer;
   shown: Shown;
-  picture: TensorInfo;
+  imageTensor: TensorInfo;
   extent: Extent;
   fit: Fit;
   within: Extent;
@@ -26,23 +26,23 @@ interface Over {
 }
 
 export function drawOverlays(context: CanvasRenderingContext2D, over: Over): void {
-  const { viewer, shown, picture, extent, fit, within, side } = over;
+  const { viewer, shown, imageTensor, extent, fit, within, side } = over;
   if (!viewer.overlays) return;
   for (const tensor of viewer.masks) {
     const bitmap = viewer.shownMasks.get(tensor.name);
     if (bitmap === undefined) continue;
     drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);
   }
-  const all = over.shapes ?? shapesOver(viewer, shown, picture, extent);
+  const all = over.shapes ?? shapesOver(viewer, shown, imageTensor, extent);
   const shapes = side === undefined ? all : all.filter((shape) => shape.isPredicted === (side === "predicted"));
   drawShapes(context, shapes, fit, viewer.style, { area: within, hasLabels: true });
 }
 
 /** The shapes of a row; where a model's boxes lie beside true ones, each says what became of it. */
-export function shapesOver(viewer: Viewer, { row }: Shown, picture: TensorInfo, extent: Extent): Shape[] {
-  const shapes = collectShapes(row, viewer.tensors, { tensor: picture, extent }, viewer.style);
+export function shapesOver(viewer: Viewer, { row }: Shown, imageTensor: TensorInfo, extent: Extent): Shape[] {
+  const shapes = collectShapes(row, viewer.tensors, { tensor: imageTensor, extent }, viewer.style);
   const isCompared = shapes.some((shape) => shape.isPredicted) && shapes.some((shape) => !shape.isPredicted);
-  return isCompared ? sayMatches(shapes, matchShapes(shapes)) : shapes;
+  return isCompared ? labelMatches(shapes, matchShapes(shapes)) : shapes;
 }
 
 /** The masks of a row, those that are NULL left out. */
@@ -50,8 +50,8 @@ export async function readMasks(viewer: Viewer, shown: Shown, signal: AbortSigna
   const found = new Map<string, ImageBitmap>();
   const read = async (tensor: TensorInfo) => {
     if (shown.row[tensor.name] == null) return;
-    const picture = await viewer.api.sample(sampleAddress(viewer, tensor, shown, { size: MASK_SIDE }), signal);
-    found.set(tensor.name, await decodePicture(await picture.blob()));
+    const imageTensor = await viewer.api.sample(sampleUrlOf(viewer, tensor, shown, { size: MASK_SIDE }), signal);
+    found.set(tensor.name, await decodeImage(await imageTensor.blob()));
   };
   await Promise.all(viewer.masks.map(read));
   return found;

@@ -4,22 +4,22 @@ import { isSummary, type Row, type TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { isLarge, PREVIEW_SIDE } from "./image-tile";
 
-/** The picture to show first: of a large one a smaller one that the server makes. */
-export function pictureAddress(viewer: Viewer, picture: TensorInfo, shown: Shown): string {
-  const extent = storedExtent(shown.row, picture);
+/** The image to show first: of a large one a smaller one that the server makes. */
+export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown): string {
+  const extent = storedExtent(shown.row, imageTensor);
   const isSmaller = extent !== null && isLarge(extent);
-  return sampleAddress(viewer, picture, shown, isSmaller ? { size: PREVIEW_SIDE } : {});
+  return sampleUrlOf(viewer, imageTensor, shown, isSmaller ? { size: PREVIEW_SIDE } : {});
 }
 
-/** The size of a picture as its row tells it, before any of it is decoded; null where it does not. */
-export function storedExtent(row: Row, picture: TensorInfo): Extent | null {
-  const value = row[picture.name];
+/** The size of an image as its row tells it, before any of it is decoded; null where it does not. */
+export function storedExtent(row: Row, imageTensor: TensorInfo): Extent | null {
+  const value = row[imageTensor.name];
   const [height, width] = isSummary(value) ? (value.shape ?? []) : [];
   return height === undefined || width === undefined ? null : { width, height };
 }
 
 /** Stored samples by their row of the version: one address in every query. Computed ones by position. */
-export function sampleAddress(
+export function sampleUrlOf(
   viewer: Viewer,
   tensor: TensorInfo,
   { row, position }: Shown,

@@ -3,12 +3,12 @@ import type { CellValue, Summary, TensorInfo } from "../../api/client";
 import { isSummary } from "../../api/client";
 import { isOverlay } from "../../lenses";
 
-export type WholeKind = "text" | "json" | "array";
+export type FullValueKind = "text" | "json" | "array";
 
 const LONG = 160;
 
 /** What a tensor's samples are shown as when they are opened; null for those that are short or drawn. */
-export function wholeKind(tensor: TensorInfo): WholeKind | null {
+export function fullValueKind(tensor: TensorInfo): FullValueKind | null {
   if (tensor.kind === "text") return "text";
   if (tensor.kind === "json" || tensor.kind === "tags") return "json";
   if (isOverlay(tensor) || tensor.kind === "image" || tensor.kind === "class_label") return null;
@@ -16,8 +16,8 @@ export function wholeKind(tensor: TensorInfo): WholeKind | null {
 }
 
 /** Short values are whole in their line already. */
-export function isWorthOpening(value: CellValue | Summary | undefined, tensor: TensorInfo, line: string): boolean {
-  const kind = wholeKind(tensor);
+export function isExpandable(value: CellValue | Summary | undefined, tensor: TensorInfo, line: string): boolean {
+  const kind = fullValueKind(tensor);
   if (value == null || kind === null || (isSummary(value) && value.$summary === "error")) return false;
   if (kind === "text") return isSummary(value) || line.length > LONG || line.includes("\n");
   if (kind === "json") return isSummary(value) || (typeof value === "object" && Object.keys(value).length > 0);

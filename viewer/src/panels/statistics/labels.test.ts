@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Histogram } from "../../api/client";
-import { sayBars, sayBound } from "./labels";
+import { formatBars, formatBound } from "./labels";
 
 function histogram(more: Partial<Histogram>): Histogram {
   const bounds = more.bounds ?? ["0", "0.5", "1"];
@@ -27,9 +27,9 @@ function histogram(more: Partial<Histogram>): Histogram {
 const whole = (bounds: string[], maximum: string) => histogram({ expression: "LENGTH(boxes)", is_whole: true, bounds, maximum });
 
 test("numbers and times are read as people write them", () => {
-  expect(sayBound(whole(["-9223372036854775808", "9223372036854775807"], "1"), 0)).toBe("-9,223,372,036,854,775,808");
-  expect(sayBound(histogram({ bounds: ["'2026-01-01T00:05:00Z'", "'2026-01-02'"] }), 0)).toBe("2026-01-01 00:05:00");
-  expect(sayBars(whole(["3", "4", "5"], "4"), 0, 0)).toBe("3: 1 row");
-  expect(sayBars(whole(["0", "20", "40"], "39"), 0, 1)).toBe("0 to 39: 2 rows");
-  expect(sayBars(histogram({ per: "element" }), 1, 1)).toBe("0.5 to 1: 1");
+  expect(formatBound(whole(["-9223372036854775808", "9223372036854775807"], "1"), 0)).toBe("-9,223,372,036,854,775,808");
+  expect(formatBound(histogram({ bounds: ["'2026-01-01T00:05:00Z'", "'2026-01-02'"] }), 0)).toBe("2026-01-01 00:05:00");
+  expect(formatBars(whole(["3", "4", "5"], "4"), 0, 0)).toBe("3: 1 row");
+  expect(formatBars(whole(["0", "20", "40"], "39"), 0, 1)).toBe("0 to 39: 2 rows");
+  expect(formatBars(histogram({ per: "element" }), 1, 1)).toBe("0.5 to 1: 1");
 });

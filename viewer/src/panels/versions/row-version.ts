@@ -1,67 +1,67 @@
-/** One row of one version, with its picture and masks: one side of a difference. */
+/** One row of one version, with its image and masks: one side of a difference. */
 import type { Api, DatasetInfo, Row, TensorInfo } from "../../api/client";
-import { decodePicture } from "../../fetch/reader";
+import { decodeImage } from "../../fetch/reader";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask, releaseBitmap } from "../../overlays/masks";
 import type { Shape } from "../../lenses";
-import { choosePicture } from "../../state/defaults";
+import { chooseImageTensor } from "../../state/defaults";
 
 const MASK_SIDE = 1024;
 
-export interface Side {
+export interface RowVersion {
   info: DatasetInfo;
   row: Row;
-  picture: TensorInfo | null;
+  imageTensor: TensorInfo | null;
   image: ImageBitmap | null;
   masks: ReadonlyMap<string, ImageBitmap>;
 }
 
 /** Reads a row, and what of it is drawn; null where there is no row. */
-export async function readSide(
+export async function readRowVersion(
   api: Api,
   info: DatasetInfo,
   position: number | null,
   style: OverlayStyle,
   signal: AbortSignal,
-): Promise<Side | null> {
+): Promise<RowVersion | null> {
   if (position === null) return null;
   const page = await api.rows(info.name, { version: info.version, view: null }, { offset: position, limit: 1 }, signal);
   const row = page.rows[0];
   if (row === undefined) return null;
-  const picture = choosePicture(info.tensors, style.hiddenTensors);
+  const imageTensor = chooseImageTensor(info.tensors, style.hiddenTensors);
   const fetched = async (tensor: TensorInfo, options: Record<string, number>) => {
     if (row[tensor.name] == null) return null;
     const version = { version: info.version, digest: info.digest.slice(0, 12) };
     const answer = await api.sample(api.sampleUrl(info.name, tensor.name, position, { ...version, ...options }), signal);
-    return decodePicture(await answer.blob());
+    return decodeImage(await answer.blob());
   };
   const masks = new Map<string, ImageBitmap>();
-  const reading = maskTensors(info.tensors, picture, style).map(async (tensor) => {
+  const reading = maskTensors(info.tensors, imageTensor, style).map(async (tensor) => {
     const mask = await fetched(tensor, { size: MASK_SIDE });
     if (mask !== null) masks.set(tensor.name, mask);
   });
-  const [image] = await Promise.all([picture === null ? null : fetched(picture, {}), ...reading]);
-  return { info, row, picture, image, masks };
+  const [image] = await Promise.all([imageTensor === null ? null : fetched(imageTensor, {}), ...reading]);
+  return { info, row, imageTensor, image, masks };
 }
 
-/** Gives up its pictures: they are large, and a collection may be far. */
-export function closeSide(side: Side | null | undefined): void {
+/** Gives up its images: they are large, and a collection may be far. */
+export function closeRowVersion(side: RowVersion | null | undefined): void {
   side?.image?.close();
   for (const mask of side?.masks.values() ?? []) releaseBitmap(mask);
 }
 
-export function shapesOf(side: Side, style: OverlayStyle): Shape[] {
-  if (side.picture === null || side.image === null) return [];
+export function shapesOf(side: RowVersion, style: OverlayStyle): Shape[] {
+  if (side.imageTensor === null || side.image === null) return [];
   const { width, height } = side.image;
-  return collectShapes(side.row, side.info.tensors, { tensor: side.picture, extent: { width, height } }, style);
+  return collectShapes(side.row, side.info.tensors, { tensor: side.imageTensor, extent: { width, height } }, style);
 }
 
 /** Draws one side; shapes are given, because they say what became of them. */
-export function drawSide(
+export function drawRowVersion(
   context: CanvasRenderingContext2D,
-  side: Side,
+  side: RowVersion,
   shapes: readonly Shape[],
   view: { fit: Fit; within: Extent },
   style: OverlayStyle,

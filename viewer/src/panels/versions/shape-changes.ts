@@ -8,11 +8,11 @@
 import type { Shape } from "../../lenses";
 import { matchShapes } from "../../overlays/matching";
 
-export type Fate = "same" | "new" | "gone" | "moved" | "renamed";
+export type ShapeStatus = "same" | "added" | "removed" | "moved" | "relabelled";
 
-export interface FatedShape {
+export interface ChangedShape {
   shape: Shape;
-  fate: Fate;
+  status: ShapeStatus;
   /** In words, for the label: "was cat", "moved". */
   word: string;
 }
@@ -21,22 +21,22 @@ const SAME_IOU = 0.999;
 const MOVED_IOU = 0.3; // less is another object
 
 /** What became of each shape, on either side. */
-export function compareShapes(before: readonly Shape[], after: readonly Shape[]): { before: FatedShape[]; after: FatedShape[] } {
+export function compareShapes(before: readonly Shape[], after: readonly Shape[]): { before: ChangedShape[]; after: ChangedShape[] } {
   const classless = (shape: Shape, isPredicted: boolean): Shape => ({ ...shape, code: null, isPredicted, score: null });
   const old = new Map(before.map((shape) => [classless(shape, false), shape]));
   const now = new Map(after.map((shape) => [classless(shape, true), shape]));
-  const fates = new Map<Shape, { fate: Fate; word: string }>();
+  const changed = new Map<Shape, { status: ShapeStatus; word: string }>();
   for (const { truth, guess, iou } of matchExactFirst([...old.keys()], [...now.keys()])) {
     const [was, is] = [old.get(truth), now.get(guess)];
     if (was === undefined || is === undefined) continue;
-    const isRenamed = was.label !== is.label;
-    const fate: Fate = isRenamed ? "renamed" : iou >= SAME_IOU ? "same" : "moved";
-    fates.set(was, { fate, word: fate === "same" ? "" : fate === "moved" ? "moves" : `becomes ${is.label || "nothing"}` });
-    fates.set(is, { fate, word: fate === "same" ? "" : fate === "moved" ? "moved" : `was ${was.label || "nothing"}` });
+    const isRelabelled = was.label !== is.label;
+    const status: ShapeStatus = isRelabelled ? "relabelled" : iou >= SAME_IOU ? "same" : "moved";
+    changed.set(was, { status, word: status === "same" ? "" : status === "moved" ? "moves" : `becomes ${is.label || "unlabelled"}` });
+    changed.set(is, { status, word: status === "same" ? "" : status === "moved" ? "moved" : `was ${was.label || "unlabelled"}` });
   }
-  const tell = (shapes: readonly Shape[], otherwise: Fate) =>
-    shapes.map((shape) => ({ shape, ...(fates.get(shape) ?? { fate: otherwise, word: otherwise }) }));
-  return { before: tell(before, "gone"), after: tell(after, "new") };
+  const describe = (shapes: readonly Shape[], otherwise: ShapeStatus) =>
+    shapes.map((shape) => ({ shape, ...(changed.get(shape) ?? { status: otherwise, word: otherwise }) }));
+  return { before: describe(before, "removed"), after: describe(after, "added") };
 }
 
 /** Boxes that did not move find each other before any other takes them. */
@@ -47,17 +47,17 @@ function matchExactFirst(before: Shape[], after: Shape[]) {
 }
 
 /** The shapes as they are drawn: what changed says so, beside it the rest is faint, or left out. */
-export function sayFates(fated: readonly FatedShape[], onlyChanged: boolean): Shape[] {
-  const hasChange = fated.some(({ fate }) => fate !== "same");
-  return fated.flatMap(({ shape, fate, word }) => {
-    if (fate !== "same") return [{ ...shape, isNoted: true, label: [shape.label, word].filter((one) => one !== "").join(" · ") }];
+export function labelChanges(changed: readonly ChangedShape[], onlyChanged: boolean): Shape[] {
+  const hasChange = changed.some(({ status }) => status !== "same");
+  return changed.flatMap(({ shape, status, word }) => {
+    if (status !== "same") return [{ ...shape, isNoted: true, label: [shape.label, word].filter((one) => one !== "").join(" · ") }];
     return onlyChanged ? [] : [hasChange ? { ...shape, isFaint: true } : shape];
   });
 }
 
 /** How many shapes of a row became what: "1 moved · 2 new". */
-export function sayCounts(before: readonly FatedShape[], after: readonly FatedShape[]): string {
-  const fates = [...after, ...before.filter(({ fate }) => fate === "gone")].map(({ fate }) => fate);
-  const told = (["moved", "renamed", "new", "gone"] as const).map((fate) => [fates.filter((one) => one === fate).length, fate] as const);
-  return told.flatMap(([count, fate]) => (count === 0 ? [] : [`${count} ${fate}`])).join(" · ");
+export function summarizeChanges(before: readonly ChangedShape[], after: readonly ChangedShape[]): string {
+  const changed = [...after, ...before.filter(({ status }) => status === "removed")].map(({ status }) => status);
+  const told = (["moved", "relabelled", "added", "removed"] as const).map((status) => [changed.filter((one) => one === status).length, status] as const);
+  return told.flatMap(([count, status]) => (count === 0 ? [] : [`${count} ${status}`])).join(" · ");
 }
