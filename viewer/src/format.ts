@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. */
+/** Numbers and times as text. */
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
@@ -14,7 +14,7 @@ export function formatBytes(nbytes: number): string {
   return `${trimZeros(value.toFixed(digits))} ${UNITS[unit]}`;
 }
 
-const COUNTS = new Intl.NumberFormat("en-US"); // made once: toLocaleString() looks its rules up for each number
+const COUNTS = new Intl.NumberFormat("en-US"); // created once: toLocaleString() looks up its rules on every call
 
 export function formatCount(count: number): string {
   return COUNTS.format(count);
@@ -48,7 +48,7 @@ const AGES: [number, Intl.RelativeTimeFormatUnit][] = [
   [Infinity, "year"],
 ];
 
-/** "2 hours ago", "yesterday"; `now` is an argument so that the answer is testable. */
+/** "2 hours ago", "yesterday"; `now` is an argument for tests. */
 export function formatAge(time: string, now: number): string {
   let value = (Date.parse(time) - now) / 1000;
   if (Number.isNaN(value)) return time;

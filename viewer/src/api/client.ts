@@ -1,8 +1,8 @@
 /**
- * The calls that the viewer makes of the REST API under `/v1`, and its shapes.
+ * Calls of the REST API under `/v1`, and its types.
  *
- * The shapes are the server's own: `make api` makes types.ts of its OpenAPI document, and the
- * checks compare. Names are the wire's (snake_case), so that nothing is translated in between.
+ * The types are generated from the server's OpenAPI document (`make api`), and checks compare them. Names are
+ * those of the JSON (snake_case); nothing is translated.
  */
 import type { components } from "./types";
 
@@ -26,7 +26,7 @@ export type Statistics = Schemas["Statistics"];
 export type Summary = Schemas["Summary"];
 export type TensorInfo = Schemas["TensorInfo"];
 
-/** RFC 9457, with tensorlake's stable `code` and, for queries, the place in the text. */
+/** RFC 9457, with tensorlake's stable `code` and, for queries, the position in the text. */
 export type Problem = Omit<Schemas["ProblemInfo"], "type">;
 
 export class ApiError extends Error {
@@ -36,7 +36,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Rows of which version, or which query's result. */
+/** The version, or the result of a query, that rows come from. */
 export interface Source {
   version: string;
   view: string | null;
@@ -48,21 +48,21 @@ interface Request {
   signal?: AbortSignal | undefined;
 }
 
-const DIFF_ROWS = 10_000; // the most that the server lists
+const DIFF_ROWS = 10_000; // the server's limit
 
-/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is told whether it answers. */
+/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is called with whether it responded. */
 export class Api {
   constructor(
     readonly base: URL,
     readonly onReach: (isReached: boolean) => void = () => {},
   ) {}
 
-  /** Whether the server answers, whoever asks. */
+  /** Whether the server responds; needs no token. */
   async isAlive(): Promise<boolean> {
     try {
       return (await fetch(new URL("../healthz", this.base), { cache: "no-store" })).ok;
     } catch {
-      return false; // fetch has one error for all that can be wrong with a network
+      return false; // fetch throws one error for every network failure
     }
   }
 
@@ -118,7 +118,7 @@ export class Api {
     return this.#json(`${path(name)}/views`);
   }
 
-  /** A saved view, opened: a result like a query's. */
+  /** Opens a saved view; the result is like that of a query. */
   savedView(name: string, saved: string, signal?: AbortSignal): Promise<QueryResult> {
     return this.#json(`${path(name)}/views/${encodeName(saved)}`, { limit: 0 }, { signal });
   }
@@ -127,13 +127,13 @@ export class Api {
     await this.#request(`${path(name)}/views`, posted<"SaveViewRequest">(body));
   }
 
-  /** How a query would run; one that is wrong is an error with its place. */
+  /** The plan of a query; an invalid query throws an error with its position. */
   explain(name: string, tql: string, version: string, signal: AbortSignal): Promise<Schemas["Explanation"]> {
     const request = posted<"ExplainRequest">({ tql, version }, signal);
     return this.#json(`${path(name)}/query/explain`, {}, request);
   }
 
-  /** What the word before the cursor could become. */
+  /** Completions of the word before the cursor. */
   async complete(name: string, tql: string, cursor: number, version: string, signal: AbortSignal): Promise<Offer[]> {
     const request = posted<"CompletionRequest">({ tql, cursor, version }, signal);
     return (await this.#json<Schemas["Completions"]>(`${path(name)}/query/complete`, {}, request)).offers;

@@ -1,4 +1,4 @@
-/** What each key does; the table is also what the help shows. */
+/** Keyboard shortcuts; the dialog shows the same table. */
 
 export type Move = (step: "next" | "previous" | "down" | "up" | "first" | "last" | "page-down" | "page-up") => void;
 
@@ -63,11 +63,11 @@ export function keyName(key: string): string {
 
 export function actionOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): Action | null {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  const key = event.shiftKey && event.key.startsWith("Arrow") ? SHIFT + event.key : event.key; // of letters the key tells it
+  const key = event.shiftKey && event.key.startsWith("Arrow") ? SHIFT + event.key : event.key; // letters already include Shift
   return KEYS.find((entry) => entry.keys.includes(key))?.action ?? null;
 }
 
-/** The position that a move leads to; from nothing selected, every move leads to the first. */
+/** The position after a move; without a selection, every move selects the first row. */
 export function moveTo(
   step: Parameters<Move>[0],
   from: number | null,

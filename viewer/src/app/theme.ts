@@ -1,4 +1,4 @@
-/** Light or dark: what was chosen here last, else what the system prefers. */
+/** Light or dark theme: the last choice in this browser, else the system's preference. */
 
 export type Theme = "dark" | "light";
 

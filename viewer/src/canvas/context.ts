@@ -8,7 +8,7 @@ export function prepareCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRe
   return context;
 }
 
-/** The same, and what is drawn on it stays. */
+/** Scales a canvas without clearing it. */
 export function scaleCanvas(canvas: HTMLCanvasElement, size: Extent): CanvasRenderingContext2D | null {
   const ratio = devicePixelRatio;
   const width = Math.max(1, Math.round(size.width * ratio));

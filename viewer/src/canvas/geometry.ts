@@ -1,4 +1,4 @@
-/** Where an image lies on the screen, and what lies on it. */
+/** Geometry: rectangles, and how images fit into areas. */
 export interface Extent {
   width: number;
   height: number;
@@ -17,13 +17,13 @@ export interface Fit {
   y: number;
 }
 
-/** The image covers the cell: its shorter side fits, the longer one is cut evenly. */
+/** Scales an image to cover an area; the longer side is cropped evenly. */
 export function coverFit(image: Extent, area: Extent): Fit {
   const scale = Math.max(area.width / image.width, area.height / image.height);
   return { scale, x: (area.width - image.width * scale) / 2, y: (area.height - image.height * scale) / 2 };
 }
 
-/** Small images (digits, icons) would be cut to a blur: they are shown whole. */
+/** Scales an image to fit inside an area. */
 export function containFit(image: Extent, area: Extent): Fit {
   const scale = Math.min(area.width / image.width, area.height / image.height);
   return { scale, x: (area.width - image.width * scale) / 2, y: (area.height - image.height * scale) / 2 };
@@ -38,7 +38,7 @@ export function placeBounds(bounds: Bounds, fit: Fit): Bounds {
   };
 }
 
-/** Whether any of it lies in an area from the origin on. */
+/** Whether bounds intersect an area at the origin. */
 export function isInSight(bounds: Bounds, fit: Fit, area: Extent): boolean {
   const [left, top] = [fit.x + bounds.x * fit.scale, fit.y + bounds.y * fit.scale];
   const isBeside = left > area.width || left + bounds.width * fit.scale < 0;

@@ -1,8 +1,8 @@
-/** How an image lies in its area, and what moves it: wheel, pointer, keys. Made in a component. */
+/** Pan and zoom of an image by wheel, pointer and keys. Created in a component. */
 import { containFit, type Extent, type Fit } from "./geometry";
 import { panBy, wheelFactor, zoomAt } from "./zoom";
 
-/** What keys can do with an image that is looked at. */
+/** Pan and zoom by keys. */
 export interface Zoomable {
   zoom(step: 1 | -1): void;
   /** In units of a step. */
@@ -14,12 +14,12 @@ const KEY_FACTOR = 1.5;
 const KEY_STEP = 0.15; // of the area
 
 export class PanZoom implements Zoomable {
-  #moved = $state.raw<Fit | null>(null); // null: the whole image, whatever the size of the page
+  #moved = $state.raw<Fit | null>(null); // null: fit to the area
   fit: Fit = $derived.by(() => this.#moved ?? containFit(this.extent(), this.area()));
 
   constructor(
     readonly extent: () => Extent,
-    /** What the image lies in: one of two, where there are two. */
+    /** The area of the image, or of one pane. */
     readonly area: () => Extent,
   ) {}
 

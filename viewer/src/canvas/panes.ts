@@ -1,7 +1,7 @@
-/** Two images of one thing in one area: beside each other, or on a telephone one above the other where that is larger. */
+/** Two images in one area: side by side, or stacked on narrow pages where that is larger. */
 import { containFit, type Extent } from "./geometry";
 
-/** On a wider page "side by side" is what it says, whatever the shape of the image. */
+/** Wider pages never stack, whatever the shape of the image. */
 const STACKED_TO = 520;
 
 export interface Panes {

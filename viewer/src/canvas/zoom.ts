@@ -1,7 +1,7 @@
-/** Looking closely: where an image lies on the screen while one zooms and drags. */
+/** The position of an image on the screen while zooming and panning. */
 import { containFit, type Extent, type Fit } from "./geometry";
 
-/** How many screen pixels one pixel of the sample may fill. */
+/** Maximum screen pixels per pixel of the sample. */
 const CLOSEST = 64;
 const WHEEL_NOTCH = 100; // pixels of deltaY that most mice report
 const WHEEL_FACTOR = 1.25;
@@ -11,12 +11,12 @@ export interface Point {
   y: number;
 }
 
-/** How much a turn of the wheel enlarges. */
+/** The zoom factor of a wheel event. */
 export function wheelFactor(deltaY: number): number {
   return WHEEL_FACTOR ** (-deltaY / WHEEL_NOTCH);
 }
 
-/** Enlarges about a point of the area: what is under it stays under it. */
+/** Zooms about a point of the area, which stays fixed. */
 export function zoomAt(fit: Fit, factor: number, at: Point, image: Extent, area: Extent): Fit {
   const least = Math.min(1, containFit(image, area).scale);
   const scale = Math.min(CLOSEST, Math.max(least, fit.scale * factor));

@@ -1,9 +1,8 @@
 /**
- * Classes of a whole dataset: one number a class, whichever tensor names it.
+ * Classes of a dataset: one number per class name, across tensors.
  *
- * Boxes, masks and labels may each have names of their own; a class of the same name is the same
- * class, with one colour and one switch. The labels that are counted keep their codes, other names
- * follow in the schema's order.
+ * Boxes, masks and labels may have separate lists of names; equal names are one class, with one colour and one
+ * switch. The main labels keep their codes, other names follow in schema order.
  */
 import type { TensorInfo } from "../api/client";
 
@@ -24,7 +23,7 @@ export class ClassTable {
     }
   }
 
-  /** The class of a tensor's own code; a code without a name stands for itself. */
+  /** The class of a tensor's code; the code itself if it has no name. */
   codeOf(tensor: TensorInfo, code: number): number {
     const name = tensor.names?.[code];
     return name === undefined ? code : (this.#codes.get(name) ?? code);
@@ -35,7 +34,7 @@ export class ClassTable {
   }
 }
 
-/** The labels whose counts stand at the left: those of the boxes, else the first, else a segmentation's. */
+/** The main labels of a dataset: those of boxes, else the first, else a segmentation's. */
 export function chooseLabels(tensors: TensorInfo[]): TensorInfo | null {
   const labels = tensors.filter((tensor) => tensor.kind === "class_label");
   const segments = tensors.find((tensor) => tensor.kind === "segment_mask" && (tensor.names?.length ?? 0) > 0);

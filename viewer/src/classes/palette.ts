@@ -1,10 +1,10 @@
 /**
- * Class colours: the most frequent classes of a version get the most distinct ones.
+ * Class colours: the most frequent classes of a version get the most distinct colours.
  *
- * They come from the counts of the whole version, never of a query, so that a class keeps its
- * colour while one filters. The order was found by a greedy search: each colour is the one farthest
- * (CIELAB) from all before it for the worst of normal, red-blind, green-blind and blue-blind eyes
- * (Machado 2009); palette.test.ts computes the distances again. Words stand beside every colour.
+ * They are based on counts of the whole version, never of a query, so that filters do not change colours. The order
+ * comes from a greedy search: each colour is the one farthest (CIELAB) from all before it for the worst of normal,
+ * red-blind, green-blind and blue-blind vision (Machado 2009); palette.test.ts computes the distances again. Text is
+ * beside every colour.
  */
 import type { ClassCount } from "../api/client";
 
@@ -29,7 +29,7 @@ export class ClassPalette {
     this.#ranks = new Map(ranked.map((entry, rank) => [entry.code, rank]));
   }
 
-  /** Of a class; where there is none, of an object of the row, whatever classes are counted. */
+  /** The colour of a class; without a class, of an object of the row. */
   color(code: number | null, object = 0): string {
     const rank = code === null ? object : (this.#ranks.get(code) ?? code);
     return COLORS[((rank % COLORS.length) + COLORS.length) % COLORS.length] ?? COLORS[0];

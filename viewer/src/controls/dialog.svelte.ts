@@ -1,9 +1,9 @@
-/** A dialog that is open while `isOpen()` says so: for `{@attach modal(…)}`. Esc, and a press beside it, close it. */
+/** A modal dialog that is open while `isOpen()` is true: for `{@attach modal(…)}`. Esc or a click outside closes it. */
 import type { Attachment } from "svelte/attachments";
 
 export function modal(isOpen: () => boolean, onclose: () => void): Attachment<HTMLDialogElement> {
   return (dialog) => {
-    const onclick = (event: MouseEvent) => event.target === dialog && dialog.close(); // what is in it covers it
+    const onclick = (event: MouseEvent) => event.target === dialog && dialog.close(); // its content covers it, so this is outside
     dialog.addEventListener("close", onclose);
     dialog.addEventListener("click", onclick);
     $effect(() => {

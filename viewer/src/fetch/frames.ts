@@ -1,5 +1,5 @@
 /**
- * The framed body of `POST …/thumbnails`, read as it arrives.
+ * The framed response of `POST …/thumbnails`, parsed as it arrives.
  *
  *     body   = frame*
  *     frame  = u32 index in the request's `rows` · u8 kind · u8[3] zero
@@ -16,13 +16,13 @@ const KINDS = ["none", "image/jpeg", "image/png", "error"] as const;
 export interface Frame {
   index: number;
   kind: (typeof KINDS)[number];
-  /** The size of the sample itself, which overlays are drawn in. */
+  /** The size of the full sample, the coordinates of overlays. */
   width: number;
   height: number;
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Cuts a stream of arbitrary pieces into frames. */
+/** Splits a stream of arbitrary pieces into frames. */
 export class FrameParser {
   #pending = new Uint8Array(0);
 
@@ -41,7 +41,7 @@ export class FrameParser {
     return frames;
   }
 
-  /** Call at the end of the stream: a frame that lacks its rest is an error. */
+  /** Call at the end of the stream: an incomplete frame is an error. */
   finish(): void {
     if (this.#pending.length > 0) {
       throw new Error(`the thumbnail response ends inside a frame (${this.#pending.length} bytes left)`);

@@ -1,4 +1,4 @@
-/** A map that forgets what was used longest ago, when the sizes of its values exceed a budget. */
+/** A least-recently-used cache with a budget for the total size of its values. */
 export class Lru<K, V> {
   #entries = new Map<K, { value: V; size: number }>();
   #size = 0;

@@ -1,5 +1,5 @@
 /**
- * Arrays as NumPy writes them, read without copying.
+ * Parses NPY files, without a copy.
  *
  *     \x93NUMPY · u8 major · u8 minor · u16 (u32 from 2.0 on) length · header · elements
  *     header   a Python dict in text: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
@@ -45,7 +45,7 @@ export function parseNpy(buffer: ArrayBuffer): NdArray {
 function readElements(buffer: ArrayBuffer, offset: number, dtype: string, count: number): ArrayLike<number> {
   if (dtype === "i8" || dtype === "u8") {
     const whole = dtype === "i8" ? new BigInt64Array(buffer, offset, count) : new BigUint64Array(buffer, offset, count);
-    return Float64Array.from(whole, Number); // drawn, not counted with: 53 bits are enough
+    return Float64Array.from(whole, Number); // for display: 53 bits are enough
   }
   if (dtype === "f2") return Float32Array.from(new Uint16Array(buffer, offset, count), halfToNumber);
   const elements = ELEMENTS[dtype];

@@ -1,7 +1,7 @@
 /**
- * Reading thumbnails from the server: the framed body cut into images, each decoded as it arrives.
+ * Reads thumbnails: splits the framed response into images and decodes each as it arrives.
  *
- * Pure of threads: the worker (worker.ts) runs it, and a test may.
+ * Independent of threads: runs in the worker (worker.ts) and in tests.
  */
 import type { Api } from "../api/client";
 import { FrameParser, type Frame } from "./frames";
@@ -17,7 +17,7 @@ export interface Thumbnail {
 export interface ThumbnailSource {
   dataset: string;
   version: string;
-  /** Only for images that a query computed: rows are then positions in its result. */
+  /** Only for images computed by a query: rows are then positions in its result. */
   view: string | null;
   tensor: string;
   size: number;
@@ -25,7 +25,7 @@ export interface ThumbnailSource {
 
 export type ThumbnailRequest = ThumbnailSource & { rows: number[] };
 
-/** Reads many thumbnails; `onThumbnail` is told each with its place in `rows`. */
+/** Reads many thumbnails; `onThumbnail` is called with each and its index in `rows`. */
 export type ReadThumbnails = (
   request: ThumbnailRequest,
   signal: AbortSignal,
@@ -60,7 +60,7 @@ async function decodeFrame(frame: Frame): Promise<ImageBitmap | null> {
   return decodeImage(new Blob([frame.bytes], { type: frame.kind }));
 }
 
-/** The stored numbers, whatever the screen: a mask's are codes. */
+/** Decodes without colour management: the pixels of a mask are codes. */
 export function decodeImage(blob: Blob): Promise<ImageBitmap> {
   return createImageBitmap(blob, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
 }

@@ -1,8 +1,8 @@
 /**
- * Rows by position, fetched in pages and kept for as long as their source is shown.
+ * Rows by position, fetched in pages and cached while their source is shown.
  *
- * `want(start, stop)` says which positions are on screen; pages that went out of sight before they
- * arrived are aborted. The server ends a page early where rows are large: then the rest is asked for.
+ * `want(start, stop)` sets the visible positions; pending pages outside of them are aborted. The server ends a page
+ * early where rows are large; the rest is then requested.
  */
 import type { Api, Row, RowsPage, Source } from "../api/client";
 import { Lru } from "./lru";
@@ -18,7 +18,7 @@ export interface PageSource extends Source {
 export class RowPages {
   #pages = new Lru<number, Row[]>(KEPT_PAGES);
   #pending = new Map<number, AbortController>();
-  /** Of pages that are under way, the rows that are here. */
+  /** The rows of pending pages that have arrived. */
   #arriving = new Map<number, Row[]>();
   #error: unknown = null;
 
@@ -39,7 +39,7 @@ export class RowPages {
     return this.#error;
   }
 
-  /** Whether nothing is under way. */
+  /** Whether no request is pending. */
   get isIdle(): boolean {
     return this.#pending.size === 0;
   }
@@ -87,7 +87,7 @@ export class RowPages {
     } catch (error) {
       if (abort.signal.aborted) return;
       this.#error = error;
-      this.#pages.set(page, rows, 1); // asked once; an error is shown, not repeated
+      this.#pages.set(page, rows, 1); // requested once: an error is shown, not retried
     } finally {
       if (this.#pending.get(page) === abort) this.#pending.delete(page);
       if (this.#arriving.get(page) === rows) this.#arriving.delete(page);

@@ -1,19 +1,18 @@
 /**
- * Thumbnails of the rows in sight: many in one request, read and decoded by a worker, kept by bytes.
+ * Thumbnails of visible rows: requested in batches, decoded by a worker, cached by size.
  *
- * `want(rows)` says what is on screen, nearest first. Missing rows are asked for in requests of at
- * most BATCH rows, at most PARALLEL at once. A few rows wait while other few are under way: the
- * lines that one scrolls past meanwhile are one request. A request none of whose rows is wanted any
- * more is aborted, so that a fast scroll costs nothing behind it.
+ * `want(rows)` sets the visible rows, nearest first. Missing rows are requested in batches of at most BATCH rows, at most
+ * PARALLEL at a time. A partial batch waits while another is pending, so that lines scrolled past meanwhile share a
+ * request. Requests without any visible row are aborted.
  */
 import { releaseBitmap } from "../overlays/masks";
 import { Lru } from "./lru";
 import type { ReadThumbnails, Thumbnail, ThumbnailSource } from "./reader";
 
 const BATCH = 24;
-const PARALLEL = 3; // of the six connections that HTTP/1.1 gives; rows and samples need some
+const PARALLEL = 3; // of six connections with HTTP/1.1; rows and samples need some
 const BUDGET_NBYTES = 64 * 2 ** 20; // decoded, four bytes a pixel: ten screens of 1280 × 800
-const SCREENS = 2; // that are kept on any screen: with less, what is in sight would push itself out
+const SCREENS = 2; // kept at least: with less, visible thumbnails would evict each other
 
 interface Pending {
   rows: number[];
@@ -38,7 +37,7 @@ export class ThumbnailLoader {
     return this.#cache.get(row);
   }
 
-  /** Whether nothing is under way. */
+  /** Whether no request is pending. */
   get isIdle(): boolean {
     return this.#pending.size === 0;
   }
@@ -98,7 +97,7 @@ export class ThumbnailLoader {
     this.onChange();
   }
 
-  /** One failure marks its rows, so that they are not asked for again and again. */
+  /** Marks the rows of a failed request, so that they are not requested again. */
   #fail(rows: number[], error: string): void {
     this.#failed = error;
     for (const row of rows) {

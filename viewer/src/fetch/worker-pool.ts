@@ -1,22 +1,22 @@
 /**
- * The page's end of the worker: one for all grids, started before the first thumbnail is wanted.
+ * The worker that decodes thumbnails: one for all grids, started before the first request.
  *
- * What a worker read and decoded stays in memory outside of its heap until that heap is collected,
- * and a heap of two megabytes seldom is: in minutes of scrolling it was hundreds of megabytes. So a
- * worker that has decoded its share is followed by a new one, and ends with its last request.
+ * Decoded images occupy memory outside of a worker's heap until the heap is collected, which rarely happens to a heap
+ * of two megabytes: minutes of scrolling took hundreds of megabytes. So a worker that has decoded its share is replaced
+ * by a new one, and ends with its last request.
  */
 import type { Api } from "../api/client";
 import type { ReadThumbnails, Thumbnail } from "./reader";
 import type { FromWorker, ToWorker } from "./worker";
 
-const SHARE = 500; // thumbnails: some ten megabytes
+const SHARE = 500; // thumbnails: about ten megabytes
 
 interface Waiting {
   onThumbnail: (index: number, thumbnail: Thumbnail) => void;
   onEnd: (end: { error: string | null; isReached: boolean }) => void;
 }
 
-/** A worker, and what is asked of it. */
+/** A worker and its requests. */
 class Reader {
   #worker: Worker;
   #waiting = new Map<number, Waiting>();
@@ -40,13 +40,13 @@ class Reader {
     this.#worker.postMessage(message);
   }
 
-  /** It still ends, by its own message. */
+  /** The worker still reports its end. */
   abort(id: number): void {
     this.#waiting.delete(id);
     this.#worker.postMessage({ id, abort: true } satisfies ToWorker);
   }
 
-  /** Its script is gone: another version of the viewer is served by now. */
+  /** Its script failed to load: the server may serve another version of the viewer. */
   #fail(): void {
     this.#left = 0;
     const error = "the image worker failed to load; reload this page";
@@ -58,7 +58,7 @@ class Reader {
   #receive(message: FromWorker): void {
     const asked = this.#waiting.get(message.id);
     if ("index" in message) {
-      if (asked === undefined) message.thumbnail.bitmap?.close(); // it was on its way when it was aborted
+      if (asked === undefined) message.thumbnail.bitmap?.close(); // it arrived after the abort
       else asked.onThumbnail(message.index, message.thumbnail);
       return;
     }
@@ -75,13 +75,13 @@ export function startWorker(): Worker {
   return new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
 }
 
-/** Reads in workers, one after another; all that share this share them. */
+/** Reads in workers, one after another, shared by all callers. */
 export class WorkerPool {
   #reader: Reader | null = null;
 
   constructor(readonly start: () => Worker) {}
 
-  /** Starts a worker now: it is ready when the first thumbnails are asked for. */
+  /** Starts a worker, so that it is ready for the first request. */
   prepare(): void {
     this.#current();
   }

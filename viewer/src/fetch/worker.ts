@@ -1,4 +1,4 @@
-/** The worker: asks for thumbnails, decodes them, and hands the bitmaps over without a copy. */
+/** The worker: requests thumbnails, decodes them and transfers the bitmaps without a copy. */
 import { Api, ApiError } from "../api/client";
 import { readFrom, type Thumbnail, type ThumbnailRequest } from "./reader";
 
@@ -6,7 +6,7 @@ export type ToWorker = { id: number; base: string; request: ThumbnailRequest } |
 
 export type FromWorker =
   | { id: number; index: number; thumbnail: Thumbnail }
-  /** The end of a request; `isReached` is whether the server answered at all. */
+  /** The end of a request; `isReached` is whether the server responded. */
   | { id: number; error: string | null; isReached: boolean };
 
 const aborts = new Map<number, AbortController>();

@@ -1,4 +1,4 @@
-/** What belongs to the objects of a tensor: their labels, and how sure a model was of each. */
+/** Labels and scores that belong to the objects of a tensor. */
 import type { Row, TensorInfo } from "../api/client";
 import type { ClassTable } from "../classes/class-table";
 
@@ -10,15 +10,14 @@ export interface Labels {
   name(object: number): string;
 }
 
-/** A tensor of a model's answers, by its name: nothing else tells it from the truth. */
+/** Whether a tensor holds predictions; decided by its name, the only indication. */
 export function isPredicted(tensor: TensorInfo): boolean {
   return PREDICTED_NAME.test(tensor.name);
 }
 
 /**
- * The labels of these objects: the tensor that says `per` them, else a list of the same length that
- * is per nothing, or per other shapes of the same maker over the same image (COCO's masks have
- * the labels of its boxes).
+ * The labels of these objects: the tensor declared `per` them, else a list of the same length without `per`,
+ * or `per` other shapes of the same origin over the same image (COCO's masks share the labels of its boxes).
  */
 export function findLabels(
   objects: TensorInfo,
@@ -50,7 +49,7 @@ export function findLabels(
   return null;
 }
 
-/** The scores of these objects: a list of numbers of the same length, named so and most alike. */
+/** The scores of these objects: a list of numbers of the same length, with a score-like name closest to theirs. */
 export function findScores(objects: TensorInfo, count: number, row: Row, tensors: TensorInfo[]): number[] | null {
   const lists = tensors.filter((tensor) => {
     const value = row[tensor.name];

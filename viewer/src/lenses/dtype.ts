@@ -1,4 +1,4 @@
-/** Dtypes and shapes in as few letters as the tensor list has room for. */
+/** Abbreviated dtypes and shapes for the tensor list. */
 import type { TensorInfo } from "../api/client";
 
 const SHORT: [RegExp, string][] = [

@@ -1,4 +1,4 @@
-/** Images: the thumbnail itself is drawn by the grid; this says what is stored. */
+/** Images: describes the stored bytes; the grid draws the thumbnail. */
 import { isSummary } from "../api/client";
 import { formatBytes } from "../format";
 import type { Lens } from "./lens";
@@ -20,7 +20,7 @@ export const imageLens: Lens = {
   },
 };
 
-/** `image/jpeg` is jpeg; of images that differ from row to row, `image/*`, any. */
+/** `image/jpeg` → jpeg; `image/*`, where rows differ, → any. */
 function codecOf(mediaType: string | null | undefined): string | undefined {
   return mediaType?.replace("image/", "").replace("*", "any");
 }

@@ -1,4 +1,4 @@
-/** The lens of each kind of tensor, and the two questions the panels ask of it. */
+/** The lens of each kind of tensor. */
 import { isSummary, type TensorInfo } from "../api/client";
 import { arrayLens } from "./array";
 import { bboxLens } from "./bbox";
@@ -34,7 +34,7 @@ const LENSES: Record<string, Lens> = {
   sequence: sequenceLens,
 };
 
-/** Arrays of any kind that has no lens of its own are shown by shape and first numbers. */
+/** Kinds without a lens of their own are shown as arrays: shape and first values. */
 export function lensOf(tensor: TensorInfo): Lens {
   const lens = LENSES[tensor.kind];
   if (lens !== undefined) return lens;

@@ -1,4 +1,4 @@
-/** Keypoints: dots for the joints that are known, hollow where hidden, joined by the skeleton. */
+/** Keypoints: dots for labelled joints, rings for occluded ones, connected by the skeleton. */
 import type { Point } from "../canvas/geometry";
 import { isSummary, type CellValue } from "../api/client";
 import { formatPlural } from "../format";

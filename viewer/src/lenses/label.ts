@@ -1,4 +1,4 @@
-/** Class labels: names, never codes alone. */
+/** Class labels, shown by name. */
 import { isSummary } from "../api/client";
 import type { Lens, Value } from "./lens";
 import { shortShape } from "./dtype";

@@ -1,36 +1,36 @@
-/** How one kind of tensor is shown; one file a kind, chosen in `index.ts`. */
+/** How one kind of tensor is shown; one file per kind, registered in `index.ts`. */
 import type { Bounds, Extent, Point } from "../canvas/geometry";
 import type { CellValue, Row, Summary, TensorInfo } from "../api/client";
 import type { ClassTable } from "../classes/class-table";
 
-/** What is drawn of one object: all numbers are pixels of the whole sample. */
+/** The drawing of one object, in pixels of the full-size sample. */
 export type Path =
   | { kind: "box" }
   | { kind: "outline"; points: readonly Point[] }
-  /** `shown` says which joints are known; `bones` join two of them. */
+  /** `isShown` marks labelled joints; each bone connects two of them. */
   | { kind: "skeleton"; joints: readonly { at: Point; isShown: boolean; isSeen: boolean }[]; bones: readonly Point[] };
 
-/** One object over an image; its bounds are those of what is drawn. */
+/** One object over an image, with the bounds of its drawing. */
 export interface Shape extends Bounds {
   path: Path;
   /** A class of the dataset (classes/class-table.ts), which chooses the colour; null for none. */
   code: number | null;
-  /** The class in words; "" for none. */
+  /** The class name; "" for none. */
   label: string;
-  /** How sure a model was. */
+  /** The confidence of a prediction. */
   score: number | null;
-  /** Drawn dashed: what a model says, beside what is true. */
+  /** Predictions are drawn dashed, ground truth solid. */
   isPredicted: boolean;
-  /** Its word says what became of it: it is said before the words of others. */
+  /** Its label describes a change and is placed before other labels. */
   isNoted?: boolean;
-  /** Nothing became of it where something became of others: drawn faintly, without a word. */
+  /** Unchanged where others changed: drawn faintly, without a label. */
   isFaint?: boolean;
 }
 
 export interface Pixel {
   /** A class of the dataset; null for none. */
   code: number | null;
-  /** Which of the row's objects, from 0 on: it chooses the colour where there is no class. */
+  /** Index of the object in the row, from 0; selects the colour if there is no class. */
   object: number;
 }
 
@@ -44,14 +44,14 @@ export interface DrawContext {
 }
 
 export interface Lens {
-  /** The tensor in two words, beside its name: "jpeg h×w×3". */
+  /** A short description beside the tensor's name: "jpeg h×w×3". */
   brief(tensor: TensorInfo): string;
   /** The value in one line, for the table of a row. */
   describe(value: Value, tensor: TensorInfo): string;
-  /** A few words under an image, or null for none. */
+  /** A caption under an image, or null for none. */
   caption?(value: Value, tensor: TensorInfo): string | null;
-  /** What is drawn over the image that the tensor belongs to. */
+  /** Shapes drawn over the image that the tensor belongs to. */
   shapes?(value: Value, tensor: TensorInfo, context: DrawContext): Shape[];
-  /** For masks: what a pixel's code means (server/tensorlake_server/masks.py); null is no object. */
+  /** For masks: the meaning of a pixel's code (the server's masks.py); null for background. */
   pixels?(tensor: TensorInfo, context: Omit<DrawContext, "image">): (code: number) => Pixel | null;
 }

@@ -1,4 +1,4 @@
-/** Masks: binary, of classes, of objects. Their pixels come as images of codes (overlays/masks.ts). */
+/** Masks: binary, segmentation, instance. Pixels arrive as images of codes (overlays/masks.ts). */
 import { isSummary, type TensorInfo } from "../api/client";
 import { formatPlural } from "../format";
 import { shapeOf } from "./array";
@@ -6,7 +6,7 @@ import { findLabels } from "./belonging";
 import { formatShape, shortDtype } from "./dtype";
 import type { Lens, Value } from "./lens";
 
-const IGNORED = 0xffff; // server/tensorlake_server/media/masks.py
+const IGNORED = 0xffff; // as in the server's masks.py
 
 const describe = (value: Value): string => formatShape(isSummary(value) ? (value.shape ?? []) : shapeOf(value));
 
@@ -41,7 +41,7 @@ export const instanceMaskLens: Lens = {
   },
 };
 
-/** A class that is called so is where nothing is. */
+/** Whether a code is the background class, by its name. */
 function isBackground(tensor: TensorInfo, code: number): boolean {
   return code === 0 && /^(background|void|unlabell?ed|nothing)$/i.test(tensor.names?.[0] ?? "");
 }

@@ -1,4 +1,4 @@
-/** Single numbers and truth values. */
+/** Numbers and booleans. */
 import { formatNumber } from "../format";
 import { shortDtype } from "./dtype";
 import type { Lens } from "./lens";

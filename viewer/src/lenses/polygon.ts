@@ -1,4 +1,4 @@
-/** Outlines: each drawn around its object, in the colour of its class. */
+/** Polygons: outlines of objects in the colour of their class. */
 import type { Bounds, Point } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
@@ -37,7 +37,7 @@ function isPoint(value: unknown): value is Point & number[] {
   return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
 }
 
-/** The smallest rectangle around all points; nothing at all has none. */
+/** The bounding rectangle of all points; empty without points. */
 export function boundsOf(points: readonly Point[]): Bounds {
   if (points.length === 0) return { x: 0, y: 0, width: 0, height: 0 };
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];

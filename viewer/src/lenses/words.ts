@@ -1,4 +1,4 @@
-/** Tags, moments and identifiers: text that is one thing, not prose. */
+/** Tags, timestamps, UUIDs and sequences: short values as text. */
 import { isSummary } from "../api/client";
 import { formatBytes } from "../format";
 import { readText } from "./text";

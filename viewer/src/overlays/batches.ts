@@ -1,21 +1,21 @@
 /**
- * Shapes by their look: what is drawn in one colour and one kind of line, made once for many frames.
+ * Shapes batched by colour and line style, computed once for many frames.
  *
  *     boxes   x, y, width, height of the first · of the second · …      in pixels of the image
  *
- * An image that is moved is drawn sixty times a second, its shapes stay: five thousand of them are
- * sorted by colour and turned into numbers once, and a frame only reads the numbers.
+ * While an image is panned it is redrawn sixty times a second and its shapes do not change: five thousand
+ * shapes are grouped and converted to numbers once, and each frame only reads the numbers.
  */
 import type { Shape } from "../lenses";
 import type { OverlayStyle } from "./layers";
 import type { Extent, Fit } from "../canvas/geometry";
 
-/** How strong the lines of a faint shape are. */
+/** Opacity of the lines of a faint shape. */
 export const FAINT = 0.5;
 
 export interface Batch {
   color: string;
-  /** What a model says. */
+  /** For predictions. */
   isDashed: boolean;
   isFaint: boolean;
   boxes: Float64Array;
@@ -25,7 +25,7 @@ export interface Batch {
 
 const known = new WeakMap<readonly Shape[], { palette: OverlayStyle["palette"]; batches: readonly Batch[] }>();
 
-/** The looks of shapes, in the order in which they first appear; the same list while both arguments are the same. */
+/** The batches of shapes, in order of first appearance; cached while both arguments are identical. */
 export function batchesOf(shapes: readonly Shape[], palette: OverlayStyle["palette"]): readonly Batch[] {
   const before = known.get(shapes);
   if (before?.palette === palette) return before.batches;
@@ -65,7 +65,7 @@ export function eachBoxInSight(
   area: Extent,
   draw: (x: number, y: number, width: number, height: number) => void,
 ): void {
-  const { width: right, height: bottom } = area; // once: an area may be a signal
+  const { width: right, height: bottom } = area; // read once: an area may be a signal
   for (let i = 0; i < boxes.length; i += 4) {
     const x = fit.x + fit.scale * (boxes[i] ?? 0);
     const y = fit.y + fit.scale * (boxes[i + 1] ?? 0);

@@ -1,9 +1,8 @@
 /**
- * Drawing shapes on a canvas: boxes, outlines, skeletons, and the words on them.
+ * Drawing shapes on a canvas: boxes, polygons, skeletons and their labels.
  *
- * Only what is in sight is drawn. Boxes are drawn one by one, as rectangles, and many as a crowd
- * (box-raster.ts). Outlines and skeletons of one colour are one path. Fills follow the opacity, lines
- * never do.
+ * Only visible shapes are drawn. Boxes are drawn as rectangles, or rasterised when there are more than a
+ * thousand (box-raster.ts). Outlines and skeletons of one style share a path. Opacity applies to fills only.
  */
 import type { Shape } from "../lenses";
 import type { OverlayStyle } from "./layers";
@@ -14,13 +13,13 @@ import { eachBoxInSight, FAINT, batchesOf, type Batch } from "./batches";
 
 const STROKE = 2;
 const DASH = [6, 4];
-const FILL = 0.25; // of the opacity: boxes lie over each other
+const FILL = 0.25; // of the opacity: boxes overlap
 const DENSE = 1000; // boxes in sight
 const JOINT = 3;
 const LABEL_FONT = "600 11px 'Inter Variable', system-ui, sans-serif";
-const LABEL_INK = "#06101f"; // dark on every class colour: contrast 4.5 at least
+const LABEL_INK = "#06101f"; // on every class colour: contrast of at least 4.5
 
-/** What of the canvas is drawn on, from its origin, and whether there is room for words. */
+/** The area to draw on, from the canvas origin, and whether it has room for labels. */
 export interface View {
   area: Extent;
   hasLabels: boolean;
@@ -36,7 +35,7 @@ export function drawShapes(
   const batches = batchesOf(shapes, style.palette);
   const isDense = hasDenseBoxes(batches, fit, area);
   context.lineWidth = STROKE;
-  context.lineJoin = "miter"; // of boxes; round corners are a path, and slow
+  context.lineJoin = "miter"; // for boxes: round joins take the slow path
   if (isDense) rasterizeBoxes(context, batches, fit, area);
   for (const look of batches) {
     context.setLineDash(look.isDashed ? DASH : []);
@@ -75,7 +74,7 @@ function drawBoxes(
   eachBoxInSight(boxes, fit, area, (x, y, width, height) => context.strokeRect(x, y, width, height));
 }
 
-/** Outlines and skeletons of one look, as one path of each kind. */
+/** Draws outlines and skeletons of one batch, as one path per kind. */
 function drawPaths(context: CanvasRenderingContext2D, shapes: readonly Shape[], fit: Fit, { lines, fills }: Strength): void {
   const paths: Paths = { fill: new Path2D(), lines: new Path2D(), dots: new Path2D(), rings: new Path2D() };
   for (const shape of shapes) trace(shape, fit, paths);
@@ -120,7 +119,7 @@ function trace(shape: Shape, fit: Fit, paths: Paths): void {
   }
 }
 
-/** Outlines of one path must turn one way, or one inside another would be a hole. */
+/** Outlines in one path need the same winding order, or nested ones become holes. */
 export function clockwise(points: readonly Point[]): readonly Point[] {
   let area = 0;
   points.forEach(([x, y], i) => {

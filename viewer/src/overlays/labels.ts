@@ -1,11 +1,11 @@
-/** The words on shapes: what they say, and where they stand without covering each other. */
+/** Labels of shapes: their text, and positions without overlaps. */
 import type { Shape } from "../lenses";
 import { type Bounds, type Extent, type Fit, isInSight, placeBounds } from "../canvas/geometry";
 
 export const LABEL_HEIGHT = 15;
 const PADDING = 8;
-const MOST = 200; // more words than this can nobody read, and each is compared with all before it
-const TRIED = 600; // in a crowd most would cover another: the largest of them are enough to try
+const MOST = 200; // more are unreadable, and each is compared with all before it
+const TRIED = 600; // in dense images most overlap: only the largest are tried
 
 export interface PlacedLabel {
   place: Bounds;
@@ -19,8 +19,8 @@ export function labelText(shape: Shape): string {
 }
 
 /**
- * Where labels stand: above their shape where there is room, else inside it. One that would cover
- * another is left out, the larger shape's staying: in a crowd every word would be unreadable.
+ * Places labels above their shape where there is room, else inside it. A label that would overlap that of
+ * a larger shape is omitted.
  */
 export function placeLabels(
   shapes: readonly Shape[],
@@ -51,7 +51,7 @@ export function placeLabels(
 
 const sorted = new WeakMap<readonly Shape[], Shape[]>();
 
-/** What is noted, then by size; the same shapes are drawn again for every move of the image. */
+/** Sorts changed shapes first, then by size; cached, because every move redraws the same shapes. */
 function largestFirst(shapes: readonly Shape[]): Shape[] {
   const size = (shape: Shape) => (shape.isNoted === true ? Infinity : shape.width * shape.height);
   const known = sorted.get(shapes) ?? [...shapes].sort((a, b) => (size(a) === size(b) ? 0 : size(b) - size(a)));

@@ -1,16 +1,16 @@
-/** What lies over an image: the shapes and masks of its row that are not hidden. */
+/** Overlays of an image: the visible shapes and masks of its row. */
 import type { Extent } from "../canvas/geometry";
 import type { Row, TensorInfo } from "../api/client";
 import { isMask, lensOf, type Pixel, type Shape } from "../lenses";
 import type { ClassTable } from "../classes/class-table";
 
-/** What is shown of the overlays, and how: one object for the grid, the row and the closest look. */
+/** Which overlays are visible, and how they are drawn: shared by the grid, the row panel and the detail view. */
 export interface OverlayStyle {
   hiddenTensors: ReadonlySet<string>;
   hiddenCodes: ReadonlySet<number>;
   classes: ClassTable;
   palette: { color(code: number | null, object?: number): string };
-  /** Of fills, 0 to 1; lines are always drawn whole. */
+  /** Opacity of fills, 0 to 1; lines are always opaque. */
   opacity: number;
 }
 
@@ -40,7 +40,7 @@ export function maskTensors(tensors: TensorInfo[], imageTensor: TensorInfo | nul
   return tensors.filter((tensor) => isMask(tensor) && liesOn(tensor, imageTensor, style));
 }
 
-/** What the codes of a mask mean in this row; a hidden class means nothing. */
+/** The meaning of a mask's codes in this row; hidden classes map to null. */
 export function layerOf(tensor: TensorInfo, row: Row, tensors: TensorInfo[], style: OverlayStyle): Layer {
   const meaning = lensOf(tensor).pixels?.(tensor, { row, tensors, classes: style.classes }) ?? (() => null);
   const pixel = (code: number) => {

@@ -1,17 +1,17 @@
 /**
- * Masks over images: from the server's image of codes to colours.
+ * Masks over images: converts the server's image of codes to colours.
  *
- *     red + 256 · green of a pixel = its code       (server/tensorlake_server/media/masks.py)
+ *     red + 256 · green of a pixel = its code       (the server's masks.py)
  *
- * The inside of a region is as strong as the opacity says, its edge stronger, so that two objects of
- * one class are told apart. What was coloured is kept until its look changes.
+ * The inside of a region has the given opacity and its edge a higher one, so that adjacent objects of one
+ * class can be distinguished. Coloured masks are cached until the style changes.
  */
 import type { Pixel } from "../lenses";
 import { channelsOf } from "../classes/palette";
 import type { Layer, OverlayStyle } from "./layers";
 import type { Extent, Fit } from "../canvas/geometry";
 
-const EDGE = 0.5; // of what is left to full: an edge is seen at any opacity
+const EDGE = 0.5; // of the remaining opacity: an edge is visible at any setting
 
 export function readCodes(pixels: Uint8ClampedArray): Uint16Array {
   const codes = new Uint16Array(pixels.length / 4);
@@ -19,7 +19,7 @@ export function readCodes(pixels: Uint8ClampedArray): Uint16Array {
   return codes;
 }
 
-/** The colours of a mask, four bytes a pixel; a code without a meaning is transparent. */
+/** The colours of a mask, four bytes a pixel; a code that maps to null is transparent. */
 export function colorCodes(
   codes: Uint16Array,
   width: number,
@@ -61,7 +61,7 @@ interface Coloured {
 
 const kept = new WeakMap<ImageBitmap, Coloured>();
 
-/** For a bitmap that is shown no more: its pixels and what was coloured of it are many, and a collection may be far. */
+/** Frees a bitmap that is no longer shown and its coloured copy: both are large, and garbage collection may be late. */
 export function releaseBitmap(bitmap: ImageBitmap): void {
   const canvas = kept.get(bitmap)?.canvas;
   if (canvas !== undefined) canvas.width = canvas.height = 0;

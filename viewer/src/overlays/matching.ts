@@ -1,8 +1,8 @@
 /**
- * Which predicted box is which true one: as COCO matches them.
+ * Matching of predicted boxes with ground truth, as in COCO.
  *
- * The surest prediction chooses first, the free box of its class that it overlaps most; less than
- * half an overlap (IoU) is none.
+ * Predictions are matched in descending order of score, each with the free box of its class that has the
+ * highest IoU, if that is at least 0.5.
  */
 import type { Bounds } from "../canvas/geometry";
 import type { Shape } from "../lenses";
@@ -19,7 +19,7 @@ export interface Matching {
   matched: Matched[];
   /** True boxes without a prediction. */
   missed: Shape[];
-  /** Predictions of nothing. */
+  /** Predictions without a true box. */
   extra: Shape[];
 }
 
@@ -45,7 +45,7 @@ export function matchShapes(shapes: readonly Shape[], least = IOU_LEAST): Matchi
   return matching;
 }
 
-/** Intersection over union; boxes without an area overlap nothing. */
+/** Intersection over union; 0 for boxes without an area. */
 export function iou(a: Bounds, b: Bounds): number {
   const width = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
   const height = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
@@ -54,7 +54,7 @@ export function iou(a: Bounds, b: Bounds): number {
   return common / (a.width * a.height + b.width * b.height - common);
 }
 
-/** The same shapes, each saying what became of it: a word, never a colour alone. */
+/** The same shapes with their match in the label: a word, never a colour alone. */
 export function labelMatches(shapes: readonly Shape[], matching: Matching): Shape[] {
   const words = new Map<Shape, string>();
   for (const { guess, iou: overlap } of matching.matched) words.set(guess, `IoU ${overlap.toFixed(2)}`);

@@ -1,19 +1,19 @@
-/** TQL of what statistics show: a class, a range of bars, NULLs and what lies in no bar. */
+/** TQL conditions for statistics: a class, a range of bars, NULLs and other values without a bar. */
 import type { ClassCount, Histogram, TensorInfo } from "../api/client";
 import { quoteName, quoteText } from "./literals";
 
-/** The condition for one class; lists and masks are asked whether they hold it. */
+/** The condition for one class; lists and masks match if they contain it. */
 export function classCondition(tensor: TensorInfo, { code, name }: Pick<ClassCount, "code" | "name">): string {
   const column = quoteName(tensor.name);
   const isList = (tensor.shape?.length ?? 0) > 0;
   if (tensor.kind === "class_label" || tensor.kind === "tags" || tensor.kind === "text") {
     return isList || tensor.kind === "tags" ? `CONTAINS(${column}, ${quoteText(name)})` : `${column} = ${quoteText(name)}`;
   }
-  const value = tensor.kind === "segment_mask" ? code : name; // truth values are words
+  const value = tensor.kind === "segment_mask" ? code : name; // booleans are keywords
   return isList ? `ANY(${column} = ${value})` : `${column} = ${value}`;
 }
 
-/** The conditions for bars `first` to `last`, both among them: exactly what they count. */
+/** The conditions for bars `first` to `last`, inclusive: they match exactly the values counted. */
 export function rangeConditions(histogram: Histogram, first: number, last: number): string[] {
   const { expression, bounds, counts } = histogram;
   const [low = "0", high = "0"] = [bounds[first], bounds[last + 1]];
@@ -24,13 +24,13 @@ export function rangeConditions(histogram: Histogram, first: number, last: numbe
   return [`ANY(${isOne ? range[0] : `LOGICAL_AND(${range.join(", ")})`})`];
 }
 
-/** Whether a condition is a range of this expression: another range takes its place. */
+/** Whether a condition is a range of this expression, which a new range replaces. */
 export function isRangeOf(expression: string, condition: string): boolean {
   const inner = condition.replace(/^ANY\((?:LOGICAL_AND\()?/, "");
   return inner.startsWith(`${expression} `) && /^(?:>=|<=|<|=) /.test(inner.slice(expression.length + 1));
 }
 
-/** Samples that no bar shows, and the condition that finds them. */
+/** Samples without a bar, and the condition that selects them. */
 export interface SpecialValues {
   name: string;
   count: number;
@@ -46,7 +46,7 @@ export function emptyValues(tensor: TensorInfo, count: number): SpecialValues {
   return { name: "empty", count, condition: `${size}(${quoteName(tensor.name)}) = 0` };
 }
 
-/** Not-a-number and infinities of what a histogram shows. */
+/** NaN and infinities of a histogram. */
 export function nonFiniteValues({ expression, per, nans, infinities }: Histogram): SpecialValues[] {
   const ask = (condition: string) => (per === "row" ? condition : `ANY(${condition})`);
   return [
@@ -55,7 +55,7 @@ export function nonFiniteValues({ expression, per, nans, infinities }: Histogram
   ].filter(({ count }) => count > 0);
 }
 
-/** A query worth trying on this dataset, for the empty editor. */
+/** An example query for this dataset, for the empty editor. */
 export function exampleQuery(tensors: TensorInfo[]): string {
   const label = tensors.find((tensor) => (tensor.names?.length ?? 0) > 0);
   const number = tensors.find((tensor) => tensor.kind === "scalar");

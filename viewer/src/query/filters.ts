@@ -1,14 +1,13 @@
 /**
- * The query that is shown, narrowed by what was clicked, and widened again.
+ * Adds conditions to the current query, and removes them.
  *
- * A query is read as far as it must be: `WHERE a AND b ORDER BY c` has the parts `a` and `b`, to which
- * one is added and of which one is taken away. What is more than that (LIMIT, GROUP BY, columns of its
- * own, comments) is asked as a whole: `SELECT * FROM (…) WHERE part`, so that what is found is always
- * among the rows that are shown.
+ * Queries are parsed only as far as needed: `WHERE a AND b ORDER BY c` has the parts `a` and `b`. A query with
+ * more clauses (LIMIT, GROUP BY, its own columns, comments) is wrapped, `SELECT * FROM (…) WHERE part`, so that
+ * the result is always a subset of the rows shown.
  */
 
 interface Conditions {
-  /** What is asked; "" is the dataset, else `SELECT * FROM (…)`. */
+  /** The source: "" for the dataset, else `SELECT * FROM (…)`. */
   head: string;
   parts: string[];
   /** ORDER BY, or nothing. */
@@ -24,22 +23,22 @@ interface Piece {
 const PIECES = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'?|"(?:[^"]|"")*"?|\$?\w+(?:\.\w+)*|[<>!=|]+|\S/g;
 const OPENING = new Set(["(", "[", "CASE"]);
 const CLOSING = new Set([")", "]", "END"]);
-/** Words that begin what is more than conditions and an order. */
+/** Keywords of clauses other than WHERE and ORDER BY. */
 const CLAUSES = /^(?:WITH|GROUP|UNGROUP|HAVING|ARRANGE|SAMPLE|LIMIT|OFFSET|UNION|EXCEPT|INTERSECT|EXPAND|EXPLAIN|ANALYZE|JOIN|WINDOW|QUALIFY|VERSION|UPDATE|DELETE|INSERT)$/i;
 
-/** The parts of what a query asks: what its rows have in common. */
+/** The conditions of a query. */
 export function filtersOf(text: string): string[] {
   return read(text)?.parts ?? [];
 }
 
-/** The query with these parts beside its own; those that `drop` names are left out. */
+/** Adds conditions to a query; existing ones that match `drop` are removed. */
 export function addFilters(text: string, added: readonly string[], drop: (part: string) => boolean = () => false): string {
   const query = read(text) ?? { head: `SELECT * FROM (${text.trim()}${text.includes("--") ? "\n" : ""})`, parts: [], tail: "" };
   const kept = query.parts.filter((part) => !drop(part) && !added.includes(part));
   return write({ ...query, parts: [...kept, ...added] });
 }
 
-/** The query without these parts. */
+/** Removes conditions from a query. */
 export function removeFilters(text: string, removed: readonly string[]): string {
   const query = read(text);
   return query === null ? text : write({ ...query, parts: query.parts.filter((part) => !removed.includes(part)) });
@@ -52,7 +51,7 @@ function write({ head, parts, tail }: Conditions): string {
   return [head, shown.length > 0 ? `WHERE ${shown.join(" AND ")}` : "", tail].filter((one) => one !== "").join(" ");
 }
 
-/** Null where the query is more than conditions and an order. */
+/** Null for queries with clauses other than WHERE and ORDER BY. */
 function read(text: string): Conditions | null {
   const all = pieces(text);
   if (all.some(({ text: one }) => one.startsWith("--") || one.startsWith("/*"))) return null;
@@ -75,7 +74,7 @@ function split(condition: string): string[] {
   return splitAt(all, "AND").map((part) => bare(condition.slice(part[0]?.start, end(part))));
 }
 
-/** The pieces between words at the outside; the AND of a BETWEEN is none. */
+/** Splits pieces at a keyword outside of brackets; the AND of a BETWEEN does not count. */
 function splitAt(all: readonly Piece[], word: "AND" | "OR"): Piece[][] {
   const found: Piece[][] = [[]];
   let isRange = false;
@@ -88,7 +87,7 @@ function splitAt(all: readonly Piece[], word: "AND" | "OR"): Piece[][] {
   return found;
 }
 
-/** Without brackets that hold the whole of it. */
+/** Removes brackets around the whole condition. */
 function bare(part: string): string {
   const all = pieces(part);
   const isHeld = all.length > 2 && all[0]?.text === "(" && all.slice(1, -1).every(({ depth }) => depth > 0) && all.at(-1)?.text === ")";
@@ -100,7 +99,7 @@ function end(part: readonly Piece[]): number {
   return last === undefined ? 0 : last.start + last.text.length;
 }
 
-/** Words, texts and signs, with how deep in brackets each stands. */
+/** Tokens with their bracket depth. */
 function pieces(text: string): Piece[] {
   let depth = 0;
   return [...text.matchAll(PIECES)].map(({ 0: found, index }) => {

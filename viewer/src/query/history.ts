@@ -1,4 +1,4 @@
-/** The queries that were run on a dataset, the last one first; kept by this browser. */
+/** Previous queries on a dataset, latest first, stored in this browser. */
 
 const KEPT = 50;
 
@@ -11,12 +11,12 @@ export function readHistory(storage: Storage, dataset: string): string[] {
     const kept: unknown = JSON.parse(text);
     return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
   } catch (error) {
-    if (error instanceof SyntaxError) return []; // somebody else wrote there
+    if (error instanceof SyntaxError) return []; // not written by this page
     throw error;
   }
 }
 
-/** Puts a query first; one that was run before moves there. */
+/** Puts a query first, removing an earlier copy. */
 export function remember(storage: Storage, dataset: string, tql: string): string[] {
   const text = tql.trim();
   if (text === "") return readHistory(storage, dataset);

@@ -1,4 +1,4 @@
-/** Quotes and comments that begin and do not end: seen here at once, where the server's parser is asked after a pause. */
+/** Unclosed quotes and comments, detected here at once; the server's parser is called after a pause. */
 import type { Problem } from "../api/client";
 
 /** Comments, texts and names; the group of its kind is empty where one runs to the end of the query. */
@@ -9,13 +9,13 @@ const WORDS = {
   "/*": "this comment has no closing */",
 };
 
-/** Where the text or name begins that does not end; null where all do. */
+/** Start of the unclosed string or name, or null. */
 export function findOpenQuote(text: string): number | null {
   const start = findOpen(text);
   return start === null || text[start] === "/" ? null : start;
 }
 
-/** The same, of comments too. */
+/** The same, including comments. */
 function findOpen(text: string): number | null {
   for (const { index, groups } of text.matchAll(WHOLE)) {
     if (groups && ["text", "name", "comment"].some((kind) => groups[kind] === "")) return index;
@@ -23,7 +23,7 @@ function findOpen(text: string): number | null {
   return null;
 }
 
-/** In the words and the form of the server's parser. */
+/** The problem, worded like the server's parser. */
 export function openQuoteProblem(text: string): Problem | null {
   const start = findOpen(text);
   if (start === null) return null;

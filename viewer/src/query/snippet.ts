@@ -1,4 +1,4 @@
-/** The Python and the TQL of what is on screen: every view can be taken to code. */
+/** Python and TQL snippets that reproduce the current view. */
 
 export interface Shown {
   url: string | null;
@@ -24,12 +24,12 @@ export function loadSnippet({ url, name, version, tql, saved, position }: Shown)
   return [...lines, `view = ds.query(${text})`, `row = view[${position}]`].join("\n");
 }
 
-/** The query that answers this row alone; of a computed row the query that made it. */
+/** The query for this row; for a computed row, the query that computed it. */
 export function rowQuery({ tql, row }: Shown): string {
   return row === null ? tql.trim() : `SELECT * WHERE ROW_NUMBER() = ${row}`;
 }
 
-/** How the rows that are shown are given a name from Python, where the server only reads. */
+/** Python that saves the current rows as a view, for read-only servers. */
 export function saveSnippet(url: string, version: string, tql: string): string {
   return [`ds = tl.open(${quote(url)}, ${quote(version)})`, `ds.query(${quote(tql)}).save("a-name")`].join("\n");
 }

@@ -1,8 +1,8 @@
 /**
- * Whether the server answers.
+ * Whether the server is reachable.
  *
- * Every call tells its outcome. Once one found nobody, the server is asked for a sign of life, less
- * and less often, until it gives one; then `onReturn` asks again for what is missing.
+ * Every call reports its outcome. After a network failure the server is polled with exponential back-off until it
+ * responds; then `onReturn` repeats the failed requests.
  */
 
 const FIRST_PAUSE_MS = 1_000;
@@ -18,7 +18,7 @@ export class Connection {
     readonly onReturn: () => void,
   ) {}
 
-  /** Says how a call went. One that is answered while others wait for a sign of life is none. */
+  /** Reports the outcome of a call. While offline, only the poll can change the state. */
   note(isReached: boolean): void {
     if (isReached || this.isOffline) return;
     this.isOffline = true;
@@ -26,7 +26,7 @@ export class Connection {
     this.#schedule();
   }
 
-  /** Asks for a sign of life now. */
+  /** Polls now. */
   async tryNow(): Promise<void> {
     this.#stop();
     if (await this.isAlive()) {

@@ -1,13 +1,13 @@
-/** What to show of a schema: the image, the labels to count, the columns that the grid reads. */
+/** Defaults for a schema: the image, the statistics, the columns of the grid, the caption. */
 import type { Row, Summary, CellValue, TensorInfo } from "../api/client";
 import { lensOf } from "../lenses";
 
-/** The image of the grid: the first shown one. */
+/** The image tensor of the grid: the first visible one. */
 export function chooseImageTensor(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
   return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
 }
 
-/** Whose statistics are shown before somebody chooses: the labels', and the image's or a number's. */
+/** The default statistics: of the labels, and of the image or a number. */
 export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
   const measured = chooseImageTensor(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
   const isShown = (one: TensorInfo | null | undefined) => tensors.some((tensor) => tensor.name === one?.name);
@@ -17,7 +17,7 @@ export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null):
 const CARD_KINDS = new Set(["bbox", "class_label", "text", "scalar", "bool", "json", "tags", "timestamp", "uuid"]);
 const IMAGE_CELL_KINDS = new Set(["bbox", "class_label", "scalar", "text", "polygon", "keypoints", "instance_mask"]);
 
-/** Columns for the cells of a grid: all that is cheap, so never images or embeddings. */
+/** Columns for grid cells: cheap ones only, never images or embeddings. */
 export function chooseColumns(tensors: TensorInfo[], imageTensor: TensorInfo | null): string[] {
   const kinds = imageTensor === null ? CARD_KINDS : IMAGE_CELL_KINDS;
   return tensors
@@ -25,23 +25,23 @@ export function chooseColumns(tensors: TensorInfo[], imageTensor: TensorInfo | n
     .map((tensor) => tensor.name);
 }
 
-const CAMERA_SHAPE = 0.776; // the mock's cells: a little higher than 4:3, for the line under it
+const CAMERA_SHAPE = 0.776; // slightly higher than 4:3, for the caption
 
-/** Height of a cell in its widths: that of the images where all are the same. */
+/** Aspect ratio (height / width) of a cell: that of the images if they have one size. */
 export function cellShape(imageTensor: TensorInfo): number {
   const [height, width] = imageTensor.shape ?? [];
   if (height == null || width == null || width === 0) return CAMERA_SHAPE;
   return Math.min(1.25, Math.max(0.6, height / width));
 }
 
-/** How high a card is for its values: text gets four lines, everything else one. */
+/** Height of a card: four lines for text, one for other values. */
 export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: ReadonlySet<string>): number {
   const shown = tensors.filter((tensor) => columns.includes(tensor.name) && !hidden.has(tensor.name));
   const lines = shown.reduce((sum, tensor) => sum + (tensor.kind === "text" || tensor.kind === "json" ? 4 : 1.2), 0);
   return Math.min(320, Math.max(72, Math.round(40 + 18.5 * lines)));
 }
 
-/** What stands under an image: the count of boxes, else a class name, else a number or text. */
+/** The caption of an image: the count of boxes, else a class name, else a number or text. */
 export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
   const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
   const order = ["bbox", "polygon", "class_label", "scalar", "text"];
@@ -61,7 +61,7 @@ function captionOf(value: CellValue | Summary | undefined, tensor: TensorInfo): 
   return lens.caption === undefined ? lens.describe(value, tensor) : lens.caption(value, tensor);
 }
 
-/** Scores stand beside boxes: a list of numbers, named so. */
+/** Whether a tensor holds scores: a list of numbers with such a name. */
 function isScores(tensor: TensorInfo): boolean {
   return tensor.kind === "array" && tensor.shape?.length === 1 && /score|conf|prob/i.test(tensor.name);
 }

@@ -1,13 +1,13 @@
-/** What differs between the version that is shown and another one, as the chip and the cells tell it. */
+/** Differences between two versions: a summary, and the list of changed rows. */
 import type { Diff } from "../api/client";
 import { formatCount, formatPlural } from "../format";
 
 export interface Comparison {
-  /** The older version, as it was asked for. */
+  /** The older version, as requested. */
   name: string;
-  /** Rows of the shown version that the older one has not. */
+  /** Rows of the current version that the older one lacks. */
   added: ReadonlySet<number>;
-  /** In a few words, one a change. */
+  /** One short text per change. */
   changes: string[];
 }
 
@@ -46,7 +46,7 @@ export function listChanges(diff: Diff): Change[] {
   return [...byRow, ...added, ...removed];
 }
 
-/** How many rows differ, and whether the list has them all: the server lists each kind up to a limit. */
+/** Number of changed rows, and whether the list is complete: the server lists each kind up to a limit. */
 export function countChanges(diff: Diff, changes: readonly Change[]): Record<ChangeKind, number> & { isWhole: boolean } {
   const isWhole = [diff.added, diff.removed, ...diff.updated.map((one) => one.count)].every((count) => count <= diff.limit);
   const changed = changes.filter((change) => change.kind === "changed").length;

@@ -1,7 +1,7 @@
 /** Moments of loading that other work waits for. */
-const LONGEST_MS = 1500; // a page that is always busy is used all the same
+const LONGEST_MS = 1500; // for pages that are never idle
 
-/** A moment that others wait for: the first rows are seen. */
+/** Resolves `first` when the first rows are visible. */
 export class FirstPaint {
   #settle: () => void = () => {};
   readonly first = new Promise<void>((resolve) => (this.#settle = resolve));
@@ -11,7 +11,7 @@ export class FirstPaint {
   }
 }
 
-/** Waits until the page has nothing more urgent to do. */
+/** Waits until the page is idle. */
 export function whenIdle(): Promise<void> {
   return new Promise((resolve) => {
     if ("requestIdleCallback" in window) requestIdleCallback(() => resolve(), { timeout: LONGEST_MS });

@@ -1,7 +1,7 @@
 /**
- * Statistics of the chosen tensors, of the rows that are shown: asked for a few at a time, kept by tensor.
+ * Statistics of the chosen tensors over the current rows: requested a few at a time, cached by tensor.
  *
- * What was known stays until the new answer is there, so that nothing jumps while a query runs.
+ * Old statistics stay until new ones arrive, so that the layout does not jump while a query runs.
  */
 import { ApiError, type Problem, type Statistics } from "../api/client";
 
@@ -11,7 +11,7 @@ export interface Counted {
   isLoading: boolean;
 }
 
-const AT_ONCE = 3; // a server runs eight queries of one reader
+const AT_ONCE = 3; // the server allows eight queries per client
 
 export class Counts {
   all = $state.raw<ReadonlyMap<string, Counted>>(new Map());
@@ -24,7 +24,7 @@ export class Counts {
     this.all = new Map([...this.all].filter(([name]) => names.includes(name)));
   }
 
-  /** Asks for some tensors; throws the first error when all are done. */
+  /** Requests statistics of tensors; throws the first error once all are done. */
   async read(names: readonly string[], ask: (name: string) => Promise<Statistics>, signal: AbortSignal): Promise<void> {
     for (const name of names) this.#put(name, { statistics: this.all.get(name)?.statistics ?? null, problem: null, isLoading: true });
     const waiting = [...names];

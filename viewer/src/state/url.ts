@@ -1,9 +1,9 @@
 /**
- * The state that matters, as the page's address:
+ * The page's state as its URL:
  *
  *     /pets?at=main@12&q=WHERE label = 'cat'&row=160&hide=masks&zoom=2
  *
- * Every view is a link; what is at its default is left out.
+ * Every view is a link; defaults are omitted.
  */
 
 import { encodeName } from "../api/client";
@@ -13,29 +13,29 @@ export interface Place {
   /** A version, tag or branch; null is the head of main. */
   at: string | null;
   tql: string;
-  /** A saved view, whose rows are shown; the query is then none. */
+  /** A saved view, whose rows are shown instead of a query's. */
   saved: string | null;
-  /** Position of the selected row in what is shown. */
+  /** Position of the selected row in the current rows. */
   row: number | null;
   hidden: string[];
-  /** Tensors whose statistics are shown; null leaves the choice to the page. */
+  /** Tensors whose statistics are shown; null for the default. */
   counted: string[] | null;
   /** Classes whose overlays are hidden. */
   off: number[];
-  /** How strong fills are, 0 to 1. */
+  /** Opacity of fills, 0 to 1. */
   opacity: number;
   zoom: number;
-  /** Whether the selected row's image fills the page. */
+  /** Whether the detail view is open. */
   look: boolean;
-  /** Whether true and predicted shapes stand side by side there. */
+  /** Whether it shows ground truth and predictions side by side. */
   side: boolean;
   /** A version to compare with. */
   compare: string | null;
-  /** How what differs is looked at: beside each other, or swiped; null shows the rows. */
+  /** How differences are shown: side by side or swiped; null shows the rows. */
   diff: "side" | "swipe" | null;
-  /** Which of the rows that differ. */
+  /** Index of the selected change. */
   change: number;
-  /** Only rows that came, went or changed. */
+  /** Shows only one kind of change. */
   only: "added" | "removed" | "changed" | null;
 }
 
@@ -94,7 +94,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("view", place.saved ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("hide", place.hidden.join(","));
-  if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // none are chosen too
+  if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   set("look", place.look ? "1" : "");
@@ -103,12 +103,12 @@ export function writePlace(place: Place, root: URL): URL {
   return url;
 }
 
-/** The page's own folder: where `v1/` and the assets are, whatever prefix a proxy adds. */
+/** The page's base URL, which includes the prefix of a proxy. */
 export function findRoot(page: URL): URL {
   return new URL("./", new URL(page.pathname, page.origin));
 }
 
-/** Takes the token out of `#token=…`; the address that remains can be shared. */
+/** Splits `#token=…` off the URL, so that it can be shared. */
 export function takeToken(url: URL): { token: string | null; clean: URL } {
   const fragment = new URLSearchParams(url.hash.slice(1));
   const clean = new URL(url);

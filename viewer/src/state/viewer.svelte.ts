@@ -1,8 +1,8 @@
 /**
- * The state of the page, and what changes it.
+ * The state of the page and its actions.
  *
- * `place` is the part that lives in the address (see url.ts); everything else follows from it and
- * from the server's answers. Components read this object and call its methods, nothing else.
+ * `place` is the part in the URL (url.ts); everything else is derived from it and from the server's responses.
+ * Components read this object and call its methods.
  */
 import {
   Api,
@@ -31,10 +31,10 @@ import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from
 
 export type Phase = "loading" | "ready" | "failed";
 
-/** The selected row, once it is here. */
+/** The selected row, once loaded. */
 export interface Shown {
   row: Row;
-  /** Its position in what is shown. */
+  /** Its position in the current rows. */
   position: number;
 }
 
@@ -44,7 +44,7 @@ const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as con
 export class Viewer {
   readonly root = findRoot(new URL(location.href));
   readonly api = new Api(new URL("v1/", this.root), (isReached) => this.connection.note(isReached));
-  /** Whether the server answers; when it does again, what is missing is asked for once more. */
+  /** Whether the server is reachable; repeats failed requests once it is again. */
   readonly connection = new Connection(() => this.api.isAlive(), () => void this.reconnect());
 
   place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
@@ -52,25 +52,25 @@ export class Viewer {
   failure = $state.raw<Problem | null>(null);
   datasets = $state.raw<string[]>([]);
   info = $state.raw<DatasetInfo | null>(null);
-  /** The query that is shown; null shows all rows. */
+  /** The result of the current query; null for all rows. */
   result = $state.raw<QueryResult | null>(null);
   queryProblem = $state.raw<Problem | null>(null);
   isRunning = $state(false);
-  /** What could not be read beside the rows: counts, the log, names of views. */
+  /** The last error of a secondary request: statistics, log, saved views. */
   warning = $state.raw<Problem | null>(null);
-  /** Grows when the server answers again: what failed is asked for once more. */
+  /** Incremented when the server is reachable again, to repeat failed requests. */
   reconnects = $state(0);
   comparison = $state.raw<Comparison | null>(null);
-  /** What differs from the version that is compared with, and that version. */
+  /** The differences from the compared version, and that version. */
   difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
   allChanges: Change[] = $derived(this.difference === null ? [] : listChanges(this.difference.diff));
   changes: Change[] = $derived(
     this.place.only === null ? this.allChanges : this.allChanges.filter(({ kind }) => kind === this.place.only),
   );
-  /** The selected row, once it is here. */
+  /** The selected row, once loaded. */
   shown = $state.raw<Shown | null>(null);
   overlays = $state(true);
-  /** The masks of the selected row, by tensor, as images of codes. */
+  /** The masks of the selected row by tensor, as images of codes. */
   shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
   log = $state.raw<Commit[]>([]);
   branches = $state.raw<{ name: string; version: string }[]>([]);
@@ -80,7 +80,7 @@ export class Viewer {
   palette = $state.raw(new ClassPalette([]));
 
   #hiddenNames = $derived(this.place.hidden.join(","));
-  /** The same set until other tensors are hidden, so that nothing is painted anew for less. */
+  /** The same object until other tensors are hidden, to avoid repaints. */
   hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
 
   #hiddenClasses = $derived(this.place.off.join(","));
@@ -88,7 +88,7 @@ export class Viewer {
     new Set(this.#hiddenClasses === "" ? [] : this.#hiddenClasses.split(",").map(Number)),
   );
   #classes = $derived(new ClassTable(this.info?.tensors ?? []));
-  /** One object until something of the look changes. */
+  /** The same object until the style changes. */
   style: OverlayStyle = $derived({
     hiddenTensors: this.hidden,
     hiddenCodes: this.hiddenCodes,
@@ -98,9 +98,9 @@ export class Viewer {
   });
 
   #running: AbortController | null = null;
-  /** Settled by the first rows of a dataset that are seen: counts of a million rows come after them. */
+  /** Resolved by the first visible rows of a dataset; statistics of a million rows wait for it. */
   #sight = new FirstPaint();
-  /** The same of the page: settled once, also where nothing can be seen. */
+  /** The same for the page: resolved once, also on errors. */
   #opening = new FirstPaint();
   readonly firstPaint = this.#opening.first;
 
@@ -112,7 +112,7 @@ export class Viewer {
     return chooseImageTensor(this.tensors, this.hidden);
   }
 
-  /** The masks that lie over the image. */
+  /** The masks over the image. */
   get masks(): TensorInfo[] {
     return maskTensors(this.tensors, this.imageTensor, this.style);
   }
@@ -132,7 +132,7 @@ export class Viewer {
     return this.result?.rows ?? this.info?.rows ?? 0;
   }
 
-  /** The query of what is shown; of a saved view what led to it, "" where rows were picked. */
+  /** The query of the current rows; for a saved view, its query, or "" for hand-picked rows. */
   get text(): string {
     return this.place.saved === null ? this.place.tql : (this.result?.tql ?? "");
   }
@@ -148,10 +148,10 @@ export class Viewer {
   async start(): Promise<void> {
     const { token, clean } = takeToken(new URL(location.href));
     this.phase = "loading";
-    if (this.place.dataset !== null) workerPool.prepare(); // while the server is asked who we are
+    if (this.place.dataset !== null) workerPool.prepare(); // while the session is requested
     await this.#attempt(async () => {
       if (token !== null) {
-        // Only then: a page that is loaded again before it is let in needs its token once more.
+        // After the session: a page reloaded before needs its token again.
         await this.api.session(token).finally(() => history.replaceState(null, "", clean));
       }
       if (this.place.dataset === null) {
@@ -161,7 +161,7 @@ export class Viewer {
         return this.#load();
       }
       void this.#beside(async () => {
-        await this.firstPaint; // names of other datasets are for who has seen this one
+        await this.firstPaint; // the list of datasets can wait for the first rows
         await this.#list();
       });
       await this.#load();
@@ -172,7 +172,7 @@ export class Viewer {
     this.datasets = await this.api.datasets();
   }
 
-  /** Says that the first rows are there, or that none will come. */
+  /** Reports that the first rows are visible, or that there are none. */
   noteFirstPaint(): void {
     this.#sight.note();
     this.#opening.note();
@@ -197,7 +197,7 @@ export class Viewer {
     return this.#go(place, "push");
   }
 
-  /** Gives the rows that are shown a name; what is wrong with it is the caller's to show. */
+  /** Saves the current rows as a view; the caller shows errors. */
   async saveView(name: string): Promise<void> {
     const { dataset } = this.place;
     if (dataset === null || this.result === null) return;
@@ -205,10 +205,10 @@ export class Viewer {
     this.savedViews = await this.api.savedViews(dataset);
   }
 
-  /** Asks again for what is not here, after the server was gone. */
+  /** Repeats failed requests once the server is reachable again. */
   async reconnect(): Promise<void> {
     if (this.phase === "failed" || this.info === null) return this.start();
-    await this.#attempt(() => this.#query()); // a restarted server does not know the results of the one before
+    await this.#attempt(() => this.#query()); // a restarted server has lost its results
     this.reconnects += 1;
   }
 
@@ -217,7 +217,7 @@ export class Viewer {
     void this.#beside(() => this.#compare());
   }
 
-  /** Looks at what differs, or at the rows again. */
+  /** Opens or closes the differences. */
   openDiff(diff: Place["diff"]): void {
     const how = diff !== null && this.place.diff === null ? "push" : "replace";
     this.#put({ ...this.place, diff: this.place.compare === null ? null : diff, look: false }, how);
@@ -237,13 +237,13 @@ export class Viewer {
     this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
   }
 
-  /** Fills the page with the selected row's image, or shows the rows again. */
+  /** Opens or closes the detail view. */
   look(look: boolean): void {
     const row = this.place.row ?? (this.count > 0 ? 0 : null);
     this.#put({ ...this.place, row, look: look && row !== null && this.imageTensor !== null }, look ? "push" : "replace");
   }
 
-  /** What is true and what a model says, beside each other or over each other. */
+  /** Shows ground truth and predictions side by side or overlaid. */
   splitSides(side: boolean): void {
     this.#put({ ...this.place, side }, "replace");
   }
@@ -254,7 +254,7 @@ export class Viewer {
     this.#put({ ...this.place, hidden: next }, "replace");
   }
 
-  /** Shows the statistics of a tensor, or no longer. */
+  /** Shows or hides the statistics of a tensor. */
   toggleCounted(name: string): void {
     const shown = this.counted.map((tensor) => tensor.name);
     const isShown = shown.includes(name);
@@ -291,7 +291,7 @@ export class Viewer {
     else history.replaceState(null, "", url);
   }
 
-  /** To another place: what both have in common is kept. */
+  /** Goes to another place, reloading only what differs. */
   async #go(place: Place, how?: "push"): Promise<void> {
     const before = this.place;
     if (how === "push") this.#put(place, how);
@@ -323,7 +323,7 @@ export class Viewer {
     await this.#compare();
   }
 
-  /** The log is the branch's, not only what lies before the shown version: one can go forward too. */
+  /** The log of the whole branch, so that newer versions can be chosen too. */
   async #loadRefs(dataset: string, version: string): Promise<void> {
     await this.#sight.first;
     const branch = version.slice(0, version.lastIndexOf("@"));
@@ -362,7 +362,7 @@ export class Viewer {
     }
   }
 
-  /** Runs the query of `place`; a version and its rows appear together, never one before the other. */
+  /** Runs the query of `place`; a version and its rows appear together. */
   async #query(info = this.info): Promise<void> {
     const { dataset, tql, saved } = this.place;
     this.queryProblem = null;
@@ -379,7 +379,7 @@ export class Viewer {
       if (running.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.queryProblem = error.problem;
-      if (this.counts.all.size > 0) return; // those of what is still shown
+      if (this.counts.all.size > 0) return; // statistics of the rows still shown
     } finally {
       if (this.#running === running) {
         this.info = info;
@@ -404,7 +404,7 @@ export class Viewer {
     await this.#countTensors(names);
   }
 
-  /** Counts tensors over the rows that are shown, until other rows are. */
+  /** Loads statistics of the current rows; aborted when other rows are shown. */
   async #countTensors(names: string[]): Promise<void> {
     const { dataset } = this.place;
     const signal = this.#running?.signal;
@@ -414,27 +414,27 @@ export class Viewer {
     await this.counts.read(names, (name) => this.api.statistics(dataset, name, this.source, signal), signal);
   }
 
-  /** Shows what goes wrong on the way; an abort is not a failure. */
+  /** Shows errors of the page; aborts are ignored. */
   async #attempt(work: () => Promise<void>): Promise<void> {
     try {
       await work();
       if (this.phase === "loading") this.phase = "ready";
     } catch (error) {
       if (isAbort(error)) return;
-      if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, and says that the server is gone
+      if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, with an offline banner
       this.failure = error instanceof ApiError ? error.problem : unreachable(error);
       this.phase = "failed";
       this.#opening.note();
     }
   }
 
-  /** Does what the page can live without; what goes wrong is said beside the rows. */
+  /** Runs a secondary request; its errors are shown in a banner. */
   async #beside(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
       if (error instanceof ApiError) this.warning = error.problem;
-      else if (!isAbort(error) && !this.connection.isOffline) throw error; // a fault of this page, for the console
+      else if (!isAbort(error) && !this.connection.isOffline) throw error; // a bug, for the console
     }
   }
 }

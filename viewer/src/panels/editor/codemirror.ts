@@ -18,7 +18,7 @@ export interface Editor {
   setText(text: string): void;
   /** Underlines [start, stop) of the text; nulls take the mark away. */
   mark(start: number | null, stop: number | null): void;
-  /** Takes the focus; `offers` what could come next, as if the last letters had been written here. */
+  /** Takes the focus; with `offers`, opens completions as if the last letters had been typed here. */
   focus(selection?: Selection, offers?: boolean): void;
   destroy(): void;
 }
@@ -28,7 +28,7 @@ export interface EditorOptions {
   /** Shown while the editor is empty. */
   example: string;
   tensors: () => TensorInfo[];
-  /** Asks the server's parser what could come at the cursor. */
+  /** Completions at the cursor, from the server's parser. */
   complete: (text: string, cursor: number, signal: AbortSignal) => Promise<Offer[]>;
   /** The text was changed by hand. */
   onedit: (text: string) => void;
@@ -129,7 +129,7 @@ const theme = EditorView.theme({
 
 function extend(options: EditorOptions) {
   const run = (view: EditorView) => {
-    closeCompletion(view); // also one that is on its way: Esc leaves a query that was run
+    closeCompletion(view); // including a pending one, so that Esc leaves the editor
     options.onrun(view.state.doc.toString());
     return true;
   };
@@ -143,7 +143,7 @@ function extend(options: EditorOptions) {
     history(),
     drawSelection(),
     bracketMatching(),
-    closeBrackets(), // a quote that begins also ends, so that one that does not is a mistake
+    closeBrackets(), // closes quotes, so that an unclosed one is an error
     tqlLanguage,
     syntaxHighlighting(highlighting),
     autocompletion({ override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),

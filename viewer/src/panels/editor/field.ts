@@ -1,16 +1,15 @@
 /**
- * The query's field: a plain one at first, CodeMirror's once that is here.
+ * The query field: a plain textarea at first, replaced by CodeMirror once loaded.
  *
- * CodeMirror is two thirds of the viewer's script, and nobody writes before there is something to
- * ask about: it is loaded when the page has time, or when somebody comes to write. What was written
- * until then, the selection and the focus go over to it. Where it cannot be loaded the plain field
- * stays, and queries run from there.
+ * CodeMirror is two thirds of the viewer's script and not needed before the first rows: it is loaded when the
+ * page is idle, or when the field gets the focus. Text, selection and focus are carried over. If it cannot be
+ * loaded, the plain field stays and queries run from there.
  */
 import type { Editor, EditorOptions, Selection } from "./codemirror";
 
-/** An editor that can be told to become the better one. */
+/** An editor that can be upgraded. */
 export interface Field extends Editor {
-  /** Begins to load CodeMirror's, once. */
+  /** Starts to load CodeMirror, once. */
   improve(): void;
 }
 
@@ -37,7 +36,7 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
     shown = better;
   }
 
-  /** The server is gone, or serves another version of the viewer: the next who comes to write asks again. */
+  /** The server is offline, or serves another version of the viewer: the next focus tries again. */
   function leave() {
     isAsked = false;
   }
@@ -60,7 +59,7 @@ export function createField(parent: HTMLElement, options: EditorOptions): Field 
 
 interface Plain extends Editor {
   state(): { isWriting: boolean; hasFocus: boolean; selection: Selection };
-  /** Acts now, or when the character that is being composed is there. */
+  /** Acts now, or at the end of the current composition (IME). */
   afterComposition(act: () => void): void;
 }
 
@@ -87,7 +86,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
   });
   area.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      isWriting = false; // nothing is offered after a query was run: Esc leaves it
+      isWriting = false; // no completions after a run, so that Esc leaves the field
       options.onrun(area.value);
     } else if (event.key === "Escape") {
       area.blur();
@@ -104,7 +103,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
       area.value = text;
       fit();
     },
-    mark() {}, // what is wrong is said under it
+    mark() {}, // the error is shown below the field
     focus: () => area.focus(),
     destroy: () => area.remove(),
     state: () => ({

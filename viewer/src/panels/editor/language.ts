@@ -1,8 +1,8 @@
 /**
  * TQL for the editor: tokens for highlighting, names for completion.
  *
- * Only words are known here, from keywords.json, which a test holds equal to the grammar's; what a
- * query means, and whether it is one, the server's own parser says.
+ * Only keywords are known here, from keywords.json (a test compares them with the grammar); the server's parser
+ * checks queries.
  */
 import {
   insertCompletionText,
@@ -22,7 +22,7 @@ const PATIENCE_MS = 1500;
 const DETAIL = 60;
 const KEYWORDS = new Set(words.keywords);
 const CONSTANTS = new Set(words.constants);
-/** Keywords that are functions where a bracket follows. */
+/** Keywords that are functions before a bracket. */
 const CALLED_KEYWORDS = new Set(["CAST", "FIRST", "LAST"]);
 
 /** The kind of the next token; null for space and punctuation. */
@@ -55,9 +55,9 @@ export const tqlLanguage = StreamLanguage.define({
 });
 
 /**
- * What the server's parser offers; what is known here where it does not answer in time.
+ * Completions from the server's parser; local ones if it does not respond in time.
  *
- * CodeMirror aborts a question that further letters made old.
+ * CodeMirror aborts requests that further typing made obsolete.
  */
 export function completeByServer(ask: (text: string, cursor: number, signal: AbortSignal) => Promise<Offer[]>, local: CompletionSource) {
   return async (context: CompletionContext): Promise<CompletionResult | null> => {
@@ -71,7 +71,7 @@ export function completeByServer(ask: (text: string, cursor: number, signal: Abo
       const offers = await ask(text, context.pos, signal);
       return { from: from ?? context.pos, options: offers.map(asOption), validFor: /^(?:\w*|'[^']*|"[^"]*)$/ };
     } catch {
-      return abort.signal.aborted ? null : local(context); // names of this page are better than none
+      return abort.signal.aborted ? null : local(context); // fall back to local names
     }
   };
 }
@@ -81,7 +81,7 @@ function asOption({ text, kind, detail }: Offer): Completion {
   return { label: text, apply: applyOffer, type: types[kind], detail: detail.length > DETAIL ? `${detail.slice(0, DETAIL)}…` : detail };
 }
 
-/** Writes an offer; the quote that the editor closed by itself is the offer's own. */
+/** Inserts a completion, replacing a closing quote that the editor added. */
 function applyOffer(view: EditorView, offer: Completion, from: number, to: number): void {
   const next = view.state.sliceDoc(to, to + 1);
   const isClosed = (next === "'" || next === '"') && offer.label.endsWith(next);

@@ -1,27 +1,26 @@
 /**
- * Which of the cells in sight something arrived for.
+ * Which visible cells have new contents.
  *
- * Rows and thumbnails arrive by the dozen, in every frame of a scroll, each for one cell. What all
- * cells in sight show is compared once in a frame, in plain code: only those that have other
- * contents than before are told, and ask for what they show again.
+ * Rows and thumbnails arrive by the dozen in every frame of a scroll, each for one cell. The contents of all visible
+ * cells are compared once per frame, in plain code; only cells whose contents changed are updated.
  */
 import type { Mask } from "./painter";
 
 export class CellUpdates {
   #shown = new Map<number, readonly unknown[]>();
 
-  /** `contents` is what is here for the cell at a position. */
+  /** `contents` returns the contents of the cell at a position. */
   constructor(
     readonly contents: (position: number) => readonly unknown[],
     readonly onUpdate: (position: number) => void,
   ) {}
 
-  /** Says which cells are in sight; they show what is here now. */
+  /** Sets the visible cells, with their current contents. */
   watch(positions: readonly number[]): void {
     this.#shown = new Map(positions.map((position) => [position, this.contents(position)]));
   }
 
-  /** Looks what has arrived since. */
+  /** Updates the cells whose contents changed since. */
   tell(): void {
     for (const [position, before] of this.#shown) {
       const now = this.contents(position);
@@ -34,11 +33,11 @@ export class CellUpdates {
 
 const KEPT = 1000;
 
-/** The masks of each cell, as the same list while they are the same: a cell is painted when they change. */
+/** Keeps the list of a cell's masks identical while the masks are: a new list repaints the cell. */
 export class StableMasks {
   #shown = new Map<number, Mask[]>();
 
-  /** `now`, or the list that was given before where nothing differs. */
+  /** `now`, or the previous list if it is equal. */
   at(position: number, now: Mask[]): Mask[] {
     const before = this.#shown.get(position);
     if (before?.length === now.length && now.every((mask, i) => mask.thumbnail === before[i]?.thumbnail)) return before;

@@ -2,8 +2,8 @@
  * The geometry of a virtual grid, without a browser.
  *
  * Browsers clamp an element's height at 33,554,430 px, which a million rows in one column exceed.
- * So there are two lengths: the *content* (all rows at their height) and the *track* (what is
- * scrolled, at most TRACK_MAX). A position on the track maps to the content proportionally; below
+ * So there are two lengths: the *content* (all rows at their height) and the *track* (the scrolled
+ * element, at most TRACK_MAX). A position on the track maps to the content proportionally; below
  * the limit both are the same.
  */
 
@@ -71,7 +71,7 @@ export function clampTop(layout: Layout, top: number): number {
 /**
  * The cells to have in the document: the visible lines and `overscan` more each way.
  *
- * Always as many lines, so that a scroll gives cells other rows and makes or removes none.
+ * The number of lines is constant, so that scrolling reuses cells.
  */
 export function visibleCells(layout: Layout, top: number, overscan: number): { start: number; stop: number } {
   const first = Math.floor((top - GAP) / layout.pitch) - overscan;
@@ -80,7 +80,7 @@ export function visibleCells(layout: Layout, top: number, overscan: number): { s
   return { start, stop: Math.max(start, Math.min(layout.count, stop)) };
 }
 
-/** How many cells are enough for any place of the scroll: each shows one position after another. */
+/** The number of cells that is enough at any scroll position. */
 export function countSlots(layout: Layout, overscan: number): number {
   return (Math.ceil(layout.viewport / layout.pitch) + 1 + 2 * overscan) * layout.columns;
 }
@@ -95,29 +95,29 @@ export function lineOf(layout: Layout, position: number): number {
   return Math.floor(position / layout.columns);
 }
 
-/** Lines that share an origin: within them a scroll moves no cell. */
+/** Lines that share an origin: scrolling within them moves no cell. */
 const BLOCK = 64;
 
-/** The line that the cells in sight are placed from; it changes once in many lines. */
+/** The line that visible cells are positioned from; changes once per block. */
 export function originLine(layout: Layout, range: { start: number }): number {
   return BLOCK * Math.floor(Math.floor(range.start / layout.columns) / BLOCK);
 }
 
 /**
- * Whether the frame of cells lies on the track and the browser alone moves it; else it is held at
- * the top of the viewport and moved by us: where the track is shorter than the content, and where
- * places are no exact numbers any more (a browser's are of 24 bits).
+ * Whether the frame of cells is on the track and scrolled by the browser alone. Else it sticks to the top of the
+ * viewport and is moved here: where the track is shorter than the content, and where positions exceed the
+ * browser's 24 bits of precision.
  */
 export function isOnTrack(layout: Layout): boolean {
   return layout.track === layout.content && layout.track < 2 ** 24;
 }
 
-/** Where the frame of cells lies: on the track, or relative to the top of the viewport. */
+/** The position of the frame of cells: on the track, or relative to the top of the viewport. */
 export function frameTop(layout: Layout, origin: number, top: number): number {
   return origin * layout.pitch - (isOnTrack(layout) ? 0 : top);
 }
 
-/** Where a cell lies in its frame. */
+/** The position of a cell in its frame. */
 export function cellPlace(layout: Layout, position: number, origin: number): { x: number; y: number } {
   const line = Math.floor(position / layout.columns) - origin;
   const column = position % layout.columns;

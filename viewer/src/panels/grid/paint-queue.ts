@@ -1,12 +1,11 @@
 /**
- * Cells to paint, a few in a frame: thumbnails arrive by the dozen, and a frame has 16 ms for all.
+ * Paints a few cells per frame: thumbnails arrive by the dozen, and a frame has 16 ms.
  *
- * A cell is painted once, as it was when its turn came. A long queue is painted faster: what one
- * waits for is shown within some frames, however large the screen. Cells of one line are painted
- * together: a canvas that was painted on is handed over whole, so that few should be in a frame.
+ * Each cell is painted once, in its latest state. Long queues are painted faster, so that a full screen takes few
+ * frames. Cells of one line are painted together: a changed canvas is uploaded whole, so few should change per frame.
  */
 const LEAST = 4;
-const SHARE = 5; // of what waits, one in so many
+const SHARE = 5; // a fifth of the queue per frame
 
 export class PaintQueue {
   #waiting = new Map<object, { paint: () => void; line: unknown }>();
@@ -14,7 +13,7 @@ export class PaintQueue {
   #hasMadeWay = false;
   #ask = oncePerFrame(() => this.#paint());
 
-  /** Paints on a line when it is its turn; what the key asked for before is forgotten. */
+  /** Queues a paint on a line; replaces an earlier one of the same key. */
   put(key: object, line: unknown, paint: () => void): void {
     this.#waiting.set(key, { paint, line });
     this.#ask();
@@ -24,13 +23,13 @@ export class PaintQueue {
     this.#waiting.delete(key);
   }
 
-  /** Says that the next frame has other work: what waits is painted in the one after. */
+  /** Skips the next frame, which has other work. */
   makeWay(): void {
     this.#isBusy = true;
   }
 
   #paint(): void {
-    this.#hasMadeWay = this.#isBusy && !this.#hasMadeWay; // never twice: the fastest scroll has images too
+    this.#hasMadeWay = this.#isBusy && !this.#hasMadeWay; // never twice in a row: fast scrolls show images too
     this.#isBusy = false;
     let left = this.#hasMadeWay ? 0 : Math.max(LEAST, Math.ceil(this.#waiting.size / SHARE));
     while (left > 0) {
@@ -48,7 +47,7 @@ export class PaintQueue {
   }
 }
 
-/** Work that many events ask for, done once before the next frame. */
+/** Coalesces calls into one before the next frame. */
 export function oncePerFrame(act: () => void): () => void {
   let isAsked = false;
   return () => {

@@ -1,8 +1,8 @@
 /**
  * Painting one cell of the grid, at the screen's own resolution.
  *
- * A line of cells shares one canvas: a browser composes each canvas by itself, in every frame, and
- * with one a cell that alone was half of a frame's time (benchmarks/viewer).
+ * A line of cells shares one canvas: browsers compose every canvas in every frame, which took half of the frame
+ * time with one canvas per cell (benchmarks/viewer).
  */
 import { scaleCanvas } from "../../canvas/context";
 import type { Row, TensorInfo } from "../../api/client";
@@ -12,10 +12,10 @@ import { containFit, coverFit, type Extent } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
 import type { Thumbnail } from "../../fetch/reader";
 
-/** Samples up to this size (digits, icons) are shown whole and with sharp pixels. */
+/** Samples up to this size (digits, icons) are fitted, with sharp pixels. */
 const SMALL = 96;
 const LETTERBOX = "#000";
-/** From this width on a cell has room for the words on its boxes. */
+/** From this width on, a cell has room for labels. */
 const LABELS_FROM = 300;
 
 export interface Mask {
@@ -23,10 +23,10 @@ export interface Mask {
   thumbnail: Thumbnail | undefined;
 }
 
-/** Where a cell lies on the canvas of its line. */
+/** The position of a cell on the canvas of its line. */
 export interface Spot {
   line: HTMLCanvasElement;
-  /** Of the whole line. */
+  /** The width of the whole line. */
   width: number;
   x: number;
   size: Extent;
@@ -55,7 +55,7 @@ export function paintCell(spot: Spot, paint: CellPaint): void {
   context.restore();
 }
 
-/** For a cell that is no more: the next one in its place paints over it. */
+/** Clears the area of a removed cell. */
 export function clearCell({ line, x, size }: Spot): void {
   line.getContext("2d")?.clearRect(x, 0, size.width, size.height);
 }
@@ -65,10 +65,10 @@ function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: Image
   const extent = { width: thumbnail.width, height: thumbnail.height };
   const isSmall = Math.max(extent.width, extent.height) <= SMALL;
   const fit = (isSmall ? containFit : coverFit)(extent, size);
-  context.fillStyle = LETTERBOX; // also under what is transparent: another image was here
+  context.fillStyle = LETTERBOX; // also under transparent pixels, to cover the previous image
   context.fillRect(0, 0, size.width, size.height);
   context.imageSmoothingEnabled = !isSmall;
-  context.imageSmoothingQuality = fit.scale * extent.width < bitmap.width / 2 ? "high" : "low"; // as good there, and faster
+  context.imageSmoothingQuality = fit.scale * extent.width < bitmap.width / 2 ? "high" : "low"; // equal there, and faster
   context.drawImage(bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
   if (row === undefined) return;
   for (const { tensor, thumbnail: mask } of paint.masks) {

@@ -1,7 +1,7 @@
 /**
- * What the grid has of a version or of a query's result: rows, thumbnails and masks, as they arrive.
+ * Rows, thumbnails and masks of a version or of a query's result, as they arrive.
  *
- * Each source is made anew when it shows something else; made in a component, all close with it.
+ * Sources are recreated when their input changes; created in a component, they close with it.
  */
 import { untrack } from "svelte";
 import type { Row } from "../../api/client";
@@ -20,13 +20,13 @@ interface Wanted {
   size: () => number;
 }
 
-/** More than there are cells on a screen: two that share a signal ask once more than they need to. */
+/** More than the cells on a screen: two that share a signal update once too often. */
 const SIGNALS = 1024;
 
 class Signal {
   #count = $state(0);
 
-  /** What reads this runs again when it changes. */
+  /** Subscribes the caller to changes. */
   follow(): void {
     void this.#count;
   }
@@ -48,7 +48,7 @@ export class GridSources {
   #read: ReadThumbnails;
   #steadyMasks = new StableMasks();
 
-  // Texts, not objects: a derived value that is the same text again rebuilds nothing below it.
+  // Strings, not objects: an equal string rebuilds nothing below it.
   #dataset = $derived.by(() => this.viewer.place.dataset ?? "");
   #version = $derived.by(() => this.viewer.info?.version ?? "");
   #view = $derived.by(() => this.viewer.result?.view ?? null);
@@ -60,9 +60,9 @@ export class GridSources {
     const source = { dataset: this.#dataset, version: this.#version, view: this.#view, columns };
     return new RowPages(this.viewer.api, source, this.#note);
   });
-  // By name, so that hiding another tensor keeps the images that are here.
+  // By name, so that hiding another tensor keeps the loaded images.
   #tensor = $derived.by(() => this.viewer.imageTensor?.name ?? null);
-  /** Whether the images are a query's own, and no rows of the dataset. */
+  /** Whether the query computes the images. */
   isComputed = $derived.by(
     () => this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === this.#tensor),
   );
@@ -100,7 +100,7 @@ export class GridSources {
   }
 
   rowAt(position: number): Row | undefined {
-    this.#signal(position)?.follow(); // pages and thumbnails are no signals
+    this.#signal(position)?.follow(); // pages and thumbnails are not signals
     return this.pages.get(position);
   }
 
@@ -117,13 +117,13 @@ export class GridSources {
     return this.#steadyMasks.at(position, now);
   }
 
-  /** Base images are asked for by their row of the version: the same ones serve every query. */
+  /** Stored images are requested by row of the version, so that all queries share them. */
   imageRow(position: number): number | null {
     if (this.viewer.result === null || this.isComputed) return position;
     return this.rowAt(position)?._row ?? null;
   }
 
-  /** Says what is in sight; the rest is given up. */
+  /** Sets the visible positions; other requests are aborted. */
   want(positions: readonly number[]): void {
     this.pages.want(positions[0] ?? 0, (positions.at(-1) ?? -1) + 1);
     const rows = positions.map((position) => this.imageRow(position)).filter((row) => row !== null);
@@ -132,7 +132,7 @@ export class GridSources {
     untrack(() => this.#news.watch(positions));
   }
 
-  /** Whether any of these is there, or none will come. */
+  /** Whether any of these has arrived, or none will. */
   isSeen(positions: readonly number[]): boolean {
     void this.#tick;
     if (this.pages.isIdle && (this.#thumbnails?.isIdle ?? true)) return true;
@@ -144,7 +144,7 @@ export class GridSources {
     return this.#signals[position % SIGNALS];
   }
 
-  /** What the cell at a position shows. */
+  /** The contents of the cell at a position. */
   #contents(position: number): unknown[] {
     const row = this.imageRow(position);
     const pictures = [this.#thumbnails, ...this.#masks.map(({ loader }) => loader)];

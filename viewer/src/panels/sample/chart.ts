@@ -1,4 +1,4 @@
-/** Numbers as images: a plane as a heat map, a line as a plot. Pure: no canvas, no page. */
+/** Arrays as images: planes as heat maps, vectors as plots. Pure functions without a canvas. */
 import type { NdArray } from "../../fetch/npy";
 
 export interface Plane {
@@ -7,7 +7,7 @@ export interface Plane {
   values: ArrayLike<number>;
 }
 
-/** How many planes an array has: its last two axes are one. */
+/** Number of planes: the last two axes form one. */
 export function planeCount({ shape }: NdArray): number {
   return shape.slice(0, -2).reduce((product, length) => product * length, 1);
 }
@@ -18,7 +18,7 @@ export function planeOf(array: NdArray, index: number): Plane {
   return { width, height, values: Array.prototype.slice.call(array.values, start, start + width * height) as number[] };
 }
 
-/** The least and largest number; NaN and infinities are none. */
+/** Minimum and maximum of the finite numbers. */
 export function rangeOf(values: ArrayLike<number>): { low: number; high: number } {
   let [low, high] = [Infinity, -Infinity];
   // eslint-disable-next-line @typescript-eslint/prefer-for-of -- an ArrayLike has no iterator
@@ -31,7 +31,7 @@ export function rangeOf(values: ArrayLike<number>): { low: number; high: number 
   return low > high ? { low: 0, high: 0 } : { low, high };
 }
 
-// Dark to bright through blue, green and yellow: brightness alone tells the order, for every eye.
+// Dark to bright through blue, green and yellow: brightness alone gives the order, also for colour-blind readers.
 const RAMP: readonly (readonly [number, number, number])[] = [
   [22, 20, 62],
   [44, 68, 138],
@@ -40,7 +40,7 @@ const RAMP: readonly (readonly [number, number, number])[] = [
   [178, 217, 74],
   [253, 240, 120],
 ];
-const MISSING = [255, 0, 200] as const; // NaN and infinities: a colour that the ramp never has
+const MISSING = [255, 0, 200] as const; // NaN and infinities: a colour outside of the ramp
 
 export function heatColor(part: number): readonly [number, number, number] {
   if (!Number.isFinite(part)) return MISSING;
@@ -63,7 +63,7 @@ export function heatMap(plane: Plane): Uint8ClampedArray<ArrayBuffer> {
   return out;
 }
 
-/** The path of a plot in a box, one point a column at most: the least and largest of each are kept. */
+/** The path of a plot, at most one point per column, which keeps the minimum and maximum of each. */
 export function plotPath(values: ArrayLike<number>, width: number, height: number): string {
   const { low, high } = rangeOf(values);
   const y = (value: number) => (high > low ? height - ((value - low) / (high - low)) * height : height / 2).toFixed(1);

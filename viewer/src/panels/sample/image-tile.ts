@@ -1,17 +1,17 @@
 /**
- * The part of a very large image that is looked at, in its own pixels.
+ * The visible tile of a very large image, at full resolution.
  *
- * A browser would decode a hundred megapixels whole, on the main thread, again and again. Here the
- * stored bytes are fetched once, and what is in sight is cut out of them by createImageBitmap, which
- * works on the browser's own threads. Until a part is there, the server's smaller image stands for it.
+ * A browser would decode a hundred megapixels on the main thread, repeatedly. Here the stored bytes are fetched
+ * once, and createImageBitmap cuts the visible part out of them on the browser's own threads. Until a tile is
+ * ready, the server's smaller image is shown.
  */
 import type { Bounds, Extent, Fit } from "../../canvas/geometry";
 
 /** From this many pixels on an image is large: the server first sends a smaller one. */
 export const LARGE_PIXELS = 16e6;
-export const PREVIEW_SIDE = 1024; // the most that the server makes
+export const PREVIEW_SIDE = 1024; // the server's limit
 
-const MARGIN = 0.25; // of what is in sight, on each side: a small move needs no new part
+const MARGIN = 0.25; // of the visible part, on each side: a small move needs no new tile
 
 export interface Tile extends Bounds {
   bitmap: ImageBitmap;
@@ -23,7 +23,7 @@ export function isLarge(extent: Extent): boolean {
   return extent.width * extent.height >= LARGE_PIXELS;
 }
 
-/** What of an image is in sight, in its pixels, and a margin around it. */
+/** The visible part of an image, in its pixels, with a margin. */
 export function visiblePart(fit: Fit, extent: Extent, area: Extent, margin: number): Bounds {
   const [spareX, spareY] = [margin * area.width, margin * area.height];
   const left = Math.max(0, Math.floor((-fit.x - spareX) / fit.scale));
@@ -33,7 +33,7 @@ export function visiblePart(fit: Fit, extent: Extent, area: Extent, margin: numb
   return { x: left, y: top, width: Math.max(1, right - left), height: Math.max(1, bottom - top) };
 }
 
-/** Whether a part shows all that is wanted, as sharp as it is wanted. */
+/** Whether a tile covers the requested part at the requested scale. */
 export function covers(part: Omit<Tile, "bitmap"> | null, wanted: Bounds, scale: number): boolean {
   return (
     part !== null &&
@@ -58,7 +58,7 @@ export class ImageTile {
     readonly onFail: (error: unknown) => void,
   ) {}
 
-  /** Says what is in sight; one part is cut at a time, the last one that was wanted. */
+  /** Requests the visible part; one tile is cut at a time, for the latest request. */
   want(fit: Fit, extent: Extent, area: Extent, pixelRatio: number): void {
     const scale = Math.min(1, fit.scale * pixelRatio);
     if (scale * Math.max(extent.width, extent.height) <= PREVIEW_SIDE) return;

@@ -1,4 +1,4 @@
-/** Everything that lies over the selected row's image: its masks, then its shapes. */
+/** Overlays of the selected row's image: masks, then shapes. */
 import type { TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { decodeImage } from "../../fetch/reader";
@@ -10,7 +10,7 @@ import { drawMask } from "../../overlays/masks";
 import { matchShapes, labelMatches } from "../../overlays/matching";
 import { sampleUrlOf } from "./urls";
 
-const MASK_SIDE = 1024; // the server's largest: beyond it edges are a pixel or two wide anyhow
+const MASK_SIDE = 1024; // the server's limit
 
 interface Over {
   viewer: Viewer;
@@ -19,9 +19,9 @@ interface Over {
   extent: Extent;
   fit: Fit;
   within: Extent;
-  /** What `shapesOver` gives, where it is drawn again and again. */
+  /** The result of `shapesOver`, where it is drawn repeatedly. */
   shapes?: Shape[];
-  /** Draws only what is true, or only what a model says; left out, both. */
+  /** Draws ground truth or predictions only; both if omitted. */
   side?: "truth" | "predicted" | undefined;
 }
 
@@ -38,14 +38,14 @@ export function drawOverlays(context: CanvasRenderingContext2D, over: Over): voi
   drawShapes(context, shapes, fit, viewer.style, { area: within, hasLabels: true });
 }
 
-/** The shapes of a row; where a model's boxes lie beside true ones, each says what became of it. */
+/** The shapes of a row, labelled with their matches if there are both predictions and ground truth. */
 export function shapesOver(viewer: Viewer, { row }: Shown, imageTensor: TensorInfo, extent: Extent): Shape[] {
   const shapes = collectShapes(row, viewer.tensors, { tensor: imageTensor, extent }, viewer.style);
   const isCompared = shapes.some((shape) => shape.isPredicted) && shapes.some((shape) => !shape.isPredicted);
   return isCompared ? labelMatches(shapes, matchShapes(shapes)) : shapes;
 }
 
-/** The masks of a row, those that are NULL left out. */
+/** The masks of a row, without NULLs. */
 export async function readMasks(viewer: Viewer, shown: Shown, signal: AbortSignal): Promise<Map<string, ImageBitmap>> {
   const found = new Map<string, ImageBitmap>();
   const read = async (tensor: TensorInfo) => {

@@ -1,24 +1,24 @@
-/** Where the samples of a row are fetched from. */
+/** URLs of the samples of a row. */
 import type { Extent } from "../../canvas/geometry";
 import { isSummary, type Row, type TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { isLarge, PREVIEW_SIDE } from "./image-tile";
 
-/** The image to show first: of a large one a smaller one that the server makes. */
+/** The image to show first: for a large one, a smaller version made by the server. */
 export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown): string {
   const extent = storedExtent(shown.row, imageTensor);
   const isSmaller = extent !== null && isLarge(extent);
   return sampleUrlOf(viewer, imageTensor, shown, isSmaller ? { size: PREVIEW_SIDE } : {});
 }
 
-/** The size of an image as its row tells it, before any of it is decoded; null where it does not. */
+/** The size of an image according to its row, before decoding; null if unknown. */
 export function storedExtent(row: Row, imageTensor: TensorInfo): Extent | null {
   const value = row[imageTensor.name];
   const [height, width] = isSummary(value) ? (value.shape ?? []) : [];
   return height === undefined || width === undefined ? null : { width, height };
 }
 
-/** Stored samples by their row of the version: one address in every query. Computed ones by position. */
+/** Stored samples are addressed by row of the version, the same in every query; computed ones by position. */
 export function sampleUrlOf(
   viewer: Viewer,
   tensor: TensorInfo,

@@ -1,4 +1,4 @@
-/** Which values are worth opening, and as what. */
+/** Which values can be expanded, and how they are shown. */
 import type { CellValue, Summary, TensorInfo } from "../../api/client";
 import { isSummary } from "../../api/client";
 import { isOverlay } from "../../lenses";
@@ -7,7 +7,7 @@ export type FullValueKind = "text" | "json" | "array";
 
 const LONG = 160;
 
-/** What a tensor's samples are shown as when they are opened; null for those that are short or drawn. */
+/** How a tensor's expanded samples are shown; null for short or drawn ones. */
 export function fullValueKind(tensor: TensorInfo): FullValueKind | null {
   if (tensor.kind === "text") return "text";
   if (tensor.kind === "json" || tensor.kind === "tags") return "json";
@@ -15,7 +15,7 @@ export function fullValueKind(tensor: TensorInfo): FullValueKind | null {
   return tensor.dtype !== null && (tensor.shape?.length ?? 0) > 0 && tensor.kind !== "timestamp" ? "array" : null;
 }
 
-/** Short values are whole in their line already. */
+/** Whether a value has more than its line shows. */
 export function isExpandable(value: CellValue | Summary | undefined, tensor: TensorInfo, line: string): boolean {
   const kind = fullValueKind(tensor);
   if (value == null || kind === null || (isSummary(value) && value.$summary === "error")) return false;

@@ -1,13 +1,13 @@
 /**
- * The keyboard's place in a panel that changes under it.
+ * Keyboard focus in a panel whose content changes.
  *
- * A filter makes bars, classes and conditions go away, often the one that was pressed. What had the focus leaves
- * none behind, and the next Tab would begin at the top of the page: instead the nearest part that stayed gets it.
+ * A filter removes bars, classes and conditions, often the focused one; the next Tab would start at the top of the
+ * page. Instead, the nearest remaining control gets the focus.
  */
 
 const NEXT = "button:not(:disabled, [tabindex='-1'], [role=switch])";
 
-/** Watches a panel; for what the keyboard alone has focused, a pointer has a place of its own. */
+/** Keeps keyboard focus inside a panel; focus by pointer is not tracked. */
 export function keepFocus(panel: HTMLElement): () => void {
   let focused: Element | null = null;
   let around: Element[] = []; // from near to far
@@ -18,7 +18,7 @@ export function keepFocus(panel: HTMLElement): () => void {
     for (let one = focused?.parentElement ?? null; one !== null && panel.contains(one); one = one.parentElement) around.push(one);
   }
 
-  /** Browsers say it too of what they remove: that is told by its being gone a moment later. */
+  /** Browsers also fire this for removed elements: those are disconnected a moment later. */
   function onfocusout({ target }: FocusEvent) {
     queueMicrotask(() => {
       if (target === focused && focused?.isConnected === true) focused = null;

@@ -1,8 +1,8 @@
-/** What statistics say in words: bounds, ranges, parts of the rows. */
+/** Statistics as text: bounds, ranges, sampled rows. */
 import type { Histogram } from "../../api/client";
 import { formatCount, formatNumber, formatPlural } from "../../format";
 
-/** An edge as people read it; whole numbers of any size, and times without their quotes. */
+/** A bar's edge: integers of any size, and times without quotes. */
 export function formatBound(histogram: Histogram, edge: number): string {
   const text = histogram.bounds[edge] ?? "";
   if (text.startsWith("'")) return formatTime(text);
@@ -17,7 +17,7 @@ export function formatBars(histogram: Histogram, first: number, last: number): s
   return `${formatRange(histogram, first, last)}: ${told}`;
 }
 
-/** Of whole numbers both ends are among them; of others the second is not, but for the last. */
+/** Ranges of integers include both ends; others exclude the upper end, except for the last bar. */
 export function formatRange(histogram: Histogram, first: number, last: number): string {
   const [low, high] = [formatBound(histogram, first), formatBound(histogram, last + 1)];
   if (!histogram.is_whole) return low === high ? low : `${low} to ${high}`;
@@ -27,13 +27,13 @@ export function formatRange(histogram: Histogram, first: number, last: number): 
   return shown === low ? low : `${low} to ${shown}`;
 }
 
-/** What stands under a plot until a bar is pointed at. */
+/** The text under a plot until a bar is hovered. */
 export function formatMean({ mean, is_rising: isRising }: Histogram): string {
   const told = mean === null ? [] : [`mean ${formatNumber(Number(mean.toPrecision(4)))}`];
   return [...told, ...(isRising ? ["bin widths 1, 2, 5, …"] : [])].join(" · ");
 }
 
-/** Which rows were counted, where they are not all. */
+/** The number of rows counted, where not all were. */
 export function formatSampled(counted: number, rows: number): string {
   return `${formatCount(counted)} of ${formatPlural(rows, "row")}, sampled evenly`;
 }

@@ -1,4 +1,4 @@
-/** One row of one version, with its image and masks: one side of a difference. */
+/** One row of one version, with its image and masks. */
 import type { Api, DatasetInfo, Row, TensorInfo } from "../../api/client";
 import { decodeImage } from "../../fetch/reader";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../overlays/layers";
@@ -18,7 +18,7 @@ export interface RowVersion {
   masks: ReadonlyMap<string, ImageBitmap>;
 }
 
-/** Reads a row, and what of it is drawn; null where there is no row. */
+/** Reads a row, its image and its masks; null if the row does not exist. */
 export async function readRowVersion(
   api: Api,
   info: DatasetInfo,
@@ -46,7 +46,7 @@ export async function readRowVersion(
   return { info, row, imageTensor, image, masks };
 }
 
-/** Gives up its images: they are large, and a collection may be far. */
+/** Frees the images: they are large, and garbage collection may be late. */
 export function closeRowVersion(side: RowVersion | null | undefined): void {
   side?.image?.close();
   for (const mask of side?.masks.values() ?? []) releaseBitmap(mask);
@@ -58,7 +58,7 @@ export function shapesOf(side: RowVersion, style: OverlayStyle): Shape[] {
   return collectShapes(side.row, side.info.tensors, { tensor: side.imageTensor, extent: { width, height } }, style);
 }
 
-/** Draws one side; shapes are given, because they say what became of them. */
+/** Draws one version with the given shapes, which may be labelled with changes. */
 export function drawRowVersion(
   context: CanvasRenderingContext2D,
   side: RowVersion,

@@ -13,14 +13,14 @@ export type ShapeStatus = "same" | "added" | "removed" | "moved" | "relabelled";
 export interface ChangedShape {
   shape: Shape;
   status: ShapeStatus;
-  /** In words, for the label: "was cat", "moved". */
+  /** For the label: "was cat", "moved". */
   word: string;
 }
 
 const SAME_IOU = 0.999;
-const MOVED_IOU = 0.3; // less is another object
+const MOVED_IOU = 0.3; // below, another object
 
-/** What became of each shape, on either side. */
+/** The status of each shape in both versions. */
 export function compareShapes(before: readonly Shape[], after: readonly Shape[]): { before: ChangedShape[]; after: ChangedShape[] } {
   const classless = (shape: Shape, isPredicted: boolean): Shape => ({ ...shape, code: null, isPredicted, score: null });
   const old = new Map(before.map((shape) => [classless(shape, false), shape]));
@@ -39,14 +39,14 @@ export function compareShapes(before: readonly Shape[], after: readonly Shape[])
   return { before: describe(before, "removed"), after: describe(after, "added") };
 }
 
-/** Boxes that did not move find each other before any other takes them. */
+/** Matches boxes that did not move first. */
 function matchExactFirst(before: Shape[], after: Shape[]) {
   const exact = matchShapes([...before, ...after], SAME_IOU);
   const rest = matchShapes([...exact.missed, ...exact.extra], MOVED_IOU);
   return [...exact.matched, ...rest.matched];
 }
 
-/** The shapes as they are drawn: what changed says so, beside it the rest is faint, or left out. */
+/** The shapes to draw: changed ones are labelled, others are faint or omitted. */
 export function labelChanges(changed: readonly ChangedShape[], onlyChanged: boolean): Shape[] {
   const hasChange = changed.some(({ status }) => status !== "same");
   return changed.flatMap(({ shape, status, word }) => {
@@ -55,7 +55,7 @@ export function labelChanges(changed: readonly ChangedShape[], onlyChanged: bool
   });
 }
 
-/** How many shapes of a row became what: "1 moved · 2 new". */
+/** Counts per status: "1 moved · 2 added". */
 export function summarizeChanges(before: readonly ChangedShape[], after: readonly ChangedShape[]): string {
   const changed = [...after, ...before.filter(({ status }) => status === "removed")].map(({ status }) => status);
   const told = (["moved", "relabelled", "added", "removed"] as const).map((status) => [changed.filter((one) => one === status).length, status] as const);

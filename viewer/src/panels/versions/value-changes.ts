@@ -1,4 +1,4 @@
-/** What differs in a row and is no shape: a label, a number, a text. It is said on the image, in words. */
+/** Changed values of a row that are not shapes (labels, numbers, text), shown as text on the image. */
 import type { TensorInfo } from "../../api/client";
 import { describeValue, isOverlay } from "../../lenses";
 import type { Change } from "../../state/diff";
@@ -8,13 +8,13 @@ export interface ValueChange {
   name: string;
   /** The value on this side. */
   text: string;
-  /** What it was or becomes, as shapes say it; "" where there is no other side. */
+  /** The change, as for shapes: "was cat", "becomes dog". */
   word: string;
 }
 
 const LONG = 80;
 
-/** What each side says of a change; nothing where the row is only in one version, for all of it is new or gone. */
+/** The changes to show on each version; none if the row is in one version only. */
 export function valueChanges(change: Change, before: RowVersion | null, after: RowVersion | null): { before: ValueChange[]; after: ValueChange[] } {
   if (before === null || after === null) return { before: [], after: [] };
   const names = change.tensors.filter((name) => [before, after].every(({ info }) => isSaid(find(info.tensors, name))));
@@ -25,7 +25,7 @@ export function valueChanges(change: Change, before: RowVersion | null, after: R
   };
 }
 
-/** Shapes say it themselves, and so do the labels of shapes; an image is seen. */
+/** Shapes and their labels show changes themselves, and images are visible. */
 function isSaid(tensor: TensorInfo | undefined): boolean {
   return tensor !== undefined && !tensor.picture && !isOverlay(tensor) && tensor.per == null;
 }
