@@ -32,7 +32,6 @@ ALLOWED = {  # by the longest prefix; for the rooms together that a folder may m
     "benchmarks": 144,
     "query": 168,
     "server": 243,
-    "viewer": 10,
     "tensorlake/cli": 68,
     "tensorlake/format": 90,
     "tensorlake/loader": 342,
