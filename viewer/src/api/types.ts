@@ -383,7 +383,7 @@ export interface paths {
         put?: never;
         /**
          * Read Thumbnails
-         * @description Make many thumbnails in one framed body (frames.py draws it), each sent as soon as made.
+         * @description Make many thumbnails in one framed body (`bodies/frames.py`), each sent when made.
          */
         post: operations["read_thumbnails_v1_datasets__name__thumbnails_post"];
         delete?: never;
