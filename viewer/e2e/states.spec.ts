@@ -118,8 +118,8 @@ test("what cannot be read beside the rows is said, and the rows stay", async () 
   await page.route("**/statistics/**", (route) => route.fulfill({ status: 500, body: "{}", contentType: "application/json" }));
   await query(page, "WHERE score >= 0.5");
 
-  await page.getByTestId("trouble").waitFor();
+  await page.getByTestId("warning").waitFor();
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
-  await page.getByTestId("trouble").getByRole("button", { name: "Dismiss" }).click();
-  await expect.poll(() => page.getByTestId("trouble").count()).toBe(0);
+  await page.getByTestId("warning").getByRole("button", { name: "Dismiss" }).click();
+  await expect.poll(() => page.getByTestId("warning").count()).toBe(0);
 });
